@@ -1,0 +1,51 @@
+# `make test` and `make demo` need Python 3.11 or newer and nothing else.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+
+.PHONY: help demo test check lint types imports bench serve lock docs clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; install it or call make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+demo: $(READY)  ## what Holdfast does, on this machine, without a key or a network
+	@$(BIN)/holdfast demo $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+imports: $(READY)
+	$(BIN)/lint-imports
+
+check: lint types imports  ## lint, types, import rules and the fast tests
+	$(BIN)/pytest -q -n 2 -m "not slow" $(ARGS)
+
+test: lint types imports  ## everything CI runs, with the coverage floor
+	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
+
+bench: $(READY)  ## speed, as ratios of interleaved runs
+	$(BIN)/python -m benchmarks $(ARGS)
+
+serve: $(READY)  ## the gateway
+	@$(BIN)/holdfast serve $(ARGS)
+
+lock: $(READY)  ## renew requirements.lock (needs uv)
+	uv pip compile pyproject.toml --extra agent --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*

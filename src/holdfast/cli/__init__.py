@@ -1,0 +1,144 @@
+"""The command line: one file per command, each a thin door to the packages that do the work.
+
+This file knows the commands by name only and imports one when it is called, so that `holdfast --help` stays
+quick. A command is the attribute `command` of its module; adding one is a line in `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+import click
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError
+
+INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
+
+
+class Door(NamedTuple):
+    """One command as `holdfast --help` shows it, without importing it."""
+
+    module: str
+    help: str
+    example: str
+
+
+COMMANDS = {
+    "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "models": Door(
+        "holdfast.cli.models",
+        "Show what is known about models: floors, lifetimes, prices, dates.",
+        "holdfast models",
+    ),
+    "config": Door(
+        "holdfast.cli.config", "Show every setting and where it came from.", "holdfast config show --changed"
+    ),
+}
+
+
+class Commands(click.Group):
+    """The commands of the table, each imported only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name].module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if close and args[0] not in COMMANDS:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, door.help) for name, door in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            for door in COMMANDS.values():
+                formatter.write_text(door.example)
+
+
+@click.group(
+    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="holdfast")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Keep the prompt of an LLM agent byte-stable, so that the provider's cache is hit."""
+    if ctx.invoked_subcommand is None:
+        click.echo(_next_steps())
+
+
+def _next_steps() -> str:
+    width = max(len(door.example) for door in COMMANDS.values())
+    lines = [f"  {door.example:{width}}  {door.help}" for door in COMMANDS.values()]
+    return "\n".join(
+        [
+            f"Holdfast {__version__}: {cli.help}",
+            "",
+            "What to do next:",
+            *lines,
+            f"  {'holdfast --help':{width}}  List every command and option.",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The program `holdfast`: 0 done, 1 a problem the user can act on, 2 wrong usage, 130 interrupted."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code, with whatever went wrong told on standard error."""
+    try:
+        result = cli.main(arguments, prog_name="holdfast", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except HoldfastError as problem:
+        return _tell(problem)
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("holdfast: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return 1  # as click itself ends when it notices first
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        _silence_stdout()
+        click.echo("holdfast: the disk is full; free some space and try again", err=True)
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+def _tell(problem: HoldfastError) -> int:
+    if os.environ.get("HOLDFAST_TRACEBACK"):
+        traceback.print_exception(problem)
+    for line in str(problem).splitlines():
+        click.echo(f"holdfast: {line}", err=True)
+    return 1
+
+
+def _silence_stdout() -> None:
+    """What is still buffered has no reader; without this the interpreter complains about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

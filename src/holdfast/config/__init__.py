@@ -1,0 +1,13 @@
+"""Settings: one typed schema, read from `holdfast.toml`, `[agents.NAME]` blocks, the environment and flags.
+
+Says what a value is and where it came from; it must not know what any value is used for, and it opens no file
+but the two `holdfast.toml`. Secrets have no place here. May import `facts`, `canonical` and `errors`.
+"""
+
+from holdfast.config.keys import KEYS, SECTIONS, Key
+from holdfast.config.load import load, load_here
+from holdfast.config.origin import Origin
+from holdfast.config.resolve import Config
+from holdfast.config.schema import Settings
+
+__all__ = ["KEYS", "SECTIONS", "Config", "Key", "Origin", "Settings", "load", "load_here"]

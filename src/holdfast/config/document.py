@@ -1,0 +1,92 @@
+"""A `holdfast.toml` as text: parsed, with the line each key stands on."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_HEADER = re.compile(rf"\s*\[\s*({_NAME})\s*\]")
+_KEY = re.compile(rf"\s*({_NAME})\s*=")
+_AT = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
+
+Path = tuple[str, ...]
+
+
+class MalformedError(Exception):
+    """The text is not TOML: what is wrong, on which line."""
+
+    def __init__(self, reason: str, line: int | None) -> None:
+        super().__init__(reason)
+        self.reason, self.line = reason, line
+
+
+class Document(Struct, frozen=True):
+    """One file that was found: its name for messages, its table, the lines of its keys."""
+
+    where: str
+    table: Mapping[str, Any]
+    lines: Mapping[Path, int]
+
+    def line(self, path: Path) -> int | None:
+        """The line of a key, or of the nearest table around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path)
+
+
+def parse(where: str, text: str) -> Document:
+    try:
+        table = tomllib.loads(text)
+    except RecursionError as problem:
+        raise MalformedError("it is nested too deeply", None) from problem
+    except tomllib.TOMLDecodeError as problem:
+        found = _AT.search(str(problem))
+        line = int(found[1]) if found and found[1] else text.count("\n") + 1
+        raise MalformedError(_AT.sub("", str(problem)), line) from problem
+    except ValueError as problem:  # a number with more digits than Python converts
+        raise MalformedError(str(problem), None) from problem
+    return Document(where, table, _lines(text))
+
+
+def _lines(text: str) -> dict[Path, int]:
+    """Where keys stand, for messages only: TOML that parsed is read line by line, long strings skipped."""
+    lines: dict[Path, int] = {}
+    table: Path = ()
+    closing = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if closing:
+            closing = "" if closing in line else closing
+            continue
+        if header := _HEADER.match(line):
+            table = _parts(header[1])
+            _note(lines, table, number)
+        elif key := _KEY.match(line):
+            _note(lines, table + _parts(key[1]), number)
+            closing = _opened(line[key.end() :])
+    return lines
+
+
+def _note(lines: dict[Path, int], path: Path, number: int) -> None:
+    """A key stands where it is first named, and so do the tables that its name implies."""
+    for length in range(1, len(path) + 1):
+        lines.setdefault(path[:length], number)
+
+
+def _opened(value: str) -> str:
+    """The quotes that a multi-line string begun on this line still waits for."""
+    return next((quotes for quotes in ('"""', "'''") if value.count(quotes) % 2), "")
+
+
+def _parts(name: str) -> Path:
+    path: list[str] = []
+    table: Any = tomllib.loads(f"{name} = 0")
+    while isinstance(table, dict):
+        ((part, table),) = table.items()
+        path.append(part)
+    return tuple(path)

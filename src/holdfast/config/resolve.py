@@ -1,0 +1,248 @@
+"""Layers of settings put on top of each other, checked, with every problem reported at once.
+
+Pure: documents, environment and flags come in as values. Rising precedence: defaults, the home file, the
+workspace file, the agent's blocks in both, environment, flags. A list or a table is replaced as a whole,
+never merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.config.document import Document
+from holdfast.config.keys import (
+    KEYS,
+    RESERVED,
+    RESERVED_PREFIX,
+    SECTIONS,
+    VARIABLES,
+    Key,
+    nearest,
+    nearest_variable,
+)
+from holdfast.config.origin import DEFAULT, Origin, printable
+from holdfast.config.schema import Settings
+from holdfast.config.values import NotAllowedError, check, expand, parse, quoted
+from holdfast.errors import HoldfastError
+
+
+class Value(msgspec.Struct, frozen=True):
+    value: Any
+    origin: Origin
+
+
+Layer = dict[str, Value]
+_LONGEST_NAME = 100
+
+# (lesser, greater): the first may not be larger than the second.
+_ORDERED = (
+    ("cache.padding_min", "cache.padding_max"),
+    ("skills.warn_tokens", "skills.hard_tokens"),
+    ("tools.mask.release_chars", "tools.mask.trigger_chars"),
+)
+
+
+class View(msgspec.Struct, frozen=True):
+    """What one agent sees: the typed settings, and the same values with their origins by dotted name."""
+
+    settings: Settings
+    values: Mapping[str, Value]
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Every value with its origin, for all agents and for each one that has a block of its own."""
+
+    home: Path
+    workspace: Path | None
+    files: tuple[str, ...]
+    base: View
+    by_agent: Mapping[str, View]
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of an agent without a block of its own."""
+        return self.base.settings
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents that have an `[agents.NAME]` block."""
+        return tuple(sorted(self.by_agent))
+
+    def for_agent(self, name: str) -> Settings:
+        """The settings of one agent; an agent without a block of its own has everyone's."""
+        return self.by_agent.get(name, self.base).settings
+
+    def values(self, agent: str | None = None) -> Mapping[str, Value]:
+        """Every key's value and origin, by dotted name."""
+        view = self.base if agent is None else self.by_agent.get(agent, self.base)
+        return view.values
+
+    def origin(self, key: str, agent: str | None = None) -> Origin:
+        if key not in KEYS:
+            raise HoldfastError(_unknown("key", key))
+        return self.values(agent)[key].origin
+
+    def path(self, text: str) -> Path:
+        """A path from the configuration; relative ones belong to the workspace."""
+        return (self.workspace or Path()) / text
+
+
+class Problems:
+    """What is wrong so far, in the order found."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def add(self, where: Origin, what: str) -> None:
+        line = f"{where}: {what}"
+        if line not in self.lines:
+            self.lines.append(line)
+
+
+def resolve(
+    documents: Sequence[Document],
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    *,
+    home: Path,
+    user_home: Path,
+    workspace: Path | None,
+    unread: Sequence[str] = (),
+) -> Config:
+    """The configuration, or one HoldfastError with a line per problem; `unread` are problems of the files."""
+    problems = Problems()
+    problems.lines.extend(unread)
+    layers = [_file_layer(document, problems) for document in documents]
+    over = {**_environment(environ, problems), **_flags(flags, problems)}
+    blocks = [_agent_layers(document, problems) for document in documents]
+    names = {name: None for block in blocks for name in block}
+
+    def view(*own: Layer) -> View:
+        values = {name: Value(key.default, DEFAULT) for name, key in KEYS.items()}
+        for layer in (*layers, *own, over):
+            values.update(layer)
+        _check_order(values, problems)
+        for name, found in values.items():
+            value = expand(KEYS[name], found.value, home=home, user_home=user_home)
+            values[name] = Value(value, found.origin)
+        return View(_settings(values), values)
+
+    base = view()
+    by_agent = {name: view(*(block[name] for block in blocks if name in block)) for name in names}
+    if problems.lines:
+        raise HoldfastError("\n".join(problems.lines))
+    return Config(
+        home=home,
+        workspace=workspace,
+        files=tuple(document.where for document in documents),
+        base=base,
+        by_agent=by_agent,
+    )
+
+
+def _settings(values: Mapping[str, Value]) -> Settings:
+    nested: dict[str, Any] = {}
+    for name, found in values.items():
+        *sections, last = name.split(".")
+        table = nested
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[last] = found.value
+    return msgspec.convert(nested, Settings)
+
+
+def _unknown(what: str, name: str, *, sections: bool = False) -> str:
+    known = nearest(name, sections=sections)
+    return f"unknown {what} {_cut(name)}; the nearest known name is {known}"
+
+
+def _cut(name: str) -> str:
+    name = printable(name)
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, text: bool = False) -> Layer:
+    try:
+        return {key.name: Value(parse(key, str(value)) if text else check(key, value), origin)}
+    except NotAllowedError:
+        problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; it must be {key.allowed}")
+        return {}
+
+
+def _file_layer(document: Document, problems: Problems) -> Layer:
+    table = {name: value for name, value in document.table.items() if name != "agents"}
+    return _walk(table, document, (), None, problems)
+
+
+def _agent_layers(document: Document, problems: Problems) -> dict[str, Layer]:
+    agents = document.table.get("agents", {})
+    layers: dict[str, Layer] = {}
+    for name, table in agents.items() if isinstance(agents, dict) else [("", agents)]:
+        if isinstance(table, dict) and name:
+            layers[name] = _walk(table, document, (), name, problems)
+        else:
+            origin = Origin("file", document.where, document.line(("agents", name)))
+            problems.add(origin, "agents holds one table per agent; write [agents.NAME.SECTION]")
+    return layers
+
+
+def _walk(
+    table: Mapping[str, Any], document: Document, path: tuple[str, ...], agent: str | None, problems: Problems
+) -> Layer:
+    """The known keys of a table of a file; everything else is a problem with the line it stands on."""
+    layer: Layer = {}
+    for part, value in table.items():
+        here = (*path, part)
+        name = ".".join(f'"{step}"' if "." in step else step for step in here)
+        line = document.line(here if agent is None else ("agents", agent, *here))
+        shown = None if agent is None else printable(agent)
+        origin = Origin("file" if agent is None else "agent", document.where, line, shown)
+        if name in KEYS:
+            layer |= _checked(KEYS[name], value, origin, problems)
+        elif name not in SECTIONS:
+            what = "section" if isinstance(value, dict) else "key"
+            problems.add(origin, _unknown(what, name, sections=True))
+        elif isinstance(value, dict):
+            layer |= _walk(value, document, here, agent, problems)
+        else:
+            problems.add(origin, f"{name} = {quoted(value)} is not allowed; it is a section, write [{name}]")
+    return layer
+
+
+def _environment(environ: Mapping[str, str], problems: Problems) -> Layer:
+    layer: Layer = {}
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith("HOLDFAST_") or variable.startswith(RESERVED_PREFIX):
+            continue
+        if variable in RESERVED:
+            continue
+        origin = Origin("environment", _cut(variable))
+        if variable not in VARIABLES:
+            problems.add(origin, f"unknown variable; the nearest known name is {nearest_variable(variable)}")
+        elif text.strip():  # an empty variable is one that is not set
+            layer |= _checked(VARIABLES[variable], text, origin, problems, text=True)
+    return layer
+
+
+def _flags(flags: Mapping[str, object], problems: Problems) -> Layer:
+    layer: Layer = {}
+    for name, value in flags.items():
+        origin = Origin("flag", _cut(name))
+        if name not in KEYS:
+            problems.add(origin, _unknown("key", name))
+        elif value is not None:  # an option that was not given
+            layer |= _checked(KEYS[name], value, origin, problems, text=isinstance(value, str))
+    return layer
+
+
+def _check_order(values: Layer, problems: Problems) -> None:
+    for lesser, greater in _ORDERED:
+        low, high = values[lesser], values[greater]
+        if low.value > high.value:
+            origin = high.origin if low.origin == DEFAULT else low.origin
+            allowed = f"it must be at most {greater} = {high.value}"
+            problems.add(origin, f"{lesser} = {low.value} is not allowed; {allowed}")

@@ -1,0 +1,1 @@
+"""The sections of the configuration as declarations only; `holdfast.config.schema` puts them together."""

@@ -1,0 +1,217 @@
+"""The agent runtime, its skills, tools and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from holdfast.config.sections.marks import MANY, Names, about, count, share
+
+Count = Annotated[int, Meta(ge=0, le=MANY)]
+
+
+class Compaction(Struct, frozen=True):
+    """When and how a long history is summarised."""
+
+    trigger_at: Annotated[
+        float, about("Share of the context window in use that triggers compaction.", gt=0, le=1)
+    ] = 0.85
+    limit_tokens: (
+        Annotated[
+            int,
+            count("Tokens in use that trigger compaction earlier; unset: the share alone decides.", least=1),
+        ]
+        | None
+    ) = None
+    cooldown_turns: Annotated[
+        int, count("Turns between two compactions.", seed="contextEngine.compactionCooldownTurns")
+    ] = 5
+    anchor_turns: Annotated[
+        int,
+        count(
+            "Turns kept at the head, so that the break comes after them.",
+            seed="contextEngine.compactionPrefixAnchorTurns",
+        ),
+    ] = 2
+    reserve_tokens: Annotated[
+        int, count("Tokens reserved for the summary.", seed="session.compaction.reserveTokens")
+    ] = 16384
+    keep_recent_tokens: Annotated[
+        int, count("Tokens of the newest messages that stay.", seed="session.compaction.keepRecentTokens")
+    ] = 32768
+
+
+class Agent(Struct, frozen=True):
+    """The agent runtime."""
+
+    model: (
+        Annotated[
+            str,
+            about(
+                "Model for calls that name none.",
+                pattern=r"^[^\s:]+:[^\s]+\Z",
+                allowed="a model of the form provider:name",
+            ),
+        ]
+        | None
+    ) = None
+    fallback: Annotated[Names, about("Models tried in order when the first is not available.")] = ()
+    volatile: Annotated[
+        Literal["tail", "system"],
+        about(
+            "Where changing system text goes: a frozen entry at the tail, or after the stable system text.",
+            seed="system_prompt_volatile",
+            seed_value="system",
+        ),
+    ] = "tail"
+    on_load: Annotated[
+        Literal["auto", "refresh", "replay"],
+        about(
+            "Surroundings of a resumed session: read again if cold, always, or never.",
+            seed="ambients on load",
+            seed_value="refresh",
+        ),
+    ] = "auto"
+    history_turns: Annotated[
+        int,
+        count("Turns of history that are sent; 0: all.", seed="contextEngine.historyTurns", seed_value=15),
+    ] = 0
+    compaction: Compaction = Compaction()
+
+
+class Skills(Struct, frozen=True):
+    """Where skills are found and how many may be loaded."""
+
+    roots: Annotated[
+        Names,
+        about(
+            "Directories of skills; relative ones belong to the workspace and win over the others, "
+            "and at each level the first wins.",
+            path=True,
+        ),
+    ] = ("HOLDFAST_HOME/skills", ".holdfast/skills")
+    index: Annotated[
+        Literal["full", "capped", "off"],
+        about("List of skills in the stable prompt: all, up to a cap, none."),
+    ] = "capped"
+    max_activations: Annotated[
+        int, count("Skills loaded on request per session.", seed="MAX_EXPLICIT_ACTIVATIONS_PER_SESSION")
+    ] = 3
+    warn_tokens: Annotated[
+        int, count("Loaded tokens that draw a warning.", seed="WARN_CUMULATIVE_ACTIVATION_TOKENS")
+    ] = 10000
+    hard_tokens: Annotated[
+        int, count("Loaded tokens that are never passed.", seed="HARD_CAP_CUMULATIVE_ACTIVATION_TOKENS")
+    ] = 30000
+
+
+class Offload(Struct, frozen=True):
+    """Which tool results go to a file, with head and tail in their place."""
+
+    max_result_chars: (
+        Annotated[
+            int, count("One limit for every tool; unset: those below.", seed="maxToolResultChars", least=1)
+        ]
+        | None
+    ) = None
+    inline_chars: Annotated[int, count("Longest result kept inline.", seed="(inline limit)")] = 8000
+    read_chars: Annotated[
+        int, count("Longest result of read_file kept inline.", seed="(inline limit, read)")
+    ] = 15000
+    mcp_chars: Annotated[
+        int, count("Longest result of an MCP tool kept inline.", seed="(inline limit, mcp)")
+    ] = 15000
+    hard_cap_chars: Annotated[
+        int, count("Longest result of any tool kept inline, whatever else is set.", seed="(hard cap)")
+    ] = 100000
+    head_chars: Annotated[int, count("Characters of the beginning that stay.", seed="(preview head)")] = 1500
+    tail_chars: Annotated[int, count("Characters of the end that stay.", seed="(preview tail)")] = 500
+    per_tool: Annotated[Mapping[str, Count], about("Longest inline result by tool name.")] = {}
+
+
+class Mask(Struct, frozen=True):
+    """Old tool results replaced by placeholders, when cold or when it pays."""
+
+    keep_window: Annotated[
+        int, count("Newest tool results kept in full.", seed="contextEngine.observationKeepWindow")
+    ] = 25
+    trigger_chars: Annotated[
+        int,
+        count(
+            "Characters of tool results at which masking starts.",
+            seed="contextEngine.observationTriggerChars",
+        ),
+    ] = 120000
+    release_chars: Annotated[int, count("Characters of tool results at which masking stops.")] = 80000
+    protected: Annotated[Names, about("Tools whose results are never masked.")] = ()
+
+
+class Lifecycle(Struct, frozen=True):
+    """Tools that nobody uses."""
+
+    enabled: Annotated[bool, about("Demote tools that stay unused.", seed="toolLifecycle.enabled")] = True
+    demote_after_turns: Annotated[
+        int, count("Unused turns before a tool is demoted.", seed="toolLifecycle.demotionThreshold", least=1)
+    ] = 20
+
+
+class Deferral(Struct, frozen=True):
+    """Tools left out of the request until they are asked for."""
+
+    mode: Annotated[
+        Literal["auto", "always", "never"],
+        about(
+            "Defer what is too much, all but core and pinned tools, or nothing.", seed="deferredTools.mode"
+        ),
+    ] = "auto"
+    never: Annotated[Names, about("Tools that are never deferred.", seed="deferredTools.neverDefer")] = ()
+    always: Annotated[Names, about("Tools that are always deferred.", seed="deferredTools.alwaysDefer")] = ()
+
+
+class Tools(Struct, frozen=True):
+    """Tool results and definitions."""
+
+    offload: Offload = Offload()
+    mask: Mask = Mask()
+    lifecycle: Lifecycle = Lifecycle()
+    deferral: Deferral = Deferral()
+
+
+class Memory(Struct, frozen=True):
+    """Long-term memory and how it reaches a prompt."""
+
+    placement: Annotated[
+        Literal["deltas", "blocks"],
+        about(
+            "Context memory as frozen entries near the tail, or as a system block.",
+            seed="memory blocks",
+            seed_value="blocks",
+        ),
+    ] = "deltas"
+    inject: Annotated[bool, about("Give memory to gateway clients that know nothing of it.")] = False
+    retrieve: Annotated[
+        Literal["session_start", "every_turn"],
+        about("When memories are looked up unasked.", seed="(memory retrieval)", seed_value="every_turn"),
+    ] = "session_start"
+    retrieve_max: Annotated[int, count("Memories given at once.", seed="(up to five)")] = 5
+    change_test: Annotated[
+        Literal["entries", "sampled"],
+        about(
+            "What counts as changed: the set of entries, or a sampled comparison of texts.",
+            seed_value="sampled",
+        ),
+    ] = "entries"
+    context_floor: Annotated[
+        float,
+        share(
+            "Share of the context budget that context memory always gets.", seed="context budget floor 50%"
+        ),
+    ] = 0.5
+    stable_budget: Annotated[
+        float, share("Share of the usable window for preferences.", seed="stable budget")
+    ] = 0.02
+    context_budget: Annotated[
+        float, share("Share of the usable window for context memory.", seed="context budget")
+    ] = 0.05

@@ -1,0 +1,81 @@
+"""The gateway, where it forwards to, what is stored, and the facts it counts with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from holdfast.config.sections.marks import MANY, Names, about, address, count, name
+
+
+class Upstream(Struct, frozen=True):
+    """Where calls are forwarded to, one address per dialect; the path of the client's request is appended."""
+
+    anthropic: Annotated[str, address("Server for Anthropic Messages calls.")] = "https://api.anthropic.com"
+    openai: Annotated[str, address("Server for OpenAI Chat and Responses calls.")] = "https://api.openai.com"
+    gemini: Annotated[str, address("Server for Gemini calls.")] = "https://generativelanguage.googleapis.com"
+    openrouter: Annotated[str, address("Server for OpenRouter calls.")] = "https://openrouter.ai/api"
+
+
+class Limits(Struct, frozen=True):
+    """What the gateway accepts before it answers with an error of its own."""
+
+    body_bytes: Annotated[int, count("Largest request body.", least=1)] = 104_857_600
+    connections: Annotated[int, count("Client connections at once.", least=1)] = 1000
+    streams_per_tenant: Annotated[int, count("Open streams of one tenant.", least=1)] = 64
+    connect_s: Annotated[float, about("Seconds to wait for a connection to the provider.", gt=0, le=MANY)] = (
+        10.0
+    )
+    idle_s: Annotated[float, about("Seconds a provider may stay silent within a call.", gt=0, le=MANY)] = (
+        600.0
+    )
+    shutdown_s: Annotated[float, about("Seconds open streams get to finish at shutdown.", ge=0, le=MANY)] = (
+        30.0
+    )
+    stages_ms: Annotated[
+        float,
+        about("Milliseconds of our own work after which the client's bytes go on untouched.", gt=0, le=MANY),
+    ] = 50.0
+
+
+class Gateway(Struct, frozen=True):
+    """The server that `holdfast serve` starts."""
+
+    host: Annotated[str, name("Address to listen on; any but loopback needs an access key.")] = "127.0.0.1"
+    port: Annotated[int, count("Port to listen on; 0 picks a free one.", most=65535)] = 8788
+    headers: Annotated[bool, about("Add response headers with prediction, plan and call id.")] = True
+    preflight: Annotated[
+        Literal["off", "warn", "hold"],
+        about("A turn whose cold cost passes `preflight_usd`: sent, sent with a warning, or held back."),
+    ] = "warn"
+    preflight_usd: (
+        Annotated[float, about("Dollars above which `preflight` acts; unset: it never does.", ge=0, le=MANY)]
+        | None
+    ) = None
+    limits: Limits = Limits()
+
+
+class Store(Struct, frozen=True):
+    """Where sessions, calls and events are kept."""
+
+    url: Annotated[
+        str,
+        about(
+            "Database.",
+            path=True,
+            pattern=r"^sqlite:///[^\x00-\x1f\x7f]+\Z",
+            allowed="an address of the form sqlite:///PATH",
+        ),
+    ] = "sqlite:///HOLDFAST_HOME/holdfast.db"
+    keep_bodies: Annotated[bool, about("Store the bodies of requests and responses.")] = False
+    retention: Annotated[int, count("Days that calls and events are kept; 0: for ever.")] = 0
+
+
+class Facts(Struct, frozen=True):
+    """What is known about models and prices."""
+
+    overrides: Annotated[
+        Names,
+        about("Files, or names of shipped sets, whose values replace ours; the last wins.", path=True),
+    ] = ()

@@ -1,0 +1,145 @@
+"""The configuration for people: values with their origins, notes on them, and the reference page.
+
+Pure functions of a Config or of the schema; printing is the command line's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, Key
+from holdfast.config.load import FILE
+from holdfast.config.origin import DEFAULT, printable
+from holdfast.config.resolve import Config
+from holdfast.config.values import mask, shown
+
+_WIDEST_VALUE = 34
+
+
+def notes(config: Config, agent: str | None = None) -> Iterator[str]:
+    """What a user should know about values that are set: without effect, or trusted more than they look."""
+    values = config.values(agent)
+    strategy = values["cache.strategy"].value
+    ours = None if config.workspace is None else printable(config.workspace / FILE)
+    for name, found in values.items():
+        if found.origin == DEFAULT:
+            continue
+        if KEYS[name].zones and strategy != "zones":
+            yield (
+                f'{name} is set, but only used with cache.strategy = "zones" '
+                f'(set by {found.origin}; the strategy is "{strategy}")'
+            )
+        if KEYS[name].section == "upstream" and found.origin.where == ours:
+            yield f"{name} is set by the workspace ({found.origin}); calls and their keys go to that address"
+
+
+def as_json(config: Config, agent: str | None = None, *, changed: bool = False) -> dict[str, Any]:
+    """Every value with its origin, default and description, and the notes."""
+    return {
+        "values": {
+            name: {
+                "value": mask(found.value),
+                "origin": str(found.origin),
+                "default": mask(KEYS[name].default),
+                "description": KEYS[name].description,
+            }
+            for name, found in config.values(agent).items()
+            if not changed or found.origin != DEFAULT
+        },
+        "notes": list(notes(config, agent)),
+    }
+
+
+def as_text(
+    config: Config, agent: str | None = None, *, changed: bool = False, width: int | None = None
+) -> Iterator[str]:
+    """Lines grouped by section: key, value, origin; two lines per key where `width` does not hold one."""
+    rows = [
+        (KEYS[name].section, name, shown(found.value), str(found.origin))
+        for name, found in config.values(agent).items()
+        if not changed or found.origin != DEFAULT
+    ]
+    if not rows:
+        yield "Every value is the default."
+    names = max((len(name) for _, name, _, _ in rows), default=0)
+    values = max((len(value) for _, _, value, _ in rows if len(value) <= _WIDEST_VALUE), default=0)
+    for section, group in groupby(rows, key=lambda row: row[0]):
+        yield f"[{section}]"
+        for _, name, value, origin in group:
+            line = f"{name:{names}}  {value:{values}}  {origin}"
+            if width is None or len(line) <= width:
+                yield line
+            else:
+                yield f"{name} = {value}"
+                yield f"    {origin}"
+        yield ""
+    places = [printable(place) for place in (config.home, config.workspace) if place]
+    yield f"Read: {', '.join(config.files)}" if config.files else f"No {FILE} in {' or '.join(places)}"
+    for note in notes(config, agent):
+        yield f"Note: {note}"
+
+
+_PAGE = """\
+# Configuration
+
+This page is generated from the code: `python -m holdfast.config --markdown > docs/configuration.md`.
+
+Holdfast works without any configuration. What you want otherwise stands in `holdfast.toml`, in the
+environment or in flags; `holdfast config show` prints every value and where it came from. Later ones win:
+
+1. the defaults below;
+2. `holdfast.toml` in `HOLDFAST_HOME` (default `~/.holdfast`);
+3. `holdfast.toml` in the workspace, the current directory;
+4. for one agent or sub-agent role, its `[agents.NAME]` blocks in the two files;
+5. environment variables: `HOLDFAST_`, section and key joined by `_`, such as `HOLDFAST_CACHE_GEMINI_ENABLED`;
+6. flags, such as `--set cache.strategy=zones`.
+
+```toml
+[cache]
+strategy = "zones"
+retention_overrides = { "claude-haiku" = "none" }
+
+[agents.scout.cache]      # any section, for the agent "scout" only
+strategy = "rolling"
+```
+
+- Unknown keys, wrong types and values out of range are errors; all of them are reported at once.
+- A list or a table is replaced as a whole by the next layer, never merged.
+- In the environment and in flags: `true`, `false`, `1`, `0`, `yes`, `no`; numbers with or without `_`; lists
+  as `a,b` or `["a", "b"]`; tables as `{ "a" = "b" }` or `{"a": "b"}`. An empty variable counts as not set.
+- A key whose default is *unset* returns to that with the value `"unset"`.
+- In paths, `HOLDFAST_HOME` and a leading `~` stand for those directories; relative paths belong to the
+  workspace.
+- Keys and passwords have no place in the configuration; what an address carries is masked wherever it is
+  printed.
+"""
+
+
+def as_markdown() -> str:
+    """The reference page `docs/configuration.md`."""
+    parts = [_PAGE, f"- Reserved variables that are no settings: {_reserved()}.\n"]
+    for section, description in SECTIONS.items():
+        keys = [key for key in KEYS.values() if key.section == section]
+        parts.append(f"\n## [{section}]\n\n{description}\n")
+        if keys:
+            parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
+            parts.extend(_row(key) for key in keys)
+    return "".join(parts)
+
+
+def _reserved() -> str:
+    return ", ".join(f"`{name}`" for name in (*RESERVED, RESERVED_PREFIX + "*"))
+
+
+def _row(key: Key) -> str:
+    default = "unset" if key.default is None else f"`{shown(key.default)}`"
+    meaning = [key.description]
+    if key.zones:
+        meaning.append('Only with `cache.strategy = "zones"`.')
+    if key.seed and not key.seed.startswith("("):
+        meaning.append(f"Also known as `{key.seed}`.")
+    if key.seed_value is not None:
+        meaning.append(f"Originally prescribed: `{shown(key.seed_value)}`.")
+    return f"| `{key.name.rpartition('.')[2]}` | {default} | {key.allowed} | {' '.join(meaning)} |\n"

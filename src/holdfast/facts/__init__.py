@@ -1,0 +1,32 @@
+"""Dated facts about models: floors, TTLs, multipliers, limits, prices, and how many tokens a text has.
+
+Every figure lives in a data file with a date and a source and can be overridden;
+imports only `canonical` and `errors`.
+"""
+
+from holdfast.facts.calibration import Calibration
+from holdfast.facts.catalogue import Facts, default, model
+from holdfast.facts.models import Cliff, Flags, Knobs, Limits, ModelFacts, Ttl
+from holdfast.facts.prices import Rates, price, rates
+from holdfast.facts.tokens import IMAGE_TOKENS, estimate, estimate_blocks, estimate_json, heuristic_tokens
+
+__all__ = [
+    "IMAGE_TOKENS",
+    "Calibration",
+    "Cliff",
+    "Facts",
+    "Flags",
+    "Knobs",
+    "Limits",
+    "ModelFacts",
+    "Rates",
+    "Ttl",
+    "default",
+    "estimate",
+    "estimate_blocks",
+    "estimate_json",
+    "heuristic_tokens",
+    "model",
+    "price",
+    "rates",
+]

@@ -1,0 +1,55 @@
+"""What a model's tokenizer makes of our estimates, learned from the usage its provider reports.
+
+A frozen value: the same observations in the same order give the same calibration, wherever they are replayed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+PRIOR_TOKENS = 1_000
+"""The weight, in tokens, of the assumption that the estimate is right: a tiny request changes little."""
+
+MEMORY_TOKENS = 4_000_000
+"""Above this the past is halved, so that a model whose tokenizer changed is relearned."""
+
+ABSURD = 4
+"""Reports this many times above or below the estimate are mistakes (images, another model)."""
+
+
+class Observed(Struct, frozen=True):
+    """Tokens estimated for a model and tokens its provider reported for the same prompts."""
+
+    model: str
+    estimated: int
+    reported: int
+
+
+class Calibration(Struct, frozen=True):
+    """One weighted ratio per model, sorted by model."""
+
+    models: tuple[Observed, ...] = ()
+
+    def observe(self, model: str, estimated: int, reported: int) -> Calibration:
+        """This calibration with one more request in it; an absurd pair changes nothing."""
+        if estimated <= 0 or not estimated <= reported * ABSURD <= estimated * ABSURD * ABSURD:
+            return self
+        old = self._of(model)
+        estimated += old.estimated
+        reported += old.reported
+        while estimated > MEMORY_TOKENS:
+            estimated //= 2
+            reported //= 2
+        others = (known for known in self.models if known.model != model)
+        ordered = sorted((*others, Observed(model, estimated, reported)), key=lambda known: known.model)
+        return msgspec.structs.replace(self, models=tuple(ordered))
+
+    def tokens(self, model: str, estimated: int) -> int:
+        """What the provider will probably report for an estimate; the estimate itself for an unseen model."""
+        known = self._of(model)
+        weight = known.estimated + PRIOR_TOKENS
+        return (estimated * (known.reported + PRIOR_TOKENS) * 2 + weight) // (2 * weight)
+
+    def _of(self, model: str) -> Observed:
+        return next((known for known in self.models if known.model == model), Observed(model, 0, 0))

@@ -1,0 +1,324 @@
+"""Finding the facts of a model by its name.
+
+Names are `provider:name`; a bare name finds its provider by its family. Answers are cached and
+bounded, because names come from clients. Warns once per unknown model; decides nothing about caches.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.facts import tables
+from holdfast.facts.models import ModelFacts, Ttl, UsageConvention
+from holdfast.facts.names import longest_match, normalise, starts_family
+from holdfast.facts.tables import Entry, Override, ProviderTable, Route, Table
+
+log = logging.getLogger("holdfast.facts")
+
+_REMEMBERED = 4096
+"""Names kept in the cache, and models warned about: both come from clients and must not grow without end."""
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """A model with what pricing needs beside its facts."""
+
+    facts: ModelFacts
+    spellings: tuple[str, ...]
+    """How a price list may call this very model: as asked for, and every name it is known under."""
+    price_source: str | None
+    prices: dict[str, Decimal]
+    """Prices of our own, USD per million tokens, with their date."""
+    prices_as_of: date
+    backed: str | None = None
+    """The model behind a route, as `provider:name`."""
+
+
+class Facts:
+    """The data files with override sets laid over them; files are read when first needed."""
+
+    def __init__(self, overrides: tuple[Override, ...] = ()) -> None:
+        self._overrides = overrides
+        self._tables: dict[str, ProviderTable] = {}
+        self._resolved: dict[str, Resolved] = {}
+        self._warned: set[str] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, overrides: Sequence[Path | str] = ()) -> Facts:
+        """Facts with the given override sets (shipped names or paths), later ones winning."""
+        facts = cls(tuple(tables.read_override(name) for name in overrides))
+        for override in facts._overrides:
+            for provider in override.providers:
+                facts._build_all(provider, override.where)
+        return facts
+
+    def providers(self) -> tuple[str, ...]:
+        return tables.shipped_providers()
+
+    def model(self, name: str) -> ModelFacts:
+        return self.resolve(name).facts
+
+    def models(self, provider: str | None = None) -> tuple[ModelFacts, ...]:
+        """Every model described, in the order of the data; through each route, every model it can lead to."""
+        if provider is None:
+            return tuple(facts for name in self.providers() for facts in self.models(name))
+        if provider not in self.providers():
+            hint = tables.nearest(provider, self.providers())
+            raise HoldfastError(f"no facts about provider `{provider}`; {hint}")
+        table = self._table(provider)
+        names = [*table.models]
+        if table.any_model:
+            names.append("*")
+        for vendor, route in table.routes.items():
+            backed = [*self._table(route.provider).models] if route.provider else ["*"]
+            names.extend(f"{vendor}{table.separator}{name}" for name in backed)
+        found = tuple(self._look_up(provider, name) for name in names)
+        # Remembered under their own names: asking for what was listed is no reason to warn.
+        self._resolved.update((resolved.facts.ref, resolved) for resolved in found)
+        return tuple(resolved.facts for resolved in found)
+
+    def resolve(self, name: str) -> Resolved:
+        found = self._resolved.get(name)
+        if found is None:
+            provider, rest = self._split(name)
+            found = self._look_up(provider, rest)
+            if len(self._resolved) >= _REMEMBERED:
+                self._resolved.clear()
+            self._resolved[name] = found
+            if not found.facts.known:
+                self.warn_once(
+                    f"facts {provider}:{normalise(rest)}",
+                    f"no facts about model {name[:200]!r}; careful values until an override describes it",
+                )
+        return found
+
+    def warn_once(self, key: str, message: str) -> None:
+        """Log a warning the first time `key` is seen; silent after too many different ones."""
+        with self._lock:
+            if key in self._warned or len(self._warned) >= _REMEMBERED:
+                return
+            self._warned.add(key)
+        log.warning("%s", message)
+
+    def _table(self, provider: str) -> ProviderTable:
+        table = self._tables.get(provider)
+        if table is None:
+            table = tables.shipped(provider)
+            for override in self._overrides:
+                if provider in override.providers:
+                    table = tables.lay_over(table, override.providers[provider])
+            self._tables[provider] = table
+        return table
+
+    def _build_all(self, provider: str, where: str) -> None:
+        """Find contradictions of an override while its name can still be told."""
+        table = self._table(provider)
+        for name in table.models:
+            group = table.models[name].get("group")
+            if group is not None and group not in table.groups:
+                hint = tables.nearest(str(group), table.groups)
+                raise HoldfastError(f"{where}: `{provider}.models.{name}.group` is {group!r}; {hint}")
+            self._entry(table, name, where)
+
+    def _split(self, name: str) -> tuple[str, str]:
+        """Provider and model name; the provider of a bare name is found by its family."""
+        provider, colon, rest = name.partition(":")
+        if colon and provider.lower() in self.providers():
+            return provider.lower(), rest
+        bare = normalise(name)
+        for known in self.providers():
+            if starts_family(bare, self._table(known).names):
+                return known, name
+        return ("unknown", name) if not colon or "/" in provider else (provider.lower(), rest)
+
+    def _look_up(self, provider: str, name: str) -> Resolved:
+        if provider not in self.providers():
+            return self._answer(self._table("unknown"), name, None, provider=provider)
+        table = self._table(provider)
+        if table.routes:
+            vendor, route, rest = self._route(table, name)
+            if route is not None:
+                return self._through_route(table, vendor, route, rest, name)
+            return self._answer(table, name, None)
+        return self._answer(table, name, self._find(table, name))
+
+    def _find(self, table: ProviderTable, name: str) -> str | None:
+        """The entry of the data that speaks for a name."""
+        if table.any_model:
+            return "*"
+        forms: dict[str, str] = {}
+        versions: dict[str, bool] = {}
+        for entry, keys in table.models.items():
+            for form in (entry, *keys.get("aliases", ())):
+                forms[normalise(form)] = entry
+                versions[normalise(form)] = bool(keys.get("versions", False))
+        wanted = normalise(name)
+        if table.family and not wanted.startswith(table.family):
+            wanted = table.family + wanted
+        form = longest_match(wanted, versions)
+        return forms[form] if form is not None else None
+
+    def _spellings(self, table: ProviderTable, asked: str, entry: str | None) -> tuple[str, ...]:
+        names = (entry or "", *table.models.get(entry or "", {}).get("aliases", ()))
+        wanted = normalise(asked).removeprefix(table.family)
+        # A name that merely extends the entry (gpt-5.6-nova) is another model with a price of its own.
+        same = any(wanted == normalise(name).removeprefix(table.family) for name in names)
+        return (asked, *names) if same else (asked,)
+
+    def _merged(self, table: ProviderTable, entry: str | None) -> Table:
+        merged = tables.merge({"knobs": table.knobs}, table.defaults)
+        if entry is None:
+            return tables.merge(merged, table.unknown)
+        own = table.models.get(entry, {})
+        group = own.get("group")
+        return tables.merge(tables.merge(merged, table.groups[group] if group else {}), own)
+
+    def _entry(self, table: ProviderTable, name: str | None, where: str = "") -> Entry:
+        label = f"{table.provider}.models.{name}" if name else f"{table.provider}.unknown"
+        return tables.build_entry(self._merged(table, name), label, where or f"{table.provider}.toml")
+
+    def _answer(self, table: ProviderTable, asked: str, entry: str | None, *, provider: str = "") -> Resolved:
+        facts = _facts(
+            self._entry(table, entry),
+            provider=provider or table.provider,
+            name=asked if entry in (None, "*") else str(entry),
+            known=entry is not None,
+            usage=table.usage,
+            as_of=self._as_of(table.provider, entry, table.as_of),
+            source=self._source(table.provider, entry, table.source),
+        )
+        prices = self._entry(table, entry).prices
+        return Resolved(
+            facts=facts,
+            spellings=self._spellings(table, asked, entry),
+            price_source=table.price_source,
+            prices=prices,
+            prices_as_of=self._as_of(table.provider, entry, table.as_of, key="prices"),
+        )
+
+    def _touching(self, provider: str, entry: str | None) -> list[Override]:
+        """The override sets that say something about an entry."""
+        found = []
+        for override in self._overrides:
+            section = override.providers.get(provider)
+            if section is None:
+                continue
+            named = {normalise(name) for name in section.get("models", {})}
+            if set(section) - {"models"} or (entry is not None and normalise(entry) in named):
+                found.append(override)
+        return found
+
+    def _as_of(self, provider: str, entry: str | None, base: date, *, key: str = "") -> date:
+        """When the data about an entry was last stated; with `key`, only overrides that carry it count."""
+        dates = [base]
+        for override in self._touching(provider, entry):
+            entries = override.providers[provider].get("models", {}).items()
+            if not key or any(normalise(name) == normalise(entry or "") and key in e for name, e in entries):
+                dates.append(override.as_of)
+        return dates[-1]
+
+    def _source(self, provider: str, entry: str | None, base: str) -> str:
+        labels = [f"{override.label} ({override.source})" for override in self._touching(provider, entry)]
+        return "; overridden by ".join([base, *labels])
+
+    def _route(self, table: ProviderTable, name: str) -> tuple[str, Route | None, str]:
+        """The vendor behind a routed name, its route, and what the vendor calls the model."""
+        lowered = name.lower()
+        for vendor, route in table.routes.items():
+            mark = vendor + table.separator
+            at = lowered.find(mark)
+            if at == 0 or (at > 0 and not lowered[at - 1].isalnum() and lowered[at - 1] not in "-_"):
+                return vendor, route, name[at + len(mark) :]
+        bare = normalise(name)
+        for vendor, route in table.routes.items():
+            if route.provider and starts_family(bare, self._table(route.provider).names):
+                return vendor, route, name
+        return "", None, name
+
+    def _through_route(self, table: ProviderTable, vendor: str, route: Route, rest: str, asked: str) -> Resolved:
+        backed = self._table(route.provider) if route.provider else None
+        if backed is None:
+            merged, entry, known = self._merged(table, "*"), None, False
+        else:
+            entry = self._find(backed, rest)
+            merged, known = self._merged(backed, entry), entry is not None
+            merged = tables.merge(merged, {"limits": table.defaults.get("limits", {}), "knobs": table.knobs})
+        merged = tables.merge(merged, route.rules)
+        merged = tables.merge(merged, route.groups.get(merged.get("group", ""), {})) | {"prices": {}}
+        source_table = backed or table
+        facts = _facts(
+            tables.build_entry(merged, f"{table.provider}.routes.{vendor}", f"{table.provider}.toml"),
+            provider=table.provider,
+            name=f"{vendor}{table.separator}{entry or rest}",
+            known=known,
+            usage=table.usage,
+            as_of=min(table.as_of, self._as_of(source_table.provider, entry, source_table.as_of)),
+            source=self._source(source_table.provider, entry, table.source),
+        )
+        return Resolved(
+            facts=facts,
+            spellings=(asked,),
+            price_source=table.price_source,
+            prices={},
+            prices_as_of=table.as_of,
+            backed=f"{backed.provider}:{rest}" if backed else None,
+        )
+
+
+def _facts(
+    entry: Entry, *, provider: str, name: str, known: bool, usage: UsageConvention, as_of: date, source: str
+) -> ModelFacts:
+    return ModelFacts(
+        provider=provider,
+        name=name,
+        known=known,
+        floor=entry.floor,
+        granularity=entry.granularity,
+        ttls=tuple(Ttl(ttl, seconds) for ttl, seconds in entry.ttls.items()),
+        default_ttl=entry.default_ttl,
+        lookback=entry.lookback,
+        max_markers=entry.max_markers,
+        read=entry.read,
+        writes=tuple(entry.writes.items()),
+        caching=entry.caching,
+        marker=entry.marker or None,
+        automatic_field=entry.automatic_field,
+        breakpoints=entry.breakpoints,
+        retention_field=entry.retention_field,
+        mid_system=entry.mid_system,
+        strips_thinking=entry.strips_thinking,
+        prewarm=entry.prewarm,
+        diagnostics=entry.diagnostics,
+        reports_writes=entry.reports_writes,
+        usage_note=entry.usage_note,
+        context_limit=entry.context_limit,
+        output_limit=entry.output_limit,
+        cliff=entry.cliff,
+        flags=entry.flags,
+        limits=entry.limits,
+        knobs=entry.knobs,
+        usage=usage,
+        conservative=entry.conservative,
+        as_of=as_of,
+        source=source,
+    )
+
+
+@cache
+def default() -> Facts:
+    """The facts as shipped, shared by everyone who brings no overrides."""
+    return Facts.load()
+
+
+def model(name: str) -> ModelFacts:
+    """What is known of `provider:name`, or of a bare name of a known family."""
+    return default().model(name)

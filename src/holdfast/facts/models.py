@@ -1,0 +1,148 @@
+"""What is known of one model: frozen values with a date and a source.
+
+Multipliers are `Decimal`: they are figures copied from documents (0.025, 1.25) that multiply Decimal prices,
+and an exact product is what makes a predicted cost comparable with a billed one. Knows neither files nor
+prices.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.canonical.capabilities import Capabilities
+from holdfast.canonical.usage import UNSPLIT
+
+Caching = Literal["explicit", "automatic", "mixed", "none"]
+"""explicit: only at markers; automatic: by itself; mixed: both; none: not at all."""
+
+UsageConvention = Literal["inclusive", "exclusive"]
+"""Whether the reported prompt contains the cached tokens (subtract them) or stands beside them (add them)."""
+
+
+class Ttl(Struct, frozen=True):
+    """A time to live under its provider's name for it."""
+
+    name: str
+    seconds: int
+
+
+class Cliff(Struct, frozen=True):
+    """Above so many prompt tokens the whole request pays `factor` times the input price.
+
+    A note for readers and predictions; what a usage costs comes from the price source.
+    """
+
+    above: int
+    factor: Decimal
+
+
+class Flags(Struct, frozen=True, kw_only=True):
+    thinking: bool = False
+    images: bool = False
+    tools: bool = True
+    system: bool = True
+    structured_output: bool = False
+    streaming: bool = True
+    parallel_tools: bool = False
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Numbers only some providers have; None where they do not apply."""
+
+    explicit_markers: int | None = None
+    implicit_extra_markers: int | None = None
+    lookup_first: int | None = None
+    lookup_endings: int | None = None
+    cache_key_chars: int | None = None
+    requests_per_minute: int | None = None
+    in_memory_max_seconds: int | None = None
+    sticky_seconds: int | None = None
+    block_tokens: int | None = None
+    block_tokens_cpu: int | None = None
+    unread_tail_tokens: int | None = None
+
+
+class Knobs(Struct, frozen=True, kw_only=True):
+    """What no source settles, with the default chosen; None where it does not apply."""
+
+    ttl_raise: Literal["yes", "no"] | None = None
+    refresh_whole_prefix: bool | None = None
+    upgrade_5m_by_1h: bool | None = None
+    collapse_tool_runs: bool | None = None
+    effort_invalidates: Literal["messages", "all"] | None = None
+    implicit_hit_probability: float | None = None
+    lookup_latest: int | None = None
+
+
+class ModelFacts(Struct, frozen=True, kw_only=True):
+    """Everything the cache rules need to know of a model on a route.
+
+    `lookback` 0 means the provider does not walk back from a marker. `conservative` names the fields that no
+    source states. `read` and `writes` are shares of the base input price.
+    """
+
+    provider: str
+    name: str
+    known: bool
+    floor: int
+    granularity: int
+    ttls: tuple[Ttl, ...]
+    default_ttl: str | None
+    lookback: int
+    max_markers: int
+    read: Decimal
+    writes: tuple[tuple[str, Decimal], ...]
+    caching: Caching
+    marker: str | None
+    automatic_field: bool
+    breakpoints: bool
+    retention_field: bool
+    mid_system: bool
+    strips_thinking: bool
+    prewarm: bool
+    diagnostics: bool
+    reports_writes: bool
+    usage_note: str | None
+    context_limit: int
+    output_limit: int
+    cliff: Cliff | None
+    flags: Flags
+    limits: Limits
+    knobs: Knobs
+    usage: UsageConvention
+    conservative: tuple[str, ...]
+    as_of: date
+    source: str
+
+    @property
+    def ref(self) -> str:
+        return f"{self.provider}:{self.name}"
+
+    def ttl_seconds(self, ttl: str) -> int | None:
+        return next((known.seconds for known in self.ttls if known.name == ttl), None)
+
+    def write(self, ttl: str | None = None) -> Decimal:
+        """The write multiplier of a TTL; the default TTL's for None, unsplit writes and unknown TTLs."""
+        by_ttl = dict(self.writes)
+        if ttl is not None and ttl != UNSPLIT and ttl in by_ttl:
+            return by_ttl[ttl]
+        return by_ttl.get(self.default_ttl or "", Decimal(1))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            thinking=self.flags.thinking,
+            images=self.flags.images,
+            tools=self.flags.tools,
+            system=self.flags.system,
+            structured_output=self.flags.structured_output,
+            streaming=self.flags.streaming,
+            parallel_tools=self.flags.parallel_tools,
+            supports_prompt_caching=self.caching != "none",
+            context_limit=self.context_limit,
+            output_limit=self.output_limit,
+        )

@@ -1,0 +1,157 @@
+"""What a usage costs, in exact decimals: prices of the genai-prices package, ours laid over them.
+
+The package counts inclusively (its input contains the cached tokens) and our usage is disjoint, so only its
+price lists are used, not its arithmetic. It takes a third of a second to import and is imported on the first
+price. Prices of batch and other service tiers are not told apart.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, localcontext
+from functools import cache, lru_cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical.usage import UNSPLIT, Usage
+from holdfast.facts.catalogue import Facts, Resolved, default
+from holdfast.facts.names import dotted, undated
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo
+
+_EXACT = Context(prec=60)
+"""Wide enough that no product of a token count and a price is ever rounded, whatever the caller's context."""
+
+
+class Rates(Struct, frozen=True, kw_only=True):
+    """USD per token; `storage_hour` per token and hour where a cache is rented."""
+
+    input: Decimal
+    read: Decimal
+    writes: tuple[tuple[str, Decimal], ...]
+    output: Decimal
+    default_ttl: str | None = None
+    storage_hour: Decimal | None = None
+    version: str
+
+    def write(self, ttl: str | None = None) -> Decimal:
+        """A write by TTL; unsplit ones as five-minute writes if these exist, unknown TTLs as the default."""
+        by_ttl = dict(self.writes)
+        if ttl == UNSPLIT:
+            ttl = "5m"
+        return by_ttl.get(ttl or "", by_ttl.get(self.default_ttl or "", self.input))
+
+
+def rates(
+    model: str, at: datetime | None = None, prompt_tokens: int = 0, *, facts: Facts | None = None
+) -> Rates | None:
+    """The rates of a request with so many prompt tokens (price cliffs), or None where no price is known."""
+    return _rates((facts or default()).resolve(model), at or datetime.now(UTC), prompt_tokens, facts or default())
+
+
+def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts | None = None) -> Usage:
+    """The usage with cost and price version; without a known price the cost is None, with one warning."""
+    known = facts or default()
+    found = rates(model, at, usage.prompt, facts=known)
+    if found is None:
+        ref = known.model(model).ref
+        known.warn_once(f"price {ref}", f"no price known for model {ref[:200]!r}; its costs are left open")
+        return msgspec.structs.replace(usage, cost=None, price_version=None)
+    with localcontext(_EXACT):
+        cost = usage.input * found.input + usage.read * found.read + usage.output * found.output
+        cost += sum((tokens * found.write(ttl) for ttl, tokens in usage.writes), Decimal(0))
+    return msgspec.structs.replace(usage, cost=cost, price_version=found.version)
+
+
+def _rates(model: Resolved, at: datetime, prompt_tokens: int, facts: Facts) -> Rates | None:
+    listed = _listed_prices(model, at, prompt_tokens)
+    own = model.prices
+    if listed is None and "input" not in own:
+        return rates(model.backed, at, prompt_tokens, facts=facts) if model.backed else None
+    prices = (listed or {}) | own
+    version = _version(listed is not None, model.prices_as_of if set(own) - {"storage_hour"} else None)
+    with localcontext(_EXACT):
+        per_token = {key: value.scaleb(-6) for key, value in prices.items()}
+        base = per_token["input"]
+        discount = model.facts.read if model.facts.known else Decimal(1)
+        return Rates(
+            input=base,
+            read=per_token.get("read", base * discount),
+            writes=tuple((ttl.name, _write(per_token, ttl.name, model)) for ttl in model.facts.ttls),
+            output=per_token.get("output", Decimal(0)),
+            default_ttl=model.facts.default_ttl,
+            storage_hour=per_token.get("storage_hour"),
+            version=version,
+        )
+
+
+def _write(per_token: dict[str, Decimal], ttl: str, model: Resolved) -> Decimal:
+    base = per_token["input"]
+    if ttl in per_token:
+        listed = per_token[ttl]
+    elif ttl in ("5m", "30m") and "write" in per_token:
+        listed = per_token["write"]
+    else:
+        return base * model.facts.write(ttl)
+    # No provider writes below the input price: such an entry lists the surcharge only (Gemini on OpenRouter).
+    return listed if listed >= base else base + listed
+
+
+def _version(listed: bool, overridden: date | None) -> str:
+    parts = [_package()] if listed else []
+    return "+".join(parts + ([f"overrides {overridden.isoformat()}"] if overridden else []))
+
+
+@cache
+def _package() -> str:
+    return f"genai-prices {metadata.version('genai-prices')}"
+
+
+def _listed_prices(model: Resolved, at: datetime, prompt_tokens: int) -> dict[str, Decimal] | None:
+    """The package's prices of a model in our keys, USD per million tokens, on the right side of a cliff."""
+    if model.price_source is None:
+        return None
+    info = _listed_model(model.price_source, model.spellings)
+    if info is None:
+        return None
+    found: dict[str, Any] = vars(info.get_prices(at))
+    listed = {key: value for key, value in found.items() if value is not None}
+    if not listed:  # listed without any price: free of charge
+        return {"input": Decimal(0), "read": Decimal(0), "write": Decimal(0), "output": Decimal(0)}
+    if "input_mtok" not in listed:  # billed by the hour or by characters
+        return None
+    keys = {
+        "input": "input_mtok",
+        "read": "cache_read_mtok",
+        "write": "cache_write_mtok",
+        "1h": "cache_write_1h_mtok",
+        "output": "output_mtok",
+    }
+    return {ours: _at_size(listed[key], prompt_tokens) for ours, key in keys.items() if key in listed}
+
+
+def _at_size(value: Any, prompt_tokens: int) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    reached = [tier.price for tier in value.tiers if prompt_tokens > tier.start]
+    return Decimal(reached[-1] if reached else value.base)
+
+
+@lru_cache(maxsize=4096)
+def _listed_model(source: str, names: tuple[str, ...]) -> ModelInfo | None:
+    from genai_prices.data_snapshot import get_snapshot
+
+    spellings = []
+    for name in names:
+        plain = undated(name)
+        spellings += [name, plain, dotted(plain), plain.rsplit("/", 1)[-1]]
+    for spelling in dict.fromkeys(spellings):
+        try:
+            return get_snapshot().find_provider_model(spelling, None, source, None)[1]
+        except LookupError:
+            continue
+    return None

@@ -1,0 +1,112 @@
+"""How many tokens a text has, estimated offline with OpenAI's o200k vocabulary.
+
+One function of the text alone; the estimate of a request is the sum over its blocks, and `calibration` learns
+what each model's own tokenizer makes of it. Knows no model and never asks the network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import zlib
+from binascii import a2b_base64
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+
+# The split pattern and the special tokens that belong to the vocabulary; without them the counts differ.
+_PATTERN = "|".join(
+    [
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+_SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+
+EXACT_CHARS = 200_000
+"""Texts up to this length are counted whole. Beyond, time grows faster than length in text without gaps."""
+
+SAMPLES = 96
+SAMPLE_CHARS = 2_048
+"""Longer texts are judged by this many evenly spaced windows, so 10 MB take no longer than the limit.
+
+On five texts of 0.4 to 1.2 MB (documents, source code, logs, mixtures) the error was below 1%; with 64 windows 5%.
+"""
+
+IMAGE_TOKENS = 1_600
+"""What an embedded image or file counts: about the most an image costs after the providers scale it down.
+
+Its base64 is not text and would be counted a thousandfold; only the provider knows the real size.
+"""
+
+_EMBEDDED = re.compile(
+    rb'"data"\s*:\s*"[A-Za-z0-9+/=_\\-]{256,}"|data:[\w.+/\\-]{1,100};base64,[A-Za-z0-9+/=_\\-]{256,}'
+)
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text: exact in o200k up to EXACT_CHARS, scaled from evenly spaced windows above."""
+    if len(text) <= EXACT_CHARS:
+        return _count(text)
+    last_start = len(text) - SAMPLE_CHARS
+    starts = (last_start * index // (SAMPLES - 1) for index in range(SAMPLES))
+    sampled = sum(_count(text[start : start + SAMPLE_CHARS]) for start in starts)
+    return -(-sampled * len(text) // (SAMPLES * SAMPLE_CHARS))
+
+
+def estimate_json(raw: bytes) -> int:
+    """Tokens of a block as it stands on the wire; embedded base64 counts IMAGE_TOKENS apiece."""
+    text, embedded = _EMBEDDED.subn(b"", raw)
+    return estimate(text.decode("utf-8", "replace")) + embedded * IMAGE_TOKENS
+
+
+def estimate_blocks(blocks: Iterable[str | bytes]) -> int:
+    """Tokens of a request: the sum over its blocks, texts or wire bytes."""
+    return sum(estimate(block) if isinstance(block, str) else estimate_json(block) for block in blocks)
+
+
+def heuristic_tokens(text: str) -> int:
+    """Four characters to a token, at least one: the unit of the padding and skill budgets."""
+    return max(1, len(text) // 4)
+
+
+def _count(text: str) -> int:
+    # Text that looks like a special token is ordinary text: it came from a user, not from us.
+    return len(_encoding().encode_ordinary(text))
+
+
+@cache
+def _encoding() -> Encoding:
+    return load_encoding(resources.files("holdfast.facts").joinpath("vendor", "o200k_base.tiktoken.gz"))
+
+
+def load_encoding(file: Traversable | Path) -> Encoding:
+    """The vocabulary in a gzipped file, refused unless it is exactly the one we were measured with."""
+    try:
+        data = gzip.decompress(file.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise HoldfastError(f"the token vocabulary {file} cannot be read ({error}); reinstall holdfast.") from error
+    if hashlib.sha256(data).hexdigest() != O200K_SHA256:
+        raise HoldfastError(f"the token vocabulary {file} is damaged (wrong SHA-256); reinstall holdfast.")
+    # Imported here: tiktoken pulls in regex and its extension module, which `holdfast --help` need not pay.
+    from tiktoken import Encoding
+
+    # Ranks are the line numbers, which the hash guarantees.
+    ranks = {a2b_base64(line.split(b" ", 1)[0]): rank for rank, line in enumerate(data.splitlines())}
+    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)

@@ -1,0 +1,292 @@
+"""Anthropic Messages: tools, then system, then messages; markers are `cache_control` members."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.facts import ModelFacts
+
+from . import scan
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, remove_member, set_member
+from .codecs import anthropic as codec
+from .parsing import WireError, guarded
+from .stream import Report, Tap, merge_counts
+from .usage import anthropic_usage
+from .values import array_of, obj, object_of, string_of
+
+NAME = "anthropic"
+_TAG = b'"cache_control"'
+_UNMARKABLE = frozenset({"thinking", "redacted_thinking", "mid_conv_system"})
+_kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
+_message_head = re.compile(rb'\{\s*"role"\s*:\s*"[a-z]+"\s*,\s*"content"\s*:\s*\[').match
+_OBJECT_END = ord("}")
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "api_error",
+    529: "overloaded_error",
+}
+
+
+class _Message(Struct):
+    role: str
+    content: list[Raw] | str | None = None
+
+
+class _Top(Struct):
+    model: str = ""
+    system: list[Raw] | str | None = None
+    tools: list[Raw] | None = None
+    messages: list[_Message] = []
+
+
+class _Walk:
+    """Collects the block spans of one body."""
+
+    def __init__(self, raw: bytes, top: _Top) -> None:
+        self.raw = raw
+        self.top = top
+        self.tools: list[BlockSpan] = []
+        self.system: list[BlockSpan] = []
+        self.messages: list[BlockSpan] = []
+
+    def body(self) -> Body:
+        handlers = {"messages": self.walk_messages}
+        if isinstance(self.top.system, list | str):
+            handlers["system"] = self.walk_system
+        if self.top.tools is not None:
+            handlers["tools"] = self.walk_tools
+        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        blocks = (*self.tools, *self.system, *self.messages)
+        return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
+
+    def walk_tools(self, pos: int) -> int:
+        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
+        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        return end
+
+    def walk_system(self, pos: int) -> int:
+        if isinstance(self.top.system, str):
+            end = scan.skip_value(self.raw, pos)
+            self.system.append(BlockSpan("system[0]", "system", "system", pos, end, form="string"))
+            return end
+        spans, end = scan.walk_array(self.raw, pos, self.top.system or [])
+        self.system += [BlockSpan(f"system[{i}]", "system", "system", *span) for i, span in enumerate(spans)]
+        return end
+
+    def walk_messages(self, pos: int) -> int:
+        return scan.walk_objects(self.raw, pos, len(self.top.messages), self.walk_message)
+
+    def walk_message(self, index: int, pos: int) -> int:
+        message = self.top.messages[index]
+        head = _message_head(self.raw, pos)
+        if head is not None and isinstance(message.content, list):  # the common shape, twice as fast
+            found, end = self.walk_content(index, message, head.end() - 1)
+            if self.raw[end] == _OBJECT_END:
+                self.messages += found
+                return end + 1
+        found = []
+
+        def content(at: int) -> int:
+            found[:], end = self.walk_content(index, message, at)
+            return end
+
+        members, end = scan.walk_object(self.raw, pos, {"content": content})
+        self.messages += with_context(found, [m for m in members if m.key not in ("role", "content")])
+        return end
+
+    def walk_content(self, index: int, message: _Message, pos: int) -> tuple[list[BlockSpan], int]:
+        role, path = message.role, f"messages[{index}].content["
+        if isinstance(message.content, list):
+            spans, end = scan.walk_array(self.raw, pos, message.content)
+            return [
+                BlockSpan(f"{path}{j}]", "messages", role, start, stop, index) for j, (start, stop) in enumerate(spans)
+            ], end
+        end = scan.skip_value(self.raw, pos)
+        if message.content is None:
+            return [], end
+        return [BlockSpan(f"{path}0]", "messages", role, pos, end, index, "string")], end
+
+
+def with_context(found: list[BlockSpan], members: list[scan.Member]) -> list[BlockSpan]:
+    """Hang a message's further members on its first block."""
+    if found and members:
+        found[0] = msgspec.structs.replace(found[0], context=tuple((m.key_start, m.end) for m in members))
+    return found
+
+
+class Anthropic:
+    """The dialect of `POST /v1/messages`."""
+
+    name = NAME
+
+    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        """`model` is for dialects that name it elsewhere; here the body does."""
+        return guarded(raw, _Top, lambda top: _Walk(raw, top).body())
+
+    # Markers
+
+    def kind(self, body: Body, index: int) -> str:
+        """The block's `type`; "tool" for tool definitions without one."""
+        block = body.blocks[index]
+        if block.form == "string":
+            return "text"
+        match = _kind(body.raw, block.start, block.end)
+        if match is not None:
+            return match[1].decode()
+        members = object_of(body.text(block)) or {}
+        return string_of(members.get("type")) or ("tool" if block.section == "tools" else "unknown")
+
+    def deferred(self, body: Body, index: int) -> bool:
+        """A tool with `defer_loading`: no part of the prefix, and no place for a marker."""
+        block = body.blocks[index]
+        if block.section != "tools" or body.raw.find(b'"defer_loading"', block.start, block.end) < 0:
+            return False
+        return (object_of(body.text(block)) or {}).get("defer_loading") == b"true"
+
+    def markers(self, body: Body) -> tuple[Marker, ...]:
+        """The body's own markers in prefix order; the automatic one (top level) last."""
+        found = [marker for index in range(len(body.blocks)) if (marker := self._marker(body, index)) is not None]
+        if (automatic := body.member("cache_control")) is not None and automatic != b"null":
+            found.append(Marker(None, _ttl(automatic)))
+        return tuple(found)
+
+    def _marker(self, body: Body, index: int) -> Marker | None:
+        block = body.blocks[index]
+        if body.raw.find(_TAG, block.start, block.end) < 0 or block.form == "string":
+            return None
+        members = object_of(body.text(block)) or {}
+        if (own := members.get("cache_control")) is not None and own != b"null":
+            return Marker(index, _ttl(own))
+        for inner in array_of(members.get("content", b"")) or []:
+            nested = (object_of(inner) or {}).get("cache_control")
+            if nested is not None and nested != b"null":
+                return Marker(index, _ttl(nested), nested=True)
+        return None
+
+    def markable(self, body: Body, index: int) -> bool:
+        """Whether the provider accepts a marker on this block."""
+        block, kind = body.blocks[index], self.kind(body, index)
+        if kind in _UNMARKABLE or kind == "unknown" or self.deferred(body, index):
+            return False
+        if block.form == "string":
+            return bool(string_of(body.text(block)))
+        members = object_of(body.text(block))
+        if members is None:
+            return False
+        return kind != "text" or bool(string_of(members.get("text")))
+
+    def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
+        """Splices that put a marker on a block that can carry one, in the place of one it has."""
+        block = body.blocks[index]
+        value = codec.MARKERS[ttl]
+        if block.form == "string":
+            head, tail = b'[{"type":"text","text":', b',"cache_control":' + value + b"}]"
+            return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
+        members, end = scan.walk_object(body.raw, block.start)
+        return [set_member(members, end, "cache_control", value)]
+
+    def place_automatic(self, body: Body, ttl: Ttl) -> list[Splice]:
+        """Automatic caching: the provider puts the marker on the last block that can carry it."""
+        return [body.set_member("cache_control", codec.MARKERS[ttl])]
+
+    def remove(self, body: Body, marker: Marker) -> list[Splice]:
+        """Splices that take one of the body's own markers away."""
+        if marker.block is None:
+            return body.remove_member("cache_control")
+        block = body.blocks[marker.block]
+        members, _ = scan.walk_object(body.raw, block.start)
+        if not marker.nested:
+            return remove_member(members, "cache_control")
+        content = next(m for m in members if m.key == "content")
+        items = scan.decode(body.raw[content.start : content.end], list[Raw])
+        spans, _ = scan.walk_array(body.raw, content.start, items)
+        return [s for start, _ in spans for s in remove_member(scan.walk_object(body.raw, start)[0], "cache_control")]
+
+    def content(self, body: Body, index: int) -> bytes:
+        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling."""
+        block = body.blocks[index]
+        text = body.text(block)
+        whole = codec.as_text_block(text) if block.form == "string" else codec.unmarked(text)
+        return whole + body.context(block)
+
+    # Canonical values
+
+    def decode(self, body: Body) -> Request:
+        """The request in canonical form. System blocks after the last marked one are the volatile segment."""
+        return codec.decode(body.top())
+
+    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
+        """A body for the request; with `mark`, the two breakpoints of the seed: last tool, last stable system block."""
+        return codec.encode(request, mark)
+
+    # Responses
+
+    def tap(self) -> Tap:
+        return Tap(_read_event, anthropic_usage)
+
+    def capabilities(self, facts: ModelFacts) -> Capabilities:
+        """Caching is supported wherever the facts know it: this dialect writes the breakpoints itself."""
+        return facts.capabilities
+
+    def read_error(self, status: int, raw: bytes) -> WireError:
+        """What an error response says; never fails, whatever the body."""
+        error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
+        kind = string_of(error.get("type")) or ERROR_TYPES.get(status, "api_error")
+        return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
+
+    def write_error(self, error: WireError) -> bytes:
+        """An error body of our own in the provider's form."""
+        inner = obj((("type", encode_string(error.kind)), ("message", encode_string(error.message))))
+        return obj((("type", b'"error"'), ("error", inner)))
+
+
+def _ttl(marker: bytes) -> str:
+    return string_of((object_of(marker) or {}).get("ttl")) or "5m"
+
+
+class _Event(Struct):
+    type: str = ""
+    message: Raw | None = None
+    usage: Raw | None = None
+    error: Raw | None = None
+    id: str | None = None
+    model: str | None = None
+
+
+class _Start(Struct):
+    id: str | None = None
+    model: str | None = None
+    usage: Raw | None = None
+
+
+def _read_event(data: bytes, report: Report) -> None:
+    """`message_start` brings the usage, `message_delta` replaces the fields it names."""
+    if b'"content_block_' in data[:64]:
+        report.started = True
+        return
+    try:
+        event = scan.decode(data, _Event)
+        if event.type == "message_start" and event.message is not None:
+            start = scan.decode(bytes(event.message), _Start)
+            report.response_id, report.model, report.started = start.id, start.model, True
+            merge_counts(report, start.usage)
+        elif event.type in ("message_delta", "message"):
+            report.response_id, report.model = event.id or report.response_id, event.model or report.model
+            report.started = True
+            merge_counts(report, event.usage)
+        elif event.type == "message_stop":
+            report.finished = True
+        elif event.type == "error":
+            report.error = (Anthropic().read_error(0, data)).message
+    except (msgspec.DecodeError, RecursionError):
+        report.error = report.error or "an event that is not JSON"

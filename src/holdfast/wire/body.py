@@ -1,0 +1,141 @@
+"""A client's body with its blocks addressed, and the splices that change it.
+
+A body is the bytes as sent plus offsets into them. Nothing here re-serialises: a change is a list of splices, and
+without one the output is the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from holdfast.canonical import encode_string
+
+from .scan import Member, Span
+from .values import canon
+
+Section = Literal["tools", "system", "messages"]
+Ttl = Literal["5m", "1h"]
+
+
+class BlockSpan(Struct, frozen=True, gc=False):
+    """Where a block stands: the smallest part that can carry a marker.
+
+    `form` is "object" for a JSON object and "string" for a bare text, which has to be wrapped before it can carry a
+    marker. `context` spans members of the surrounding message or item that belong to the block's identity
+    (a tool_call_id, an unknown field); they hang on the first block of their message.
+    """
+
+    path: str
+    section: Section
+    role: str
+    start: int
+    end: int
+    message: int = -1
+    form: Literal["object", "string"] = "object"
+    context: tuple[Span, ...] = ()
+
+
+class Marker(Struct, frozen=True):
+    """A cache marker the body carries: on a block, nested in one, or at the top level (`block` is None)."""
+
+    block: int | None
+    ttl: str
+    nested: bool = False
+
+
+class Splice(NamedTuple):
+    """Replace raw[start:end] by `new`. Splices at one point keep their order."""
+
+    start: int
+    end: int
+    new: bytes
+
+
+class Unreadable(Struct, frozen=True):
+    """A body we do not understand: why, and the bytes, which can always be forwarded as they are."""
+
+    raw: bytes
+    reason: str
+
+
+class Body(Struct, frozen=True):
+    """A parsed body. `blocks` are in the provider's prefix order, `members` the top-level members in the body's."""
+
+    raw: bytes
+    dialect: str
+    model: str
+    blocks: tuple[BlockSpan, ...]
+    members: dict[str, Member]
+    end: int
+
+    def text(self, block: BlockSpan) -> bytes:
+        return self.raw[block.start : block.end]
+
+    def member(self, name: str) -> bytes | None:
+        """The raw value of a top-level member."""
+        found = self.members.get(name)
+        return None if found is None else self.raw[found.start : found.end]
+
+    def top(self) -> dict[str, bytes]:
+        """All top-level members, raw."""
+        return {name: self.raw[member.start : member.end] for name, member in self.members.items()}
+
+    def context(self, block: BlockSpan) -> bytes:
+        """The canonical text of the members that hang on a block, each after a comma."""
+        return b"".join(b"," + _canonical_member(self.raw[start:end]) for start, end in block.context)
+
+    def apply(self, splices: Iterable[Splice]) -> bytes:
+        return apply(self.raw, splices)
+
+    def set_member(self, name: str, value: bytes) -> Splice:
+        """Give a top-level member this raw value: in its place, or as a new last member."""
+        return set_member(self.members.values(), self.end, name, value)
+
+    def remove_member(self, name: str) -> list[Splice]:
+        return remove_member(list(self.members.values()), name)
+
+
+def _canonical_member(raw: bytes) -> bytes:
+    return canon(b"{" + raw + b"}")[1:-1]
+
+
+def apply(raw: bytes, splices: Iterable[Splice]) -> bytes:
+    """The text with all splices made. Overlapping splices are a programming error (ValueError)."""
+    ordered = sorted(splices, key=lambda splice: (splice.start, splice.end))
+    if not ordered:
+        return raw
+    out: list[bytes] = []
+    at = 0
+    for start, end, new in ordered:
+        if start < at:
+            raise ValueError(f"splices overlap at byte {start}")
+        out += (raw[at:start], new)
+        at = end
+    out.append(raw[at:])
+    return b"".join(out)
+
+
+def set_member(members: Iterable[Member], end: int, name: str, value: bytes) -> Splice:
+    """Set a member of the object whose members these are and which ends at `end`."""
+    last = None
+    for last in members:
+        if last.key == name:
+            return Splice(last.start, last.end, value)
+    comma = b"," if last is not None else b""
+    at = last.end if last is not None else end - 1
+    return Splice(at, at, comma + encode_string(name) + b":" + value)
+
+
+def remove_member(members: list[Member], name: str) -> list[Splice]:
+    """Remove a member together with one comma; nothing if it is not there."""
+    for i, member in enumerate(members):
+        if member.key == name:
+            if i > 0:
+                return [Splice(members[i - 1].end, member.end, b"")]
+            if len(members) > 1:
+                return [Splice(member.key_start, members[1].key_start, b"")]
+            return [Splice(member.key_start, member.end, b"")]
+    return []

@@ -1,0 +1,41 @@
+"""The boundary where a client's bytes come in: whatever is wrong with them, the answer is `Unreadable`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from . import scan
+from .body import Body, Unreadable
+
+T = TypeVar("T")
+
+
+class WireError(Struct, frozen=True):
+    """An error a provider answered, or one of ours on its way to a client; status 0 inside a stream."""
+
+    status: int
+    kind: str
+    message: str
+
+
+def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body]) -> Body | Unreadable:
+    """Decode `raw` as `kind` and build a Body from it, or say in one sentence why that cannot be done."""
+    if not raw.isascii():
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return Unreadable(raw, f"the body is not UTF-8 (byte {error.start})")
+    try:
+        return build(scan.decode(raw, kind))
+    except msgspec.ValidationError as error:
+        return Unreadable(raw, f"the body has an unexpected shape: {error}")
+    except msgspec.DecodeError as error:
+        return Unreadable(raw, f"the body is not JSON: {error}")
+    except RecursionError:
+        return Unreadable(raw, "the body is nested too deeply to be read")
+    except (scan.Misfit, IndexError) as error:
+        return Unreadable(raw, f"the body cannot be addressed: {error}")

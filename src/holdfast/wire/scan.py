@@ -1,0 +1,192 @@
+"""Where the values of a JSON text stand: a walk by offsets that never copies or re-serialises.
+
+msgspec says what a body contains and how long each part is; the walk turns those lengths into offsets. Values whose
+length is not known are skipped by regular expressions. The text is valid JSON when the walk begins, so a step that
+does not fit means duplicate keys or a bug and raises `Misfit`, which `parse` turns into `Unreadable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from holdfast.canonical import decode_string
+
+T = TypeVar("T")
+Span = tuple[int, int]
+
+_COMMA, _CLOSING = b",]"
+_space = re.compile(rb"[ \t\n\r]*").match
+_key = re.compile(rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\n\r]*:[ \t\n\r]*').match
+_string = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL).match
+_scalar = re.compile(rb"[^\s,\]}]+").match
+_next_bracket = re.compile(rb'[^"\[\]{}]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^"\[\]{}]*)*([\[\]{}])').match
+_after = re.compile(rb"[ \t\n\r]*([,\]}])[ \t\n\r]*").match
+_escape = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|[^u])")
+
+
+class Misfit(ValueError):
+    """The text and what was decoded from it do not fit together."""
+
+
+class Member(NamedTuple):
+    """One `"key": value` of an object: the key's text, where its literal begins, and the span of its value."""
+
+    key: str
+    key_start: int
+    start: int
+    end: int
+
+
+def decode(raw: bytes, kind: type[T]) -> T:
+    """msgspec's reading of a text, also where JavaScript left half of a surrogate pair in it.
+
+    msgspec refuses lone surrogate escapes. They are replaced, length for length, in a copy that is only measured;
+    offsets in the copy are offsets in the original.
+    """
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        patched = _patch_surrogates(raw)
+        if patched is None:
+            raise
+        return msgspec.json.decode(patched, type=kind)
+
+
+def _patch_surrogates(raw: bytes) -> bytes | None:
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return None
+    lone: list[int] = []
+    high: int | None = None  # offset of a high surrogate that still waits for its other half
+    for match in _escape.finditer(raw):
+        code = int(match[1], 16) if match[1] else 0
+        if high is not None:
+            if 0xDC00 <= code <= 0xDFFF and match.start() == high + 6:
+                high = None
+                continue
+            lone.append(high)
+            high = None
+        if 0xD800 <= code <= 0xDBFF:
+            high = match.start()
+        elif 0xDC00 <= code <= 0xDFFF:
+            lone.append(match.start())
+    if high is not None:
+        lone.append(high)
+    patched = bytearray(raw)
+    for at in lone:
+        patched[at : at + 6] = b"\\ufffd"
+    return bytes(patched)
+
+
+def first_value(raw: bytes) -> int:
+    """Where the text's one value begins."""
+    return _past_space(raw, 0)
+
+
+def skip_value(raw: bytes, pos: int) -> int:
+    """The end of the value that begins at `pos`."""
+    first = raw[pos : pos + 1]
+    if first == b'"':
+        match = _string(raw, pos)
+    elif first not in (b"{", b"["):
+        match = _scalar(raw, pos)
+    else:
+        depth, match = 0, None
+        end = pos
+        while True:
+            match = _next_bracket(raw, end)
+            if match is None:
+                break
+            depth += 1 if match[1] in b"[{" else -1
+            end = match.end()
+            if depth == 0:
+                return end
+    if match is None:
+        raise Misfit(f"no value at byte {pos}")
+    return match.end()
+
+
+def walk_object(
+    raw: bytes, pos: int, handlers: Mapping[str, Callable[[int], int]] | None = None
+) -> tuple[list[Member], int]:
+    """The members of the object that begins at `pos`, and where it ends.
+
+    A handler gets the start of its key's value and returns its end. A key given twice is a Misfit.
+    """
+    if raw[pos : pos + 1] != b"{":
+        raise Misfit(f"no object at byte {pos}")
+    members: list[Member] = []
+    empty = _after(raw, pos + 1)
+    if empty is not None and empty[1] == b"}":
+        return members, empty.end(1)
+    seen: set[str] = set()
+    pos += 1
+    while True:
+        match = _key(raw, pos)
+        if match is None:
+            raise Misfit(f"no key at byte {pos}")
+        key = decode_string(match[1])
+        if key in seen:
+            raise Misfit(f'the key "{key}" stands twice in one object (byte {match.start(1)})')
+        seen.add(key)
+        start = match.end()
+        handler = handlers.get(key) if handlers else None
+        end = handler(start) if handler is not None else skip_value(raw, start)
+        members.append(Member(key, match.start(1), start, end))
+        after = _after(raw, end)
+        if after is None:
+            raise Misfit(f"no end of the member at byte {end}")
+        if after[1] == b"}":
+            return members, after.end(1)
+        pos = after.end()
+
+
+def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], int]:
+    """The spans of an array's items, whose lengths are known, and where the array ends."""
+    spans: list[Span] = []
+    pos = _first_item(raw, pos)
+    sign = raw[pos]
+    for item in items:
+        if raw[pos] <= 32:
+            pos = _past_space(raw, pos)
+        end = pos + len(item)
+        spans.append((pos, end))
+        if raw[end] <= 32:
+            end = _past_space(raw, end)
+        sign = raw[end]
+        pos = end + 1
+    if sign != _CLOSING:
+        raise Misfit(f"no end of the array at byte {pos}")
+    return spans, pos if items else pos + 1
+
+
+def walk_objects(raw: bytes, pos: int, count: int, visit: Callable[[int, int], int]) -> int:
+    """Walk an array of `count` objects; `visit` gets index and start of each and returns its end."""
+    pos = _first_item(raw, pos)
+    for index in range(count):
+        end = visit(index, pos)
+        if raw[end] <= 32:
+            end = _past_space(raw, end)
+        pos = end + 1
+        if raw[pos] <= 32:
+            pos = _past_space(raw, pos)
+        if raw[end] != (_COMMA if index < count - 1 else _CLOSING):
+            raise Misfit(f"no end of the item at byte {end}")
+    return end + 1 if count else pos + 1
+
+
+def _first_item(raw: bytes, pos: int) -> int:
+    if raw[pos : pos + 1] != b"[":
+        raise Misfit(f"no array at byte {pos}")
+    return _past_space(raw, pos + 1)
+
+
+def _past_space(raw: bytes, pos: int) -> int:
+    match = _space(raw, pos)
+    return match.end() if match else pos

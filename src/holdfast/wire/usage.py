@@ -1,0 +1,80 @@
+"""Usage as providers report it, in JSON and in streams, turned into four disjoint counts.
+
+Anthropic's counts are disjoint already; OpenAI-shaped and Gemini counts include the cached tokens, which are
+subtracted. A count that is absent, null or not a number is zero; usage that is absent altogether is None.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from holdfast.canonical import UNSPLIT, Usage, usage
+
+Counts = dict[str, object]
+
+
+def counts_of(raw: bytes | Raw) -> Counts | None:
+    """A usage object as plain values; None if it is not an object."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def count(counts: Counts, *path: str) -> int:
+    """A non-negative whole number at a path of keys; zero where there is none."""
+    value: object = counts
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        return 0
+    return int(value)
+
+
+def anthropic_usage(counts: Counts) -> Usage:
+    """`cache_creation` splits the writes by TTL; where only the sum is given it is not guessed."""
+    by_ttl = {
+        "5m": count(counts, "cache_creation", "ephemeral_5m_input_tokens"),
+        "1h": count(counts, "cache_creation", "ephemeral_1h_input_tokens"),
+    }
+    total = count(counts, "cache_creation_input_tokens")
+    split = sum(by_ttl.values())
+    if total > split:
+        by_ttl[UNSPLIT] = total - split
+    return usage(
+        input=count(counts, "input_tokens"),
+        read=count(counts, "cache_read_input_tokens"),
+        writes=by_ttl,
+        output=count(counts, "output_tokens"),
+    )
+
+
+def openai_usage(counts: Counts) -> Usage:
+    """Chat Completions and Responses, and what speaks like them (OpenRouter, DeepSeek, vLLM, llama.cpp).
+
+    GPT-5.6 and later report `cache_write_tokens`, whose TTL is 30 minutes; earlier models write for free.
+    """
+    prompt = count(counts, "prompt_tokens") or count(counts, "input_tokens")
+    details = (
+        "prompt_tokens_details" if isinstance(counts.get("prompt_tokens_details"), dict) else "input_tokens_details"
+    )
+    read = count(counts, details, "cached_tokens") or count(counts, "prompt_cache_hit_tokens")
+    written = count(counts, details, "cache_write_tokens") or count(counts, "cache_write_tokens")
+    read = min(read, prompt)
+    written = min(written, prompt - read)
+    return usage(
+        input=prompt - read - written,
+        read=read,
+        writes={"30m": written},
+        output=count(counts, "completion_tokens") or count(counts, "output_tokens"),
+    )
+
+
+def gemini_usage(counts: Counts) -> Usage:
+    """`promptTokenCount` includes the cached contents; thoughts are billed as output."""
+    prompt = count(counts, "promptTokenCount") + count(counts, "toolUsePromptTokenCount")
+    read = min(count(counts, "cachedContentTokenCount"), prompt)
+    output = count(counts, "candidatesTokenCount") + count(counts, "thoughtsTokenCount")
+    return usage(input=prompt - read, read=read, output=output)

@@ -1,0 +1,105 @@
+"""Small pieces every dialect needs to turn raw members into canonical values and back. Nothing here raises on odd
+input: what is not of the expected shape comes back as None and ends up in an Opaque block or in `extra`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+from msgspec import Raw
+
+from holdfast.canonical import Block, Extra, NotJson, Opaque, Text, canonical_json, decode_string, encode_string
+
+from . import scan
+
+_objects = dict[str, Raw]
+_arrays = list[Raw]
+
+
+def canon(raw: bytes) -> bytes:
+    """The canonical text, or the bytes themselves where there is none (duplicate keys)."""
+    try:
+        return canonical_json(raw)
+    except NotJson:
+        return raw
+
+
+def object_of(raw: bytes) -> dict[str, bytes] | None:
+    """The members of an object by key, raw; None if it is not one or names a key twice."""
+    if raw[:1] != b"{":
+        return None
+    try:
+        members, _ = scan.walk_object(raw, 0)
+    except scan.Misfit:
+        return None
+    return {member.key: raw[member.start : member.end] for member in members}
+
+
+def array_of(raw: bytes) -> list[bytes] | None:
+    if raw[:1] != b"[":
+        return None
+    try:
+        return [bytes(item) for item in scan.decode(raw, _arrays)]
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def string_of(raw: bytes | None) -> str | None:
+    if raw is None or raw[:1] != b'"':
+        return None
+    try:
+        return decode_string(raw)
+    except ValueError:
+        return None
+
+
+def int_of(raw: bytes | None) -> int | None:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=int)
+    except msgspec.DecodeError:
+        return None
+
+
+def extra_of(members: Mapping[str, bytes], known: Collection[str]) -> Extra:
+    """The members beyond the known ones, in order, as canonical text."""
+    return tuple((key, canon(raw)) for key, raw in members.items() if key not in known)
+
+
+def opaque(kind: str | None, raw: bytes) -> Opaque:
+    return Opaque(kind=kind or "unknown", raw=canon(raw))
+
+
+def obj(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    return b"{" + b",".join(encode_string(key) + b":" + value for key, value in pairs) + b"}"
+
+
+def arr(items: Iterable[bytes]) -> bytes:
+    return b"[" + b",".join(items) + b"]"
+
+
+def as_blocks(system: str | tuple[Block, ...] | None) -> tuple[Block, ...]:
+    """A system segment as blocks; an empty text is none."""
+    if isinstance(system, str):
+        return (Text(system),) if system else ()
+    return system or ()
+
+
+def as_segment(blocks: tuple[Block, ...]) -> str | tuple[Block, ...] | None:
+    """The simplest form of a system segment: a text where one plain block says it all."""
+    if not blocks:
+        return None
+    if len(blocks) == 1 and isinstance(blocks[0], Text) and not blocks[0].extra and blocks[0].text:
+        return blocks[0].text
+    return blocks
+
+
+def texts_of(blocks: Iterable[Block]) -> str:
+    """The texts of blocks joined by an empty line, for dialects whose system prompt is one string."""
+    return "\n\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def wire_model(model: str) -> str:
+    """`provider:name` as the provider spells it."""
+    return model.partition(":")[2] or model

@@ -1,0 +1,1 @@
+"""Makes `tests` importable from every test, so that they share `tests.shapes`."""
