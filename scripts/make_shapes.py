@@ -158,9 +158,7 @@ class Disguise:
         while (made := make(original, f"{salt}/{original}")) in self._taken or made == original:
             salt += 1
             if salt > 10_000:
-                raise SystemExit(
-                    f"no unused stand-in of {len(original)} characters is left; lower the variety of ids"
-                )
+                raise SystemExit(f"no unused stand-in of {len(original)} characters is left; lower the variety of ids")
         self._taken.add(made)
         return str(made)
 

@@ -157,8 +157,7 @@ def test_consecutive_requests_share_as_many_leading_messages_as_in_the_recording
         for before, after in itertools.pairwise(with_body):
             ours = [_messages(json.loads(shape.body or b"")) for shape in (before, after)]
             theirs = [
-                _messages(json.loads(source[shape.client, shape.run, shape.n]["body"]))
-                for shape in (before, after)
+                _messages(json.loads(source[shape.client, shape.run, shape.n]["body"])) for shape in (before, after)
             ]
             assert _leading_equal(*ours) == _leading_equal(*theirs), after.id
             assert [len(side) for side in ours] == [len(side) for side in theirs]
@@ -202,9 +201,7 @@ def test_no_text_and_no_id_of_the_recordings_survives() -> None:
             texts = {value for value in _walk(json.loads(record["body"])) if isinstance(value, str)}
             prose |= {t for t in texts if len(t) > 3 and " " in t and not t.startswith("x-anthropic-billing")}
         everything = json.dumps(record["headers"]) + (record["body"] or "")
-        ids |= set(
-            re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?:toolu|call|resp|ses)_\w{12,}|[0-9a-f]{32,}", everything)
-        )
+        ids |= set(re.findall(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?:toolu|call|resp|ses)_\w{12,}|[0-9a-f]{32,}", everything))
     assert len(prose) > 500
     assert len(ids) > 50
     assert [text for text in prose if json.dumps(json.dumps(text))[1:-1] in ours or text in ours] == []
@@ -232,9 +229,7 @@ def test_spacing_order_and_numbers_stay_as_sent() -> None:
     assert re.sub(r'"text":"[^"]*"', '"text":"some words"', _rewritten(body)) == body
 
 
-@pytest.mark.parametrize(
-    "escape", ["\\n", "\\t", "\\u00e9", "\\u00E9", "é", '\\"', "\\\\", "\\ud800", "\\u0000"]
-)
+@pytest.mark.parametrize("escape", ["\\n", "\\t", "\\u00e9", "\\u00E9", "é", '\\"', "\\\\", "\\ud800", "\\u0000"])
 def test_escapes_stay_escapes(escape: str) -> None:
     made = _rewritten(f'{{"text":"one two {escape} three four"}}')
     assert escape in made
@@ -283,9 +278,7 @@ def test_the_attribution_line_keeps_its_form() -> None:
     line = "x-anthropic-billing-header: cc_version=2.1.325.52d; cc_entrypoint=sdk-cli;"
     made = json.loads(_rewritten(json.dumps({"text": line})))["text"]
     assert made != line
-    assert re.fullmatch(
-        r"x-anthropic-billing-header: cc_version=2\.1\.325\.[0-9a-f]{3}; cc_entrypoint=sdk-cli;", made
-    )
+    assert re.fullmatch(r"x-anthropic-billing-header: cc_version=2\.1\.325\.[0-9a-f]{3}; cc_entrypoint=sdk-cli;", made)
 
 
 def test_credentials_go_and_unknown_headers_are_left_out() -> None:

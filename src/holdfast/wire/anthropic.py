@@ -11,7 +11,7 @@ from holdfast.canonical import Capabilities, Request, encode_string
 from holdfast.facts import ModelFacts
 
 from . import scan
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, remove_member, set_member
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, remove_member, set_member, with_context
 from .codecs import anthropic as codec
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts
@@ -117,13 +117,6 @@ class _Walk:
         return [BlockSpan(f"{path}0]", "messages", role, pos, end, index, "string")], end
 
 
-def with_context(found: list[BlockSpan], members: list[scan.Member]) -> list[BlockSpan]:
-    """Hang a message's further members on its first block."""
-    if found and members:
-        found[0] = msgspec.structs.replace(found[0], context=tuple((m.key_start, m.end) for m in members))
-    return found
-
-
 class Anthropic:
     """The dialect of `POST /v1/messages`."""
 
@@ -194,10 +187,6 @@ class Anthropic:
             return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
         members, end = scan.walk_object(body.raw, block.start)
         return [set_member(members, end, "cache_control", value)]
-
-    def place_automatic(self, body: Body, ttl: Ttl) -> list[Splice]:
-        """Automatic caching: the provider puts the marker on the last block that can carry it."""
-        return [body.set_member("cache_control", codec.MARKERS[ttl])]
 
     def remove(self, body: Body, marker: Marker) -> list[Splice]:
         """Splices that take one of the body's own markers away."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import encode_string
 
@@ -94,8 +95,15 @@ class Body(Struct, frozen=True):
         """Give a top-level member this raw value: in its place, or as a new last member."""
         return set_member(self.members.values(), self.end, name, value)
 
-    def remove_member(self, name: str) -> list[Splice]:
-        return remove_member(list(self.members.values()), name)
+    def remove_member(self, *names: str) -> list[Splice]:
+        return remove_member(list(self.members.values()), *names)
+
+
+def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:
+    """Hang a message's further members on its first block."""
+    if found and members:
+        found[0] = replace(found[0], context=tuple((m.key_start, m.end) for m in members))
+    return found
 
 
 def _canonical_member(raw: bytes) -> bytes:
@@ -129,13 +137,19 @@ def set_member(members: Iterable[Member], end: int, name: str, value: bytes) -> 
     return Splice(at, at, comma + encode_string(name) + b":" + value)
 
 
-def remove_member(members: list[Member], name: str) -> list[Splice]:
-    """Remove a member together with one comma; nothing if it is not there."""
-    for i, member in enumerate(members):
-        if member.key == name:
-            if i > 0:
-                return [Splice(members[i - 1].end, member.end, b"")]
-            if len(members) > 1:
-                return [Splice(member.key_start, members[1].key_start, b"")]
-            return [Splice(member.key_start, member.end, b"")]
-    return []
+def remove_member(members: list[Member], *names: str) -> list[Splice]:
+    """Remove members together with their commas; nothing for those that are not there."""
+    splices: list[Splice] = []
+    kept: Member | None = None
+    run: list[Member] = []
+    for member in (*members, None):
+        if member is not None and member.key in names:
+            run.append(member)
+            continue
+        if run:
+            start = run[0].key_start if kept is None else kept.end
+            end = run[-1].end if kept is not None or member is None else member.key_start
+            splices.append(Splice(start, end, b""))
+            run = []
+        kept = member
+    return splices

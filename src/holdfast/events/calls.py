@@ -1,0 +1,115 @@
+"""Events of provider calls and of the cache: planned, compared, broken, reset, pinged."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+from .base import Event
+from .fields import BreakCause, Count, Digest, Name, ResetReason, Sensitivity
+
+
+class LlmCallStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "llm.call_started"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    lane: Name
+    model: Name
+
+
+class LlmCallCompleted(Event, frozen=True, kw_only=True):
+    """Counts only; what the model said stands in events that are private."""
+
+    type: ClassVar[str] = "llm.call_completed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    model: Name
+    input: Count
+    read: Count
+    writes: tuple[tuple[Name, Count], ...] = ()
+    output: Count
+    cost: Decimal | None = None
+    price_version: Name | None = None
+    stop_reason: Name | None = None
+
+
+class LlmCallFailed(Event, frozen=True, kw_only=True):
+    """A provider's error text may quote the prompt, so only its kind and status are kept."""
+
+    type: ClassVar[str] = "llm.call_failed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    model: Name
+    error: Name
+    status: int | None = None
+    abandoned: bool = False
+
+
+class CachePlanned(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.planned"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    lane: Name
+    strategy: Name
+    markers: tuple[tuple[Name, Name], ...] = ()
+    edits: Count = 0
+    predicted_read: Count = 0
+    predicted_written: Count = 0
+    predicted_input: Count = 0
+    reasons: tuple[Name, ...] = ()
+
+
+class CacheVerdict(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.verdict"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    predicted_read: Count
+    actual_read: Count
+    predicted_written: Count
+    actual_written: Count
+    explained: bool
+
+
+class CacheBreak(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.break"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    lane: Name
+    cause: BreakCause
+    tokens: Count
+    dollars: Decimal
+    path: Name | None = None
+    offset: Count | None = None
+    owner: Name | None = None
+    before: Digest | None = None
+    after: Digest | None = None
+    cure: Name | None = None
+
+
+class CacheReset(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.reset"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    lane: Name
+    reason: ResetReason
+    call: Name | None = None
+    tokens: Count = 0
+    dollars: Decimal | None = None
+
+
+class CachePing(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.ping"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    lane: Name
+    call: Name
+    tokens: Count
+    cost: Decimal
+
+
+class CacheRetentionChanged(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "cache.retention_changed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    lane: Name
+    zone: Name
+    before: Name
+    after: Name
+    why: Name

@@ -1,0 +1,64 @@
+"""The vocabulary of event payloads: closed sets of words, and the kinds of text a field may hold.
+
+Every text field of the catalogue is a `Name`, a `Digest`, a `Place` or a `Body`, or one of the closed sets.
+A `Body` can carry words of a prompt and a `Place` a path of the user's disk: both stand only in events that
+are always private. A bare `str` says nothing about what it may carry and is not used.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+Sensitivity = Literal["private", "user_controlled", "pseudonymous", "aggregatable"]
+SENSITIVITIES: tuple[Sensitivity, ...] = ("private", "user_controlled", "pseudonymous", "aggregatable")
+"""From the most to the least protected."""
+
+Actor = Literal["user", "agent", "system", "tool", "worker"]
+
+ResetReason = Literal[
+    "session_start",
+    "session_load",
+    "compaction",
+    "priced_edit",
+    "model_switch",
+    "tools_changed_by_user",
+    "tools_redeclared",
+    "volatile_system_changed",
+    "memory_block_changed",
+    "history_trimmed",
+    "repair_forgotten",
+    "bypassed",
+]
+
+BreakCause = Literal[
+    "model_changed",
+    "tools_changed",
+    "system_prompt_changed",
+    "parameters_changed",
+    "messages_rewritten",
+    "ttl_expired_5m",
+    "ttl_expired_1h",
+    "lookback_exceeded",
+    "below_minimum",
+    "parallel_race",
+    "likely_server_side",
+    "unknown",
+]
+
+LoadReason = Literal["always", "on_demand", "auto_suggested"]
+
+Name = Annotated[str, Meta(max_length=256, extra={"kind": "name"})]
+"""An identifier, a model, a tool, a block path: short, and never words of a prompt."""
+
+Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", extra={"kind": "digest"})]
+"""A SHA-256 in hexadecimal."""
+
+Place = Annotated[str, Meta(max_length=4096, extra={"kind": "place"})]
+"""A path on the user's disk."""
+
+Body = Annotated[str, Meta(extra={"kind": "body"})]
+"""Text that may stand in a prompt: what a user, a model or a tool said."""
+
+Count = Annotated[int, Meta(ge=0)]

@@ -1,0 +1,138 @@
+"""Events of sessions, turns, compaction, sub-agents, background processes, the gateway and the bus."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+from .base import Event
+from .fields import Body, Count, Name, Place, Sensitivity
+
+
+class SessionStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "session.started"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    agent: Name | None = None
+    client: Name | None = None
+    model: Name | None = None
+    forked_from: Name | None = None
+
+
+class SessionResumed(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "session.resumed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    agent: Name | None = None
+    client: Name | None = None
+
+
+class SessionEnded(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "session.ended"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    turns: Count = 0
+    cost: Decimal | None = None
+
+
+class TurnStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "turn.started"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    text: Body = ""
+
+
+class TurnCompleted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "turn.completed"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    text: Body = ""
+    calls: Count = 0
+    cost: Decimal | None = None
+
+
+class TurnCancelled(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "turn.cancelled"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    open_tool_calls: Count = 0
+
+
+class CompactionStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "compaction.started"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    tokens: Count
+    limit: Count
+
+
+class CompactionCompleted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "compaction.completed"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    tokens_before: Count
+    tokens_after: Count
+    summary: Body = ""
+    elided: bool = False
+    cost: Decimal | None = None
+
+
+class CompactionFailed(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "compaction.failed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    attempts: Count
+    error: Name
+
+
+class DelegateStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "delegate.started"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    delegate: Name
+    role: Name
+    task: Body = ""
+
+
+class DelegateCompleted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "delegate.completed"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    delegate: Name
+    result: Body = ""
+    cost: Decimal | None = None
+
+
+class DelegateFailed(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "delegate.failed"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    delegate: Name
+    error_message: Body = ""
+
+
+class ProcessStarted(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "process.started"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    process: Name
+    command: Body
+    directory: Place | None = None
+
+
+class ProcessExited(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "process.exited"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    process: Name
+    exit_code: int | None
+
+
+class GatewayBypassed(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "gateway.bypassed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    stage: Name
+    error: Name | None = None
+    elapsed_us: Count | None = None
+
+
+class GatewayAuthFailed(Event, frozen=True, kw_only=True):
+    type: ClassVar[str] = "gateway.auth_failed"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    door: Name
+
+
+class BusGap(Event, frozen=True, kw_only=True):
+    """Events that one subscriber missed because its queue was full, delivered in their place."""
+
+    type: ClassVar[str] = "bus.gap"
+    sensitivity: ClassVar[Sensitivity] = "aggregatable"
+    dropped: Count
+    first: Name
+    last: Name

@@ -1,0 +1,180 @@
+"""What the store keeps, as frozen values. Times are UTC microseconds, money is Decimal dollars.
+
+`plan`, `prediction`, `verdict`, `chain` and every `data` are bytes the store does not read: their meaning
+belongs to whoever wrote them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
+
+from ..canonical.usage import Usage
+from ..events import BreakCause, ResetReason
+
+CallStatus = Literal["pending", "settled", "abandoned", "failed"]
+OwnerKind = Literal["lane", "session"]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    tenant: str
+    id: str
+    started_at: int
+    client: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    ended_at: int | None = None
+    data: bytes | None = None
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One linear conversation. `parent` is the lane a sub-agent was started from."""
+
+    tenant: str
+    id: str
+    session: str
+    model: str
+    started_at: int
+    agent: str | None = None
+    client: str | None = None
+    parent: str | None = None
+    ended_at: int | None = None
+    data: bytes | None = None
+
+
+class Ledger(Struct, frozen=True, kw_only=True):
+    tenant: str
+    lane: str
+    version: int
+    data: bytes
+
+
+class Pool(Struct, frozen=True, kw_only=True):
+    tenant: str
+    model: str
+    version: int
+    data: bytes
+
+
+class Edit(Struct, frozen=True, kw_only=True):
+    """A recorded edit: `block` is the identity of the block it replaces, `blob` its replacement bytes."""
+
+    tenant: str
+    lane: str
+    block: str
+    blob: str
+    made_at: int
+    data: bytes | None = None
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One provider call. It counts in the rollups, in the hour it started, once its usage is known."""
+
+    tenant: str
+    id: str
+    session: str
+    lane: str
+    model: str
+    started_at: int
+    status: CallStatus = "pending"
+    kind: str = "request"
+    client: str | None = None
+    first_token_at: int | None = None
+    ended_at: int | None = None
+    usage: Usage | None = None
+    reset: ResetReason | None = None
+    error: str | None = None
+    plan: bytes | None = None
+    prediction: bytes | None = None
+    verdict: bytes | None = None
+    chain: bytes | None = None
+
+
+class Break(Struct, frozen=True, kw_only=True):
+    """A prefix that was not read as predicted: its cause, or the reason of a reset."""
+
+    tenant: str
+    id: str
+    call: str
+    session: str
+    lane: str
+    model: str
+    at: int
+    cause: BreakCause | None = None
+    reason: ResetReason | None = None
+    tokens: int = 0
+    dollars: Decimal = Decimal(0)
+    path: str | None = None
+    offset: int | None = None
+    owner: str | None = None
+    cure: str | None = None
+    data: bytes | None = None
+
+
+class Owner(Struct, frozen=True):
+    """Who keeps a blob alive: when its last owner goes, the blob goes."""
+
+    kind: OwnerKind
+    id: str
+
+
+class Blob(Struct, frozen=True, kw_only=True):
+    tenant: str
+    digest: str
+    size: int
+
+
+class CallHour(Struct, frozen=True, kw_only=True):
+    """Calls of one tenant and model that started in one hour; `hour` is its first microsecond."""
+
+    hour: int
+    tenant: str
+    model: str
+    calls: int
+    input: int
+    read: int
+    writes: tuple[tuple[str, int], ...]
+    output: int
+    cost: Decimal
+
+
+class EventHour(Struct, frozen=True, kw_only=True):
+    hour: int
+    tenant: str
+    type: str
+    count: int
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """What retention removed; `before` is the whole hour it went up to."""
+
+    before: int
+    calls: int
+    breaks: int
+    events: int
+    blobs: int
+
+
+class ModelEffectiveness(Struct, frozen=True, kw_only=True):
+    """`model` is None in the total. The rates are None when there was no prompt token at all."""
+
+    model: str | None
+    call_count: int
+    uncached_tokens: int
+    cached_tokens: int
+    creation_tokens: int
+    output_tokens: int
+    cost: Decimal
+    hit_rate: float | None
+    cache_write_share: float | None
+
+
+class CacheEffectiveness(Struct, frozen=True, kw_only=True):
+    """`start` and `end` say what is covered: a partial hour whose calls were pruned counts as a whole."""
+
+    start: int
+    end: int
+    models: tuple[ModelEffectiveness, ...]
+    total: ModelEffectiveness

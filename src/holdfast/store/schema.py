@@ -1,0 +1,87 @@
+"""The tables, as the statements of each schema version. A version that was released is never edited."""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x484F4C44  # "HOLD": tells our files from other programs' databases
+
+_SESSIONS = (
+    """CREATE TABLE sessions (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, started_at INTEGER NOT NULL, client TEXT, agent TEXT,
+        parent TEXT, ended_at INTEGER, data BLOB, PRIMARY KEY (tenant, id))""",
+    "CREATE INDEX sessions_by_start ON sessions (started_at)",
+    """CREATE TABLE lanes (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, session TEXT NOT NULL, model TEXT NOT NULL,
+        started_at INTEGER NOT NULL, agent TEXT, client TEXT, parent TEXT, ended_at INTEGER, data BLOB,
+        PRIMARY KEY (tenant, id))""",
+    "CREATE INDEX lanes_by_session ON lanes (tenant, session)",
+)
+
+_STATE = (
+    """CREATE TABLE ledgers (
+        tenant TEXT NOT NULL, lane TEXT NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (tenant, lane))""",
+    """CREATE TABLE pools (
+        tenant TEXT NOT NULL, model TEXT NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (tenant, model))""",
+    """CREATE TABLE edits (
+        seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, lane TEXT NOT NULL, block TEXT NOT NULL,
+        blob TEXT NOT NULL, made_at INTEGER NOT NULL, data BLOB, UNIQUE (tenant, lane, block))""",
+    """CREATE TABLE blobs (
+        tenant TEXT NOT NULL, digest TEXT NOT NULL, owner_kind TEXT NOT NULL, owner TEXT NOT NULL,
+        size INTEGER NOT NULL, made_at INTEGER NOT NULL,
+        PRIMARY KEY (tenant, digest, owner_kind, owner)) WITHOUT ROWID""",
+    "CREATE INDEX blobs_by_owner ON blobs (tenant, owner_kind, owner)",
+)
+
+_CALLS = (
+    # written is the sum over `writes`, kept beside it so that SQL can add it up.
+    """CREATE TABLE calls (
+        seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, session TEXT NOT NULL,
+        lane TEXT NOT NULL, model TEXT NOT NULL, started_at INTEGER NOT NULL, status TEXT NOT NULL,
+        kind TEXT NOT NULL, client TEXT, first_token_at INTEGER, ended_at INTEGER,
+        input INTEGER, read INTEGER, written INTEGER, output INTEGER, writes TEXT, cost TEXT,
+        price_version TEXT, reset TEXT, error TEXT, plan BLOB, prediction BLOB, verdict BLOB, chain BLOB,
+        UNIQUE (tenant, id))""",
+    "CREATE INDEX calls_by_start ON calls (started_at)",
+    "CREATE INDEX calls_by_lane ON calls (tenant, lane, started_at)",
+    "CREATE INDEX calls_by_session ON calls (tenant, session, started_at)",
+    """CREATE TABLE breaks (
+        seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, call TEXT NOT NULL,
+        session TEXT NOT NULL, lane TEXT NOT NULL, model TEXT NOT NULL, at INTEGER NOT NULL, cause TEXT,
+        reason TEXT, tokens INTEGER NOT NULL, dollars TEXT NOT NULL, path TEXT, "offset" INTEGER, owner TEXT,
+        cure TEXT, data BLOB, UNIQUE (tenant, id))""",
+    "CREATE INDEX breaks_by_time ON breaks (at)",
+    "CREATE INDEX breaks_by_session ON breaks (tenant, session, at)",
+    "CREATE INDEX breaks_by_call ON breaks (tenant, call)",
+)
+
+_EVENTS = (
+    # A number in place of (tenant, session) makes the index by session four times cheaper to keep.
+    """CREATE TABLE streams (
+        id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, session TEXT NOT NULL, UNIQUE (tenant, session))""",
+    """CREATE TABLE events (
+        seq INTEGER PRIMARY KEY, id TEXT NOT NULL, at INTEGER NOT NULL, stream INTEGER NOT NULL, turn TEXT,
+        parent TEXT, type TEXT NOT NULL, actor TEXT NOT NULL, sensitivity TEXT NOT NULL,
+        payload BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX events_by_stream ON events (stream, id)",
+    "CREATE INDEX events_by_time ON events (at)",
+)
+
+_ROLLUPS = (
+    """CREATE TABLE call_hours (
+        hour INTEGER NOT NULL, tenant TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
+        input INTEGER NOT NULL, read INTEGER NOT NULL, written INTEGER NOT NULL, output INTEGER NOT NULL,
+        cost TEXT NOT NULL, PRIMARY KEY (hour, tenant, model)) WITHOUT ROWID""",
+    """CREATE TABLE write_hours (
+        hour INTEGER NOT NULL, tenant TEXT NOT NULL, model TEXT NOT NULL, ttl TEXT NOT NULL,
+        tokens INTEGER NOT NULL, PRIMARY KEY (hour, tenant, model, ttl)) WITHOUT ROWID""",
+    """CREATE TABLE event_hours (
+        hour INTEGER NOT NULL, tenant TEXT NOT NULL, type TEXT NOT NULL, count INTEGER NOT NULL,
+        PRIMARY KEY (hour, tenant, type)) WITHOUT ROWID""",
+    # Before this moment raw rows may be gone and only rollups are complete.
+    "CREATE TABLE retention (id INTEGER PRIMARY KEY CHECK (id = 1), pruned_before INTEGER NOT NULL)",
+    "INSERT INTO retention VALUES (1, -9223372036854775808)",
+)
+
+VERSIONS: tuple[tuple[str, ...], ...] = (_SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,)
+"""`VERSIONS[n - 1]` turns schema n - 1 into schema n."""

@@ -1,0 +1,306 @@
+"""The store in one SQLite file: WAL, one writer thread with group commit, readers beside it."""
+
+from __future__ import annotations
+
+import sqlite3
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from ..errors import HoldfastError
+from ..events import Envelope
+from . import reads, removals, rollups, writes
+from .base import Store
+from .blobs import BlobFiles
+from .connections import Readers, connect, prepare_file, use_wal
+from .migrations import migrate
+from .problems import store_problem
+from .rows import (
+    Blob,
+    Break,
+    CacheEffectiveness,
+    Call,
+    CallHour,
+    CallStatus,
+    Edit,
+    EventHour,
+    Lane,
+    Ledger,
+    Owner,
+    Pool,
+    Pruned,
+    Session,
+)
+from .writer import Transaction, Write, Writer
+
+T = TypeVar("T")
+
+
+class SqliteWrites:
+    """The writes of `base.Writes`, each handed on as a function of a transaction."""
+
+    def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        raise NotImplementedError
+
+    def put_session(self, session: Session) -> Future[None]:
+        return self._write(partial(writes.put_session, session))
+
+    def put_lane(self, lane: Lane) -> Future[None]:
+        return self._write(partial(writes.put_lane, lane))
+
+    def end_lane(self, tenant: str, lane: str, at: int) -> Future[None]:
+        return self._write(partial(removals.end_lane, tenant, lane, at))
+
+    def delete_session(self, tenant: str, session: str) -> Future[None]:
+        return self._write(partial(removals.delete_session, tenant, session))
+
+    def put_ledger(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
+        return self._write(partial(writes.put_versioned, "ledgers", "lane", tenant, lane, data, expected))
+
+    def put_pool(self, tenant: str, model: str, data: bytes, *, expected: int) -> Future[int]:
+        return self._write(partial(writes.put_versioned, "pools", "model", tenant, model, data, expected))
+
+    def put_edit(
+        self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int, data: bytes | None = None
+    ) -> Future[Edit]:
+        return self._write(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
+
+    def put_call(self, call: Call) -> Future[None]:
+        return self._write(partial(writes.put_call, call))
+
+    def put_break(self, found: Break) -> Future[None]:
+        return self._write(partial(writes.put_break, found))
+
+    def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Blob]:
+        return self._write(partial(writes.put_blob, tenant, owner, data, at))
+
+    def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
+        rows = writes.event_rows(envelopes)
+        return self._write(partial(writes.append_events, tenant, rows), rows=rows.count)
+
+
+class Batch(SqliteWrites):
+    """Collects writes that become durable together; their futures are resolved together."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._parts: list[tuple[Write[Any], Future[Any]]] = []
+
+    def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        answer: Future[T] = Future()
+        answer.set_running_or_notify_cancel()
+        self._parts.append((write, answer))
+        self.rows += rows
+        return answer
+
+    def run(self, transaction: Transaction) -> list[Any]:
+        return [write(transaction) for write, _ in self._parts]
+
+    def resolve(self, whole: Future[list[Any]]) -> None:
+        error = whole.exception()
+        for index, (_, answer) in enumerate(self._parts):
+            if error is None:
+                answer.set_result(whole.result()[index])
+            else:
+                answer.set_exception(error)
+
+    def abandon(self) -> None:
+        for _, answer in self._parts:
+            answer.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
+
+
+class SqliteStore(SqliteWrites):
+    """Made by `open_store`; satisfies `base.Store`."""
+
+    def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
+        self.path = path
+        self._writer = writer
+        self._readers = readers
+        self._blobs = blobs
+        # Also runs when the program ends without closing us: what was accepted is still written.
+        self._finish = weakref.finalize(self, _shut, writer, readers)
+
+    @property
+    def failed_writes(self) -> int:
+        return self._writer.failed
+
+    def close(self) -> None:
+        self._finish()
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        return self._writer.submit(write, rows=rows)
+
+    @contextmanager
+    def batch(self) -> Iterator[Batch]:
+        batch = Batch()
+        try:
+            yield batch
+            whole = self._write(batch.run, rows=batch.rows)
+        except BaseException:
+            batch.abandon()
+            raise
+        whole.add_done_callback(batch.resolve)
+
+    def _read(self, question: Callable[..., T], *values: Any) -> T:
+        with self._readers.snapshot() as connection:
+            return question(connection, *values)
+
+    def session(self, tenant: str, id: str) -> Session | None:
+        return self._read(reads.session, tenant, id)
+
+    def sessions(self, tenant: str | None = None, *, limit: int = 100) -> list[Session]:
+        return self._read(reads.sessions, tenant, limit)
+
+    def lane(self, tenant: str, id: str) -> Lane | None:
+        return self._read(reads.lane, tenant, id)
+
+    def lanes(self, tenant: str, session: str) -> list[Lane]:
+        return self._read(reads.lanes, tenant, session)
+
+    def ledger(self, tenant: str, lane: str) -> Ledger | None:
+        return self._read(reads.ledger, tenant, lane)
+
+    def pool(self, tenant: str, model: str) -> Pool | None:
+        return self._read(reads.pool, tenant, model)
+
+    def edits(self, tenant: str, lane: str) -> list[Edit]:
+        return self._read(reads.edits, tenant, lane)
+
+    def call(self, tenant: str | None, id: str) -> Call | None:
+        return self._read(reads.call, tenant, id)
+
+    def calls(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        lane: str | None = None,
+        model: str | None = None,
+        status: CallStatus | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 1000,
+    ) -> list[Call]:
+        equal = {"tenant": tenant, "session": session, "lane": lane, "model": model, "status": status}
+        return self._read(reads.calls, equal, start, end, limit)
+
+    def breaks(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        lane: str | None = None,
+        call: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 1000,
+    ) -> list[Break]:
+        equal = {"tenant": tenant, "session": session, "lane": lane, "call": call}
+        return self._read(reads.breaks, equal, start, end, limit)
+
+    def events(
+        self, tenant: str, session: str, *, after: str | None = None, limit: int | None = None
+    ) -> list[Envelope]:
+        return self._read(reads.events, tenant, session, after, limit)
+
+    def read_blob(self, tenant: str, digest: str) -> bytes:
+        with self._readers.snapshot() as connection:
+            if not reads.owns_blob(connection, tenant, digest):
+                raise HoldfastError(f"this tenant has no blob {digest[:64]}; its lane may have ended, record it again")
+            return self._blobs.read(tenant, digest)
+
+    def call_hours(self, start: int, end: int, tenant: str | None = None) -> list[CallHour]:
+        return self._read(rollups.call_hours, start, end, tenant)
+
+    def event_hours(self, start: int, end: int, tenant: str | None = None) -> list[EventHour]:
+        return self._read(rollups.event_hours, start, end, tenant)
+
+    def cache_effectiveness(self, start: int, end: int, tenant: str | None = None) -> CacheEffectiveness:
+        return self._read(rollups.cache_effectiveness, start, end, tenant)
+
+    def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
+        return self._read(rollups.event_counts, start, end, tenant)
+
+    def prune(self, before: int) -> Pruned:
+        before = rollups.hour_of(before)
+        self._write(partial(removals.forget_before, before)).result()
+        return Pruned(
+            before=before,
+            calls=self._prune(partial(removals.prune_step, "calls", before)),
+            breaks=self._prune(partial(removals.prune_step, "breaks", before)),
+            events=self._prune(partial(removals.prune_step, "events", before)),
+            blobs=self._write(removals.sweep_blobs).result(),
+        )
+
+    def _prune(self, step: Write[int]) -> int:
+        total = 0
+        while removed := self._write(step, rows=removals.PRUNE_STEP).result():
+            total += removed
+        return total
+
+
+if TYPE_CHECKING:
+    _satisfies: type[Store] = SqliteStore
+
+
+def _shut(writer: Writer, readers: Readers) -> None:
+    readers.close()
+    writer.close()
+
+
+def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | None = None) -> SqliteStore:
+    """Open or create the store at `sqlite:///PATH` or a plain path; blobs stand in `PATH.blobs` beside it.
+
+    `max_bytes` is a size the database file must not pass; writes beyond it fail as on a full disk.
+    """
+    path = _path_of(url)
+    prepare_file(path)
+    try:
+        connection = connect(path, busy_timeout=busy_timeout)
+    except sqlite3.Error as error:
+        raise store_problem(path, error) from error
+    try:
+        migrate(connection, path)
+        use_wal(connection, busy_timeout=busy_timeout)
+        # Taking the write lock once tells a read-only or locked file now instead of at the first write.
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+        if max_bytes is not None:
+            page = connection.execute("PRAGMA page_size").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
+    except sqlite3.Error as error:
+        connection.close()
+        raise store_problem(path, error) from error
+    except HoldfastError:
+        connection.close()
+        raise
+    blobs = BlobFiles(path.with_name(path.name + ".blobs"))
+    return SqliteStore(path, Writer(connection, blobs, path), Readers(path, busy_timeout=busy_timeout), blobs)
+
+
+def _path_of(url: str | Path) -> Path:
+    if isinstance(url, Path):
+        return url.expanduser()
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return Path(_not_empty(url, url)).expanduser()
+    if scheme != "sqlite" or not rest.startswith("/"):
+        raise HoldfastError(f"store.url {url!r} is not understood; use sqlite:///PATH or a plain path")
+    return Path(unquote(_not_empty(rest[1:], url))).expanduser()
+
+
+def _not_empty(path: str, url: str) -> str:
+    if not path or "\0" in path:
+        raise HoldfastError(f"store.url {url!r} names no file; use sqlite:///PATH or a plain path")
+    return path

@@ -1,0 +1,80 @@
+"""Rows of tables to values and back: the one place that knows which column is which field."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec.structs import fields
+
+from ..canonical.usage import Usage
+from .rows import Break, Call, Edit, Lane, Session
+
+SESSION_COLUMNS = tuple(field.name for field in fields(Session))
+LANE_COLUMNS = tuple(field.name for field in fields(Lane))
+EDIT_COLUMNS = tuple(field.name for field in fields(Edit))
+BREAK_COLUMNS = tuple(field.name for field in fields(Break))
+_PLAIN = tuple(field.name for field in fields(Call) if field.name != "usage")
+_USAGE = ("input", "read", "output", "writes", "cost", "price_version")
+CALL_COLUMNS = (*_PLAIN, *_USAGE, "written")
+
+_writes = msgspec.json.Decoder(tuple[tuple[str, int], ...])
+
+
+def call_row(call: Call) -> list[Any]:
+    usage = call.usage
+    plain = [getattr(call, name) for name in _PLAIN]
+    if usage is None:
+        return [*plain, None, None, None, None, None, None, None]
+    return [
+        *plain,
+        usage.input,
+        usage.read,
+        usage.output,
+        msgspec.json.encode(usage.writes).decode(),
+        None if usage.cost is None else str(usage.cost),
+        usage.price_version,
+        usage.written,
+    ]
+
+
+def read_usage(
+    input_: int | None,
+    read: int,
+    output: int,
+    writes: str,
+    cost: str | None,
+    price_version: str | None,
+) -> Usage | None:
+    if input_ is None:
+        return None
+    return Usage(
+        input=input_,
+        read=read,
+        output=output,
+        writes=_writes.decode(writes),
+        cost=None if cost is None else Decimal(cost),
+        price_version=price_version,
+    )
+
+
+def read_call(row: tuple[Any, ...]) -> Call:
+    """A call from its `CALL_COLUMNS`."""
+    size = len(_PLAIN)
+    return Call(**dict(zip(_PLAIN, row, strict=False)), usage=read_usage(*row[size : size + len(_USAGE)]))
+
+
+def break_row(found: Break) -> list[Any]:
+    values = [getattr(found, name) for name in BREAK_COLUMNS]
+    values[BREAK_COLUMNS.index("dollars")] = str(found.dollars)
+    return values
+
+
+def read_break(row: tuple[Any, ...]) -> Break:
+    values = dict(zip(BREAK_COLUMNS, row, strict=True))
+    return Break(**{**values, "dollars": Decimal(values["dollars"])})
+
+
+def names(columns: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)

@@ -1,0 +1,231 @@
+"""Gemini `generateContent` as canonical values.
+
+Gemini pairs calls and responses by name and order where they carry no id; canonical ids are made from their order and
+left out again on the way back.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+
+from holdfast.canonical import (
+    Block,
+    Document,
+    Extra,
+    Image,
+    Message,
+    Opaque,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    ToolDefinition,
+    ToolResult,
+    ToolUse,
+    encode_string,
+)
+
+from ..values import arr, array_of, as_blocks, as_segment, canon, extra_of, int_of, obj, object_of, opaque, string_of
+
+NAME = "gemini"
+_TOP = ("contents", "systemInstruction", "system_instruction", "tools", "generationConfig")
+_ROLES: dict[str | None, Role] = {"model": "assistant", "function": "tool", "system": "system"}
+_MADE = "gemini-call-"
+
+
+def decode(members: Mapping[str, bytes], model: str) -> Request:
+    system = object_of(members.get("systemInstruction", members.get("system_instruction", b""))) or {}
+    config = object_of(members.get("generationConfig", b"")) or {}
+    limit = int_of(config.pop("maxOutputTokens", None))
+    rest = extra_of(members, _TOP)
+    if config:
+        rest = (*rest, ("generationConfig", canon(obj(config.items()))))
+    decoder = _Contents()
+    return Request(
+        model=f"{NAME}:{model}",
+        tools=tuple(tool for raw in array_of(members.get("tools", b"")) or () for tool in _decode_tools(raw)),
+        system_prompt=as_segment(decoder.parts(system.get("parts"))),
+        messages=tuple(decoder.message(raw) for raw in array_of(members.get("contents", b"")) or ()),
+        output_limit=limit,
+        rest=rest,
+        dialect=NAME,
+    )
+
+
+def _decode_tools(raw: bytes) -> Iterator[ToolDefinition | Opaque]:
+    members = object_of(raw) or {}
+    declarations = array_of(members.get("functionDeclarations", b""))
+    if declarations is None or len(members) > 1:
+        yield opaque(next(iter(members), None), raw)
+        return
+    for item in declarations:
+        function = object_of(item) or {}
+        name, description = string_of(function.get("name")), string_of(function.get("description"))
+        if name is None:
+            yield opaque("functionDeclaration", item)
+            continue
+        # `parameters` is Gemini's own schema language: kept as it is, not taken for a JSON schema.
+        schema = canon(function.get("parametersJsonSchema", b"{}"))
+        extra = extra_of(function, ("name", "description", "parametersJsonSchema"))
+        yield ToolDefinition(name, description, schema, extra)
+
+
+class _Contents:
+    """Decodes contents in order, pairing calls with responses."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._open: dict[str, deque[str]] = defaultdict(deque)
+
+    def message(self, raw: bytes) -> Message:
+        members = object_of(raw) or {}
+        role = _ROLES.get(string_of(members.get("role")), "user")
+        return Message(role, self.parts(members.get("parts")), extra_of(members, ("role", "parts")))
+
+    def parts(self, raw: bytes | None) -> tuple[Block, ...]:
+        return tuple(self._part(item) for item in array_of(raw or b"") or ())
+
+    def _part(self, raw: bytes) -> Block:
+        members = object_of(raw) or {}
+        if (text := string_of(members.get("text"))) is not None:
+            if members.get("thought") == b"true":
+                signature = string_of(members.get("thoughtSignature"))
+                return Thinking(text, signature, extra_of(members, ("text", "thought", "thoughtSignature")))
+            return Text(text, extra_of(members, ("text",)))
+        if (call := object_of(members.get("functionCall", b""))) is not None:
+            return self._call(call, extra_of(members, ("functionCall",)), raw)
+        if (response := object_of(members.get("functionResponse", b""))) is not None:
+            return self._response(response, extra_of(members, ("functionResponse",)), raw)
+        return _media(members) or opaque(next(iter(members), None), raw)
+
+    def _call(self, call: Mapping[str, bytes], extra: Extra, raw: bytes) -> Block:
+        name, identity = string_of(call.get("name")), string_of(call.get("id"))
+        if name is None or call.keys() - {"id", "name", "args"}:
+            return opaque("functionCall", raw)
+        if identity is None:
+            self._made += 1
+            identity = f"{_MADE}{self._made}"
+        self._open[name].append(identity)
+        return ToolUse(identity, name, canon(call.get("args", b"{}")), extra)
+
+    def _response(self, response: Mapping[str, bytes], extra: Extra, raw: bytes) -> Block:
+        name, identity = string_of(response.get("name")), string_of(response.get("id"))
+        if name is None or response.keys() - {"id", "name", "response"}:
+            return opaque("functionResponse", raw)
+        waiting = self._open[name]
+        if identity is None:
+            identity = waiting.popleft() if waiting else f"{_MADE}unknown-{name}"
+        elif identity in waiting:
+            waiting.remove(identity)
+        content, is_error = _decode_response(response.get("response", b"{}"))
+        return ToolResult(identity, content, is_error, (("name", encode_string(name)), *extra))
+
+
+def _decode_response(raw: bytes) -> tuple[tuple[Block, ...], bool]:
+    """`{"result": text}` and `{"error": text}` are texts; any other object stays as it is."""
+    members = object_of(raw) or {}
+    if len(members) == 1:
+        for key in ("result", "error"):
+            if (text := string_of(members.get(key))) is not None:
+                return (Text(text),), key == "error"
+    return (opaque("json", raw),), False
+
+
+def _media(members: Mapping[str, bytes]) -> Block | None:
+    for key, data_key in (("inlineData", "data"), ("fileData", "fileUri")):
+        source = object_of(members.get(key, b""))
+        if source is None:
+            continue
+        mime, data = string_of(source.get("mimeType")), string_of(source.get(data_key))
+        if mime is None or data is None or len(source) > 2 or len(members) > 1:
+            return None
+        shape = Image if mime.startswith("image/") else Document
+        return shape(mime, data=data) if key == "inlineData" else shape(mime, url=data)
+    return None
+
+
+def encode(request: Request) -> bytes:
+    """A body: the system instruction's parts (volatile text last), tools, contents."""
+    own = request.dialect == NAME
+    names = {b.id: b.name for m in request.messages for b in m.content if isinstance(b, ToolUse)}
+    members: list[tuple[str, bytes]] = []
+    system = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
+    if system:
+        parts = arr(part for block in system for part in _encode_part(block, own, names))
+        members.append(("systemInstruction", obj((("parts", parts),))))
+    tools = list(_encode_tools(request, own))
+    if tools:
+        members.append(("tools", arr(tools)))
+    members.append(("contents", arr(_encode_message(message, own, names) for message in request.messages)))
+    rest = dict(request.rest) if own else {}
+    config = object_of(rest.pop("generationConfig", b"{}")) or {}
+    if request.output_limit is not None:
+        config["maxOutputTokens"] = b"%d" % request.output_limit
+    if config:
+        rest["generationConfig"] = obj(config.items())
+    return obj((*members, *rest.items()))
+
+
+def _encode_tools(request: Request, own: bool) -> Iterator[bytes]:
+    functions = [tool for tool in request.tools if isinstance(tool, ToolDefinition)]
+    if functions:
+        yield obj((("functionDeclarations", arr(_encode_function(tool, own) for tool in functions)),))
+    if own:
+        yield from (tool.raw for tool in request.tools if isinstance(tool, Opaque))
+
+
+def _encode_function(tool: ToolDefinition, own: bool) -> bytes:
+    members = [("name", encode_string(tool.name))]
+    if tool.description is not None:
+        members.append(("description", encode_string(tool.description)))
+    extra = tool.extra if own else ()
+    if tool.input_schema != b"{}" or "parameters" not in dict(extra):
+        members.append(("parametersJsonSchema", tool.input_schema))
+    return obj((*members, *extra))
+
+
+def _encode_message(message: Message, own: bool, names: Mapping[str, str]) -> bytes:
+    role = b'"model"' if message.role == "assistant" else b'"user"'
+    parts = arr(part for block in message.content for part in _encode_part(block, own, names))
+    return obj((("role", role), ("parts", parts), *(message.extra if own else ())))
+
+
+def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[bytes]:
+    extra = block.extra if own and not isinstance(block, Opaque) else ()
+    match block:
+        case Text(text=text):
+            yield obj((("text", encode_string(text)), *extra))
+        case Thinking(text=text, signature=signature) if own:
+            signed = (("thoughtSignature", encode_string(signature)),) if signature is not None else ()
+            yield obj((("text", encode_string(text)), ("thought", b"true"), *signed, *extra))
+        case ToolUse(id=identity, name=name, input=input):
+            args = input if input[:1] == b"{" else b"{}"
+            call = obj((*_identity(identity), ("name", encode_string(name)), ("args", args)))
+            yield obj((("functionCall", call), *extra))
+        case ToolResult(tool_use_id=identity):
+            name = names.get(identity) or string_of(dict(extra).get("name")) or "unknown"
+            response = obj((*_identity(identity), ("name", encode_string(name)), ("response", _encode_response(block))))
+            yield obj((("functionResponse", response), *(pair for pair in extra if pair[0] != "name")))
+            for inner in block.content:
+                if isinstance(inner, Image | Document):
+                    yield from _encode_part(inner, own, names)
+        case Image() | Document():
+            mime = ("mimeType", encode_string(block.media_type or "application/octet-stream"))
+            if block.url is not None:
+                yield obj((("fileData", obj((mime, ("fileUri", encode_string(block.url))))),))
+            else:
+                yield obj((("inlineData", obj((mime, ("data", encode_string(block.data or ""))))),))
+        case Opaque(raw=raw) if own:
+            yield raw
+
+
+def _identity(identity: str) -> Extra:
+    return () if identity.startswith(_MADE) else (("id", encode_string(identity)),)
+
+
+def _encode_response(block: ToolResult) -> bytes:
+    if len(block.content) == 1 and isinstance(block.content[0], Opaque):
+        return block.content[0].raw
+    text = "\n\n".join(inner.text for inner in block.content if isinstance(inner, Text))
+    return obj((("error" if block.is_error else "result", encode_string(text)),))

@@ -1,0 +1,74 @@
+"""What the two OpenAI dialects share: data URLs, tool arguments, system segments."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.canonical import (
+    Block,
+    Document,
+    Image,
+    NotJson,
+    Request,
+    Text,
+    canonical_json,
+    decode_string,
+    encode_string,
+)
+
+from ..values import as_blocks, string_of, texts_of
+
+_data_url = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL).fullmatch
+
+
+def image_of(url: str) -> Image:
+    match = _data_url(url)
+    return Image(url=url) if match is None else Image(media_type=match[1], data=match[2])
+
+
+def document_of(data: str) -> Document | None:
+    match = _data_url(data)
+    return None if match is None else Document(media_type=match[1], data=match[2])
+
+
+def url_of(block: Image | Document) -> str:
+    if block.url is not None:
+        return block.url
+    return f"data:{block.media_type or 'application/octet-stream'};base64,{block.data or ''}"
+
+
+def input_of(arguments: bytes) -> bytes:
+    """A tool's input from the string literal that carries it; arguments that are not JSON stay a JSON string."""
+    text = string_of(arguments) or ""
+    try:
+        return canonical_json(text.encode("utf-8", "surrogatepass"))
+    except NotJson:
+        return encode_string(text)
+
+
+def arguments_of(input: bytes) -> bytes:
+    """The string literal that carries a tool's input."""
+    if input[:1] == b'"':
+        return encode_string(decode_string(input))
+    return encode_string(input.decode("utf-8"))
+
+
+def plain_system(request: Request) -> str | None:
+    """The system prompt as one string, volatile text at its end; None if a segment is more than plain text."""
+    blocks = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
+    if any(not isinstance(block, Text) or block.extra for block in blocks):
+        return None
+    if isinstance(request.system_prompt, tuple) or isinstance(request.system_prompt_volatile, tuple):
+        return None
+    return texts_of(blocks)
+
+
+def document_text(block: Document) -> str | None:
+    """The text of a plain-text document, which these dialects take as a text part."""
+    return block.data if block.media_type == "text/plain" and block.data is not None else None
+
+
+def splits(content: tuple[Block, ...]) -> tuple[list[Block], list[Block]]:
+    """A tool result's blocks: texts, and what a tool message cannot hold."""
+    texts: list[Block] = [block for block in content if isinstance(block, Text)]
+    return texts, [block for block in content if isinstance(block, Image | Document)]

@@ -1,0 +1,284 @@
+"""OpenAI Responses as canonical values.
+
+The input is a flat list of items; canonical messages group what belongs to one assistant turn. Members of an item
+that are not its content (`id`, `status`) stay with the item's first block, under their name after `item.`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from msgspec.structs import replace
+
+from holdfast.canonical import (
+    Block,
+    Document,
+    Extra,
+    Image,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    ToolDefinition,
+    ToolResult,
+    ToolUse,
+    encode_string,
+)
+
+from ..values import (
+    arr,
+    array_of,
+    as_blocks,
+    as_segment,
+    canon,
+    extra_of,
+    int_of,
+    obj,
+    object_of,
+    opaque,
+    string_of,
+    wire_model,
+)
+from .openai import arguments_of, document_of, document_text, image_of, input_of, plain_system, url_of
+
+NAME = "openai_responses"
+_TOP = ("model", "instructions", "input", "tools", "max_output_tokens")
+_SYSTEM = ("system", "developer")
+_ITEM = "item."
+_MARKER = "prompt_cache_breakpoint"
+Turn = Literal["user", "assistant", "system", "tool"]
+
+
+def decode(members: Mapping[str, bytes]) -> Request:
+    """A request from a body's top-level members.
+
+    `instructions` are the system prompt; without them, the developer messages the input begins with.
+    """
+    messages = _decode_input(members.get("input", b"[]"))
+    system = as_segment((Text(text),) if (text := string_of(members.get("instructions"))) else ())
+    if system is None:
+        leading: list[Block] = []
+        while messages and messages[0].role == "system":
+            leading += messages.pop(0).content
+        system = as_segment(tuple(leading))
+    return Request(
+        model=f"openai:{string_of(members.get('model')) or ''}",
+        tools=tuple(_decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
+        system_prompt=system,
+        messages=tuple(messages),
+        output_limit=int_of(members.get("max_output_tokens")),
+        rest=extra_of(members, _TOP),
+        dialect=NAME,
+    )
+
+
+def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
+    members = object_of(raw) or {}
+    name = string_of(members.get("name"))
+    if string_of(members.get("type")) != "function" or name is None:
+        return opaque(string_of(members.get("type")), raw)
+    known = ("type", "name", "description", "parameters")
+    description = string_of(members.get("description"))
+    return ToolDefinition(name, description, canon(members.get("parameters", b"{}")), extra_of(members, known))
+
+
+def _decode_input(raw: bytes) -> list[Message]:
+    if (text := string_of(raw)) is not None:
+        return [Message("user", (Text(text),))]
+    messages: list[Message] = []
+    for item in array_of(raw) or ():
+        role, blocks = _decode_item(item)
+        if messages and messages[-1].role == role and role in ("assistant", "tool"):
+            messages[-1] = replace(messages[-1], content=messages[-1].content + blocks)
+        else:
+            messages.append(Message(role, blocks))
+    return messages
+
+
+def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
+    members = object_of(raw) or {}
+    kind = string_of(members.get("type")) or ("message" if "role" in members else None)
+    call = string_of(members.get("call_id"))
+    if kind == "message":
+        return _decode_message(members)
+    if kind == "function_call" and call is not None and (name := string_of(members.get("name"))) is not None:
+        extra = _item_extra(members, ("type", "call_id", "name", "arguments"))
+        return "assistant", (ToolUse(call, name, input_of(members.get("arguments", b'""')), extra),)
+    if kind == "function_call_output" and call is not None:
+        extra = _item_extra(members, ("type", "call_id", "output"))
+        output = members.get("output", b'""')
+        content = tuple(_decode_part(part) for part in array_of(output) or ())
+        if (text := string_of(output)) is not None:
+            content = (Text(text),)
+        return "tool", (ToolResult(call, content, extra=extra),)
+    return "tool" if (kind or "").endswith("_output") else "assistant", (opaque(kind, raw),)
+
+
+def _decode_message(members: Mapping[str, bytes]) -> tuple[Turn, tuple[Block, ...]]:
+    role = string_of(members.get("role")) or "user"
+    content = members.get("content", b"[]")
+    if (text := string_of(content)) is not None:
+        blocks: tuple[Block, ...] = (Text(text),)
+    else:
+        blocks = tuple(_decode_part(part) for part in array_of(content) or ())
+    extra = _item_extra(members, ("type", "role", "content"))
+    if blocks and extra and not isinstance(blocks[0], Opaque):
+        blocks = (replace(blocks[0], extra=(*blocks[0].extra, *extra)), *blocks[1:])
+    turn: Turn = "system" if role in _SYSTEM else "assistant" if role == "assistant" else "user"
+    return turn, blocks
+
+
+def _item_extra(members: Mapping[str, bytes], known: tuple[str, ...]) -> Extra:
+    return tuple((_ITEM + key, raw) for key, raw in extra_of(members, known))
+
+
+def _decode_part(raw: bytes) -> Block:
+    members = object_of(raw)
+    if members is None:
+        return opaque(None, raw)
+    members.pop(_MARKER, None)
+    match string_of(members.get("type")):
+        case "input_text" | "output_text" | "text" if (text := string_of(members.get("text"))) is not None:
+            return Text(text, extra_of(members, ("type", "text")))
+        case "input_image" if (url := string_of(members.get("image_url"))) is not None:
+            return replace(image_of(url), extra=extra_of(members, ("type", "image_url")))
+        case "input_file" if (file := document_of(string_of(members.get("file_data")) or "")) is not None:
+            return replace(file, extra=extra_of(members, ("type", "file_data")))
+        case kind:
+            return opaque(kind, obj(members.items()))
+
+
+def encode(request: Request, marker: bytes | None = None) -> bytes:
+    """A body; with `marker`, the stable system text becomes a developer message that can carry it."""
+    own = request.dialect == NAME
+    plain = plain_system(request)
+    members = [("model", encode_string(wire_model(request.model)))]
+    items: list[bytes] = []
+    if plain is not None and marker is None:
+        if plain:
+            members.append(("instructions", encode_string(plain)))
+    else:
+        items += _encode_system(request, own, marker)
+    for message in request.messages:
+        items += _encode_message(message, own)
+    members.append(("input", arr(items)))
+    tools = [_encode_tool(tool, own) for tool in request.tools if own or not isinstance(tool, Opaque)]
+    if tools:
+        members.append(("tools", arr(tools)))
+    if request.output_limit is not None:
+        members.append(("max_output_tokens", b"%d" % request.output_limit))
+    return obj((*members, *(request.rest if own else ())))
+
+
+def _encode_system(request: Request, own: bool, marker: bytes | None) -> Iterator[bytes]:
+    stable, volatile = as_blocks(request.system_prompt), as_blocks(request.system_prompt_volatile)
+    if not own:
+        stable, volatile = _bare(stable), _bare(volatile)
+    if marker is not None and stable and not isinstance(stable[-1], Opaque):
+        stable = (*stable[:-1], replace(stable[-1], extra=(*stable[-1].extra, (_MARKER, marker))))
+    yield from _encode_message(Message("system", (*stable, *volatile)), own=True)
+
+
+def _bare(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Blocks without what only another dialect understands."""
+    return tuple(replace(block, extra=()) for block in blocks if not isinstance(block, Opaque))
+
+
+def _encode_tool(tool: ToolDefinition | Opaque, own: bool) -> bytes:
+    if isinstance(tool, Opaque):
+        return tool.raw
+    members = [("type", b'"function"'), ("name", encode_string(tool.name))]
+    if tool.description is not None:
+        members.append(("description", encode_string(tool.description)))
+    members.append(("parameters", tool.input_schema))
+    return obj((*members, *(tool.extra if own else ())))
+
+
+def _encode_message(message: Message, own: bool) -> Iterator[bytes]:
+    """Runs of content become message items; calls, results and unknown items stand alone, all in order."""
+    kind = b'"output_text"' if message.role == "assistant" else b'"input_text"'
+    role = {"system": "developer", "tool": "user"}.get(message.role, message.role)
+    run: list[Block] = []
+
+    def flush() -> Iterator[bytes]:
+        parts = list(_parts(run, kind, own))
+        if parts:
+            yield _item(role, parts, _from_items(run, own))
+        run.clear()
+
+    for block in message.content:
+        item = _encode_item(block, own)
+        if item is None:
+            if run and own and any(key.startswith(_ITEM) for key, _ in _extra(block)):
+                yield from flush()
+            run.append(block)
+        else:
+            yield from flush()
+            yield item
+    yield from flush()
+
+
+def _encode_item(block: Block, own: bool) -> bytes | None:
+    extra = _from_items((block,), own)
+    match block:
+        case ToolUse(id=call, name=name, input=input):
+            members = [
+                ("call_id", encode_string(call)),
+                ("name", encode_string(name)),
+                ("arguments", arguments_of(input)),
+            ]
+            return obj((("type", b'"function_call"'), *members, *extra))
+        case ToolResult(tool_use_id=call, content=content):
+            plain = len(content) == 1 and isinstance(content[0], Text) and not content[0].extra
+            output = encode_string(content[0].text) if plain else arr(_parts(content, b'"input_text"', own))  # type: ignore[union-attr]
+            return obj(
+                (("type", b'"function_call_output"'), ("call_id", encode_string(call)), ("output", output), *extra)
+            )
+        case Opaque(raw=raw) if own and not _is_part(block):
+            return raw
+    return None
+
+
+def _encode_output(content: tuple[Block, ...], own: bool) -> bytes:
+    if len(content) == 1 and isinstance(content[0], Text) and not content[0].extra:
+        return encode_string(content[0].text)
+    return arr(_parts(content, b'"input_text"', own))
+
+
+def _is_part(block: Opaque) -> bool:
+    return block.kind.startswith(("input_", "output_")) or block.kind in ("refusal", "unknown")
+
+
+def _parts(blocks: Iterable[Block], text_kind: bytes, own: bool) -> Iterator[bytes]:
+    for block in blocks:
+        extra = tuple(pair for pair in _extra(block) if not pair[0].startswith(_ITEM)) if own else ()
+        match block:
+            case Text(text=text):
+                yield obj((("type", text_kind), ("text", encode_string(text)), *extra))
+            case Image():
+                yield obj((("type", b'"input_image"'), ("image_url", encode_string(url_of(block))), *extra))
+            case Document() if (text := document_text(block) or "") and not own:
+                yield obj((("type", text_kind), ("text", encode_string(text))))
+            case Document():
+                names = extra or (("filename", b'"document"'),)
+                yield obj((("type", b'"input_file"'), *names, ("file_data", encode_string(url_of(block)))))
+            case Opaque(raw=raw) if own and _is_part(block):
+                yield raw
+
+
+def _extra(block: Block) -> Extra:
+    return () if isinstance(block, Opaque) else block.extra
+
+
+def _from_items(blocks: Iterable[Block], own: bool) -> Extra:
+    """The item members that hang on the blocks of one item."""
+    if not own:
+        return ()
+    return tuple(
+        (key.removeprefix(_ITEM), raw) for block in blocks for key, raw in _extra(block) if key.startswith(_ITEM)
+    )
+
+
+def _item(role: str, parts: Iterable[bytes], extra: Extra) -> bytes:
+    return obj((("type", b'"message"'), ("role", encode_string(role)), ("content", arr(parts)), *extra))

@@ -1,0 +1,212 @@
+"""Gemini: system instruction, then tools, then contents; no markers, but an explicit `cachedContent` object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.facts import ModelFacts
+
+from . import scan
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, with_context
+from .codecs import gemini as codec
+from .parsing import WireError, guarded
+from .stream import Report, Tap, merge_counts
+from .usage import gemini_usage
+from .values import canon, obj, object_of, string_of
+
+NAME = "gemini"
+FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config")
+"""What a cached object carries in the place of the request."""
+
+_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
+_STATUS |= {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
+
+
+class _Content(Struct):
+    role: str | None = None
+    parts: list[Raw] = []
+
+
+class _Tool(Struct):
+    functionDeclarations: list[Raw] | None = None  # noqa: N815  the wire's own spelling
+
+
+class _Top(Struct):
+    contents: list[_Content] = []
+    systemInstruction: _Content | None = None  # noqa: N815
+    system_instruction: _Content | None = None
+    tools: list[_Tool] | None = None
+
+
+class _Walk:
+    """Collects the block spans of one body."""
+
+    def __init__(self, raw: bytes, top: _Top, model: str) -> None:
+        self.raw = raw
+        self.top = top
+        self.model = model
+        self.tools: list[BlockSpan] = []
+        self.system: list[BlockSpan] = []
+        self.messages: list[BlockSpan] = []
+
+    def body(self) -> Body:
+        handlers = {"contents": lambda pos: scan.walk_objects(self.raw, pos, len(self.top.contents), self.walk_content)}
+        for name in ("systemInstruction", "system_instruction"):
+            if (content := getattr(self.top, name)) is not None:
+                handlers[name] = self._system_handler(name, content)
+        if (tools := self.top.tools) is not None:
+            handlers["tools"] = lambda pos: scan.walk_objects(self.raw, pos, len(tools), self.walk_tool)
+        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        blocks = (*self.system, *self.tools, *self.messages)
+        return Body(self.raw, NAME, self.model, blocks, {m.key: m for m in members}, end)
+
+    def _system_handler(self, name: str, content: _Content) -> Callable[[int], int]:
+        role = content.role or "system"
+        return lambda pos: self._items(pos, content.parts, name, "parts", "system", role, self.system)
+
+    def walk_content(self, index: int, pos: int) -> int:
+        content, path = self.top.contents[index], f"contents[{index}]"
+        found: list[BlockSpan] = []
+        end = self._items(pos, content.parts, path, "parts", "messages", content.role or "user", found)
+        self.messages += [replace(block, message=index) for block in found]
+        return end
+
+    def walk_tool(self, index: int, pos: int) -> int:
+        functions = self.top.tools[index].functionDeclarations if self.top.tools else None
+        path = f"tools[{index}]"
+        if functions:
+            return self._items(pos, functions, path, "functionDeclarations", "tools", "", self.tools)
+        end = scan.skip_value(self.raw, pos)
+        self.tools.append(BlockSpan(path, "tools", "", pos, end))
+        return end
+
+    def _items(
+        self, pos: int, values: list[Raw], path: str, field: str, section: Section, role: str, into: list[BlockSpan]
+    ) -> int:
+        """The items of one list member of an object as blocks; its other members hang on the first."""
+        found: list[BlockSpan] = []
+
+        def walk(at: int) -> int:
+            spans, end = scan.walk_array(self.raw, at, values)
+            found.extend(BlockSpan(f"{path}.{field}[{j}]", section, role, *span) for j, span in enumerate(spans))
+            return end
+
+        members, end = scan.walk_object(self.raw, pos, {field: walk})
+        into += with_context(found, [m for m in members if m.key not in ("role", field)])
+        return end
+
+
+class Gemini:
+    """The dialect of `…/models/{model}:generateContent`; the model is named in the path."""
+
+    name = NAME
+
+    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        return guarded(raw, _Top, lambda top: _Walk(raw, top, model).body())
+
+    # Markers: there are none
+
+    def kind(self, body: Body, index: int) -> str:
+        block = body.blocks[index]
+        if block.section == "tools":
+            return "tool"
+        members = object_of(body.text(block)) or {}
+        if "text" in members:
+            return "thinking" if members.get("thought") == b"true" else "text"
+        kinds = {"functionCall": "tool_use", "functionResponse": "tool_result"}
+        return next((kinds.get(key, key) for key in members if key != "thoughtSignature"), "unknown")
+
+    def deferred(self, body: Body, index: int) -> bool:
+        return False
+
+    def markers(self, body: Body) -> tuple[Marker, ...]:
+        return ()
+
+    def markable(self, body: Body, index: int) -> bool:
+        return False
+
+    def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
+        return []
+
+    def remove(self, body: Body, marker: Marker) -> list[Splice]:
+        return []
+
+    def use_cached(self, body: Body, name: str, contents: int = 0) -> list[Splice]:
+        """Use a cached object: it takes the place of system instruction, tools and the first `contents` contents."""
+        splices = [*body.remove_member(*FROZEN), body.set_member("cachedContent", encode_string(name))]
+        member = body.members.get("contents")
+        if contents and member is not None:
+            items = scan.decode(body.raw[member.start : member.end], list[Raw])
+            spans, _ = scan.walk_array(body.raw, member.start, items)
+            last = spans[min(contents, len(spans)) - 1][1]
+            end = spans[contents][0] if contents < len(spans) else last
+            splices.append(Splice(spans[0][0], end, b""))
+        return splices
+
+    def content(self, body: Body, index: int) -> bytes:
+        """The block's canonical bytes: equal for equal content, whatever its spelling."""
+        block = body.blocks[index]
+        return canon(body.text(block)) + body.context(block)
+
+    # Canonical values
+
+    def decode(self, body: Body) -> Request:
+        return codec.decode(body.top(), body.model)
+
+    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
+        """A body for the request; there is nothing to mark."""
+        return codec.encode(request)
+
+    # Responses
+
+    def tap(self) -> Tap:
+        return Tap(_read_event, gemini_usage)
+
+    def capabilities(self, facts: ModelFacts) -> Capabilities:
+        """The provider caches prefixes by itself, and this dialect keeps them byte-stable."""
+        return facts.capabilities
+
+    def read_error(self, status: int, raw: bytes) -> WireError:
+        """What an error response says; never fails, whatever the body."""
+        error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
+        kind = string_of(error.get("status")) or _STATUS.get(status, "UNKNOWN")
+        return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
+
+    def write_error(self, error: WireError) -> bytes:
+        """An error body of our own in the provider's form."""
+        status = _STATUS.get(error.status, error.kind)
+        inner = (
+            ("code", b"%d" % error.status),
+            ("message", encode_string(error.message)),
+            ("status", encode_string(status)),
+        )
+        return obj((("error", obj(inner)),))
+
+
+class _Chunk(Struct, rename="camel"):
+    usage_metadata: Raw | None = None
+    response_id: str | None = None
+    model_version: str | None = None
+    error: Raw | None = None
+
+
+def _read_event(data: bytes, report: Report) -> None:
+    """Every chunk carries the counts so far; the latest counts."""
+    report.started = True
+    try:
+        chunk = scan.decode(data, _Chunk)
+    except (msgspec.DecodeError, RecursionError):
+        report.error = report.error or "an event that is not JSON"
+        return
+    report.response_id = chunk.response_id or report.response_id
+    report.model = chunk.model_version or report.model
+    merge_counts(report, chunk.usage_metadata)
+    if chunk.error is not None:
+        report.error = Gemini().read_error(0, data).message
+    if b'"finishReason"' in data:
+        report.finished = True

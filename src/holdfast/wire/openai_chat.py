@@ -1,0 +1,255 @@
+"""OpenAI Chat Completions: system messages, then tools, then messages; from GPT-5.6 on, breakpoints on parts."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.facts import ModelFacts
+from holdfast.facts import model as facts_of
+
+from . import scan
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, remove_member, set_member, with_context
+from .codecs import openai_chat as codec
+from .parsing import WireError, guarded
+from .stream import Report, Tap, merge_counts
+from .usage import openai_usage
+from .values import canon, obj, object_of, string_of
+
+NAME = "openai_chat"
+BREAKPOINT = b'{"mode":"explicit"}'
+_SYSTEM = ("system", "developer")
+
+
+class _Message(Struct):
+    role: str
+    content: list[Raw] | str | None = None
+    tool_calls: list[Raw] | None = None
+
+
+class _Top(Struct):
+    model: str = ""
+    tools: list[Raw] | None = None
+    messages: list[_Message] = []
+
+
+class _Walk:
+    """Collects the block spans of one body."""
+
+    def __init__(self, raw: bytes, top: _Top, name: str) -> None:
+        self.raw = raw
+        self.top = top
+        self.name = name
+        self.tools: list[BlockSpan] = []
+        self.messages: list[BlockSpan] = []
+        roles = [message.role for message in top.messages]
+        self.leading = next((i for i, role in enumerate(roles) if role not in _SYSTEM), len(roles))
+
+    def body(self) -> Body:
+        handlers = {"messages": lambda pos: scan.walk_objects(self.raw, pos, len(self.top.messages), self.walk_message)}
+        if self.top.tools is not None:
+            handlers["tools"] = self.walk_tools
+        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        system = [block for block in self.messages if block.section == "system"]
+        others = [block for block in self.messages if block.section != "system"]
+        blocks = (*system, *self.tools, *others)
+        return Body(self.raw, self.name, self.top.model, blocks, {m.key: m for m in members}, end)
+
+    def walk_tools(self, pos: int) -> int:
+        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
+        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        return end
+
+    def walk_message(self, index: int, pos: int) -> int:
+        message = self.top.messages[index]
+        section: Section = "system" if index < self.leading else "messages"
+        found: list[BlockSpan] = []
+
+        def items(field: str, values: list[Raw], at: int) -> int:
+            spans, end = scan.walk_array(self.raw, at, values)
+            path = f"messages[{index}].{field}["
+            for j, (start, stop) in enumerate(spans):
+                found.append(BlockSpan(f"{path}{j}]", section, message.role, start, stop, index))
+            return end
+
+        def content(at: int) -> int:
+            if isinstance(message.content, list):
+                return items("content", message.content, at)
+            end = scan.skip_value(self.raw, at)
+            if message.content is not None:
+                path = f"messages[{index}].content[0]"
+                found.append(BlockSpan(path, section, message.role, at, end, index, "string"))
+            return end
+
+        handlers = {"content": content}
+        calls = message.tool_calls
+        if calls is not None:
+            handlers["tool_calls"] = lambda at: items("tool_calls", calls, at)
+        members, end = scan.walk_object(self.raw, pos, handlers)
+        if not found:
+            found.append(BlockSpan(f"messages[{index}]", section, message.role, pos, end, index))
+        else:
+            with_context(found, [m for m in members if m.key not in ("role", "content", "tool_calls")])
+        self.messages += found
+        return end
+
+
+class OpenAIChat:
+    """The dialect of `POST /v1/chat/completions`."""
+
+    name = NAME
+    marker_key = "prompt_cache_breakpoint"
+    limit_key = "max_completion_tokens"
+
+    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        """`model` is for dialects that name it elsewhere; here the body does."""
+        return guarded(raw, _Top, lambda top: _Walk(raw, top, self.name).body())
+
+    # Markers
+
+    def takes_markers(self, model: str) -> bool:
+        """Whether this model's route accepts explicit breakpoints; others answer them with an error."""
+        return facts_of(f"openai:{model}").breakpoints
+
+    def marker_value(self, ttl: str) -> bytes:
+        return BREAKPOINT
+
+    def kind(self, body: Body, index: int) -> str:
+        block = body.blocks[index]
+        if block.form == "string":
+            return "text"
+        if block.section == "tools":
+            return "tool"
+        if ".tool_calls[" in block.path:
+            return "tool_use"
+        return string_of((object_of(body.text(block)) or {}).get("type")) or "unknown"
+
+    def deferred(self, body: Body, index: int) -> bool:
+        return False
+
+    def markers(self, body: Body) -> tuple[Marker, ...]:
+        """The body's own markers in prefix order."""
+        tag = b'"' + self.marker_key.encode() + b'"'
+        found = []
+        for index, block in enumerate(body.blocks):
+            if block.form == "object" and body.raw.find(tag, block.start, block.end) >= 0:
+                marker = (object_of(body.text(block)) or {}).get(self.marker_key, b"null")
+                if marker != b"null":
+                    found.append(Marker(index, self.ttl_of(body, marker)))
+        return tuple(found)
+
+    def ttl_of(self, body: Body, marker: bytes) -> str:
+        return facts_of(f"openai:{body.model}").default_ttl or "30m"
+
+    def markable(self, body: Body, index: int) -> bool:
+        """Markers stand on non-empty content parts only, never on tools or tool calls."""
+        block = body.blocks[index]
+        if ".content[" not in block.path or not self.takes_markers(body.model):
+            return False
+        if block.form == "string":
+            return bool(string_of(body.text(block)))
+        members = object_of(body.text(block))
+        if members is None:
+            return False
+        return "text" not in members or bool(string_of(members["text"]))
+
+    def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
+        """Splices that put a marker on a part that can carry one, in the place of one it has."""
+        block, value = body.blocks[index], self.marker_value(ttl)
+        if block.form == "string":
+            tail = b"," + encode_string(self.marker_key) + b":" + value + b"}]"
+            head = b'[{"type":"text","text":'
+            return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
+        members, end = scan.walk_object(body.raw, block.start)
+        return [set_member(members, end, self.marker_key, value)]
+
+    def remove(self, body: Body, marker: Marker) -> list[Splice]:
+        if marker.block is None:
+            return []
+        members, _ = scan.walk_object(body.raw, body.blocks[marker.block].start)
+        return remove_member(members, self.marker_key)
+
+    def content(self, body: Body, index: int) -> bytes:
+        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling."""
+        block = body.blocks[index]
+        text = body.text(block)
+        if block.form == "string":
+            return b'{"type":"text","text":' + canon(text) + b"}" + body.context(block)
+        members = object_of(text)
+        if members is None or block.section == "tools" or self.marker_key not in members:
+            return canon(text) + body.context(block)
+        del members[self.marker_key]
+        return obj((key, canon(value)) for key, value in members.items()) + body.context(block)
+
+    # Canonical values
+
+    def decode(self, body: Body) -> Request:
+        """The request in canonical form; leading system and developer messages are the system prompt."""
+        return codec.decode(body.top(), self.name)
+
+    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
+        """A body for the request; `mark` puts a breakpoint after the stable system text where the route takes one."""
+        marker = None
+        if mark is not None and self.takes_markers(request.model.partition(":")[2]):
+            marker = (self.marker_key, self.marker_value(mark))
+        return codec.encode(request, self.name, limit_key=self.limit_key, marker=marker)
+
+    # Responses
+
+    def tap(self) -> Tap:
+        return Tap(_read_event, openai_usage)
+
+    def capabilities(self, facts: ModelFacts) -> Capabilities:
+        """The provider caches prefixes by itself, and this dialect keeps them byte-stable."""
+        return facts.capabilities
+
+    def read_error(self, status: int, raw: bytes) -> WireError:
+        return read_openai_error(status, raw)
+
+    def write_error(self, error: WireError) -> bytes:
+        return write_openai_error(error)
+
+
+def read_openai_error(status: int, raw: bytes) -> WireError:
+    """What an error response says; never fails, whatever the body."""
+    error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
+    kind = string_of(error.get("code")) or string_of(error.get("type")) or "api_error"
+    return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
+
+
+def write_openai_error(error: WireError) -> bytes:
+    """An error body of our own in the provider's form."""
+    kind = "invalid_request_error" if 400 <= error.status < 500 else "server_error"
+    inner = (
+        ("message", encode_string(error.message)),
+        ("type", encode_string(kind)),
+        ("param", b"null"),
+        ("code", encode_string(error.kind)),
+    )
+    return obj((("error", obj(inner)),))
+
+
+class _Chunk(Struct):
+    id: str | None = None
+    model: str | None = None
+    usage: Raw | None = None
+    error: Raw | None = None
+
+
+def _read_event(data: bytes, report: Report) -> None:
+    """Usage comes in the last chunk, or in every one with the counts so far: the latest counts."""
+    report.started = True
+    if data.strip() == b"[DONE]":
+        report.finished = True
+        return
+    try:
+        chunk = scan.decode(data, _Chunk)
+    except (msgspec.DecodeError, RecursionError):
+        report.error = report.error or "an event that is not JSON"
+        return
+    report.response_id, report.model = chunk.id or report.response_id, chunk.model or report.model
+    if chunk.usage is not None and bytes(chunk.usage) != b"null":
+        merge_counts(report, chunk.usage)
+    if chunk.error is not None and bytes(chunk.error) != b"null":
+        report.error = read_openai_error(0, data).message

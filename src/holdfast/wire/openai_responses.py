@@ -1,0 +1,299 @@
+"""OpenAI Responses: instructions, then tools, then input items; from GPT-5.6 on, breakpoints on content parts."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.canonical import Capabilities, Request
+from holdfast.facts import ModelFacts
+from holdfast.facts import model as facts_of
+
+from . import scan
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, remove_member, set_member, with_context
+from .codecs import openai_responses as codec
+from .openai_chat import BREAKPOINT, read_openai_error, write_openai_error
+from .parsing import WireError, guarded
+from .stream import Report, Tap, merge_counts
+from .usage import openai_usage
+from .values import arr, array_of, canon, obj, object_of, string_of
+
+NAME = "openai_responses"
+_KEY = "prompt_cache_breakpoint"
+_SYSTEM = ("system", "developer")
+
+
+class _Item(Struct):
+    type: str | None = None
+    role: str | None = None
+    content: list[Raw] | str | None = None
+
+
+class _Top(Struct):
+    model: str = ""
+    instructions: str | None = None
+    input: list[_Item] | str | None = None
+    tools: list[Raw] | None = None
+
+
+class _Walk:
+    """Collects the block spans of one body."""
+
+    def __init__(self, raw: bytes, top: _Top) -> None:
+        self.raw = raw
+        self.top = top
+        self.items = top.input if isinstance(top.input, list) else []
+        self.tools: list[BlockSpan] = []
+        self.system: list[BlockSpan] = []
+        self.messages: list[BlockSpan] = []
+        roles = [item.role for item in self.items]
+        self.leading = next((i for i, role in enumerate(roles) if role not in _SYSTEM), len(roles))
+
+    def body(self) -> Body:
+        handlers = {}
+        if self.top.input is not None:
+            handlers["input"] = self.walk_input
+        if self.top.instructions is not None:
+            handlers["instructions"] = self.walk_instructions
+        if self.top.tools is not None:
+            handlers["tools"] = self.walk_tools
+        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        self.system.sort(key=lambda block: block.message)  # instructions come first wherever they stand in the body
+        blocks = (*self.system, *self.tools, *self.messages)
+        return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
+
+    def walk_instructions(self, pos: int) -> int:
+        end = scan.skip_value(self.raw, pos)
+        self.system.append(BlockSpan("instructions", "system", "system", pos, end, form="string"))
+        return end
+
+    def walk_tools(self, pos: int) -> int:
+        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
+        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        return end
+
+    def walk_input(self, pos: int) -> int:
+        if isinstance(self.top.input, list):
+            return scan.walk_objects(self.raw, pos, len(self.items), self.walk_item)
+        end = scan.skip_value(self.raw, pos)
+        self.messages.append(BlockSpan("input", "messages", "user", pos, end, 0, "string"))
+        return end
+
+    def walk_item(self, index: int, pos: int) -> int:
+        item = self.items[index]
+        section: Section = "system" if index < self.leading else "messages"
+        found: list[BlockSpan] = []
+
+        def content(at: int) -> int:
+            path = f"input[{index}].content["
+            if isinstance(item.content, list):
+                spans, end = scan.walk_array(self.raw, at, item.content)
+                for j, (start, stop) in enumerate(spans):
+                    found.append(BlockSpan(f"{path}{j}]", section, item.role or "", start, stop, index))
+                return end
+            end = scan.skip_value(self.raw, at)
+            if item.content is not None:
+                found.append(BlockSpan(f"{path}0]", section, item.role or "", at, end, index, "string"))
+            return end
+
+        is_message = item.role is not None and item.type in (None, "message")
+        members, end = scan.walk_object(self.raw, pos, {"content": content} if is_message else None)
+        if found:
+            # Item ids differ between sessions and are not part of what the model reads.
+            with_context(found, [m for m in members if m.key not in ("type", "role", "content", "id", "status")])
+        else:
+            found.append(BlockSpan(f"input[{index}]", section, item.role or "", pos, end, index))
+        (self.system if section == "system" else self.messages).extend(found)
+        return end
+
+
+class OpenAIResponses:
+    """The dialect of `POST /v1/responses`."""
+
+    name = NAME
+
+    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        """`model` is for dialects that name it elsewhere; here the body does."""
+        return guarded(raw, _Top, lambda top: _Walk(raw, top).body())
+
+    # Markers
+
+    def takes_markers(self, model: str) -> bool:
+        """Whether this model accepts explicit breakpoints; others answer them with an error."""
+        return facts_of(f"openai:{model}").breakpoints
+
+    def kind(self, body: Body, index: int) -> str:
+        block = body.blocks[index]
+        if block.form == "string":
+            return "text"
+        if block.section == "tools":
+            return "tool"
+        return string_of((object_of(body.text(block)) or {}).get("type")) or "unknown"
+
+    def deferred(self, body: Body, index: int) -> bool:
+        return False
+
+    def markers(self, body: Body) -> tuple[Marker, ...]:
+        """The body's own markers in prefix order; one inside a tool output counts for its item."""
+        found = []
+        ttl = facts_of(f"openai:{body.model}").default_ttl or "30m"
+        for index, block in enumerate(body.blocks):
+            if block.form == "string" or body.raw.find(b'"' + _KEY.encode() + b'"', block.start, block.end) < 0:
+                continue
+            members = object_of(body.text(block)) or {}
+            if members.get(_KEY, b"null") != b"null":
+                found.append(Marker(index, ttl))
+            elif any((object_of(part) or {}).get(_KEY) for part in array_of(members.get("output", b"")) or ()):
+                found.append(Marker(index, ttl, nested=True))
+        return tuple(found)
+
+    def markable(self, body: Body, index: int) -> bool:
+        """Markers stand on content parts and on the last part of a tool output, never on tools or instructions."""
+        block = body.blocks[index]
+        if block.section == "tools" or block.path == "instructions" or not self.takes_markers(body.model):
+            return False
+        if block.form == "string":
+            return bool(string_of(body.text(block)))
+        members = object_of(body.text(block))
+        if members is None:
+            return False
+        if ".content[" in block.path:
+            return "text" not in members or bool(string_of(members["text"]))
+        output = members.get("output", b"")
+        return self.kind(body, index).endswith("_output") and output not in (b"", b'""', b"[]", b"null")
+
+    def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
+        """Splices that put a breakpoint on a block that can carry one. The provider has one TTL."""
+        block = body.blocks[index]
+        if block.form == "string":
+            return self._wrap(body, index, block.start, block.end)
+        members, end = scan.walk_object(body.raw, block.start)
+        if ".content[" in block.path:
+            return [set_member(members, end, _KEY, BREAKPOINT)]
+        output = next(m for m in members if m.key == "output")
+        if body.raw[output.start : output.start + 1] == b'"':
+            return self._wrap(body, index, output.start, output.end)
+        parts = scan.decode(body.raw[output.start : output.end], list[Raw])
+        spans, _ = scan.walk_array(body.raw, output.start, parts)
+        inner, end = scan.walk_object(body.raw, spans[-1][0])
+        return [set_member(inner, end, _KEY, BREAKPOINT)]
+
+    def _wrap(self, body: Body, index: int, start: int, end: int) -> list[Splice]:
+        block = body.blocks[index]
+        kind = b"output_text" if block.role == "assistant" else b"input_text"
+        head, tail = b'[{"type":"' + kind + b'","text":', b',"prompt_cache_breakpoint":' + BREAKPOINT + b"}]"
+        if block.path == "input":
+            head, tail = b'[{"type":"message","role":"user","content":' + head, tail + b"}]"
+        return [Splice(start, start, head), Splice(end, end, tail)]
+
+    def remove(self, body: Body, marker: Marker) -> list[Splice]:
+        if marker.block is None:
+            return []
+        members, _ = scan.walk_object(body.raw, body.blocks[marker.block].start)
+        if not marker.nested:
+            return remove_member(members, _KEY)
+        output = next(m for m in members if m.key == "output")
+        parts = scan.decode(body.raw[output.start : output.end], list[Raw])
+        spans, _ = scan.walk_array(body.raw, output.start, parts)
+        return [s for start, _ in spans for s in remove_member(scan.walk_object(body.raw, start)[0], _KEY)]
+
+    def content(self, body: Body, index: int) -> bytes:
+        """The block's canonical bytes, without markers and item ids: equal for equal content."""
+        block = body.blocks[index]
+        text = body.text(block)
+        if block.form == "string":
+            kind = b"output_text" if block.role == "assistant" else b"input_text"
+            return b'{"type":"' + kind + b'","text":' + canon(text) + b"}" + body.context(block)
+        members = object_of(text)
+        if members is None or block.section == "tools":
+            return canon(text)
+        members.pop(_KEY, None)
+        if ".content[" not in block.path:
+            members.pop("id", None)
+            members.pop("status", None)
+            if "output" in members:
+                members["output"] = _unmarked_output(members["output"])
+        return obj((key, canon(value)) for key, value in members.items()) + body.context(block)
+
+    # Canonical values
+
+    def decode(self, body: Body) -> Request:
+        return codec.decode(body.top())
+
+    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
+        """A body for the request; `mark` puts a breakpoint after the stable system text where the model takes one."""
+        marked = mark is not None and self.takes_markers(request.model.partition(":")[2])
+        return codec.encode(request, BREAKPOINT if marked else None)
+
+    # Responses
+
+    def tap(self) -> Tap:
+        return Tap(_read_event, openai_usage)
+
+    def capabilities(self, facts: ModelFacts) -> Capabilities:
+        """The provider caches prefixes by itself, and this dialect keeps them byte-stable."""
+        return facts.capabilities
+
+    def read_error(self, status: int, raw: bytes) -> WireError:
+        return read_openai_error(status, raw)
+
+    def write_error(self, error: WireError) -> bytes:
+        return write_openai_error(error)
+
+
+def _unmarked_output(raw: bytes) -> bytes:
+    """A tool output as parts without markers; a string is one part."""
+    if raw[:1] == b'"':
+        return b'[{"type":"input_text","text":' + canon(raw) + b"}]"
+    parts = []
+    for part in array_of(raw) or []:
+        members = object_of(part)
+        if members is None:
+            return raw
+        members.pop(_KEY, None)
+        parts.append(obj((key, canon(value)) for key, value in members.items()))
+    return arr(parts)
+
+
+class _Response(Struct):
+    id: str | None = None
+    model: str | None = None
+    usage: Raw | None = None
+
+
+class _Event(Struct):
+    type: str = ""
+    response: Raw | None = None
+    id: str | None = None
+    model: str | None = None
+    usage: Raw | None = None
+    message: str | None = None
+    object: str | None = None
+
+
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+
+
+def _read_event(data: bytes, report: Report) -> None:
+    """The last event carries the response with its usage; a response that is not streamed is that object itself."""
+    report.started = True
+    if b'.delta"' in data[:80]:
+        return
+    try:
+        event = scan.decode(data, _Event)
+        if event.object == "response":
+            response = _Response(event.id, event.model, event.usage)
+        elif event.response is not None:
+            response = scan.decode(bytes(event.response), _Response)
+        else:
+            response = _Response()
+    except (msgspec.DecodeError, RecursionError):
+        report.error = report.error or "an event that is not JSON"
+        return
+    report.response_id, report.model = response.id or report.response_id, response.model or report.model
+    if response.usage is not None and bytes(response.usage) != b"null":
+        merge_counts(report, response.usage)
+    if event.type in _LAST:
+        report.finished = True
+    if event.type in ("error", "response.failed"):
+        report.error = event.message or read_openai_error(0, bytes(event.response or data)).message

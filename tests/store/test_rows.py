@@ -1,0 +1,237 @@
+"""What is put in comes out equal, for its own tenant only."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from holdfast.canonical.usage import Usage
+from holdfast.errors import HoldfastError
+from holdfast.store import SqliteStore, Store, VersionConflictError, open_store
+
+from .samples import HOUR, NOON, call, event, found, ids, lane, session
+
+
+def test_the_sqlite_store_satisfies_the_interface(store: SqliteStore) -> None:
+    interface = {name for name in vars(Store) if not name.startswith("_")} - {"Protocol"}
+    assert interface
+    assert all(callable(getattr(store, name)) for name in interface)
+
+
+def test_sessions(store: SqliteStore) -> None:
+    first = session(client="claude-code", agent="main", data=b"\0\xff")
+    second = session(id="s2", started_at=NOON + 1, parent="s1")
+    foreign = session(tenant="t2", started_at=NOON + 2)
+    for one in (first, second, foreign):
+        store.put_session(one)
+    ended = msgspec.structs.replace(first, ended_at=NOON + 9)
+    store.put_session(ended).result()
+    assert store.session("t1", "s1") == ended
+    assert store.session("t1", "nobody") is None
+    assert store.sessions("t1") == [second, ended]
+    assert store.sessions(limit=1) == [foreign]
+
+
+def test_lanes(store: SqliteStore) -> None:
+    store.put_lane(lane())
+    child = lane(id="l2", parent="l1", agent="worker", started_at=NOON + 1)
+    store.put_lane(child).result()
+    assert store.lane("t1", "l2") == child
+    assert store.lane("t2", "l2") is None
+    assert store.lanes("t1", "s1") == [lane(), child]
+    assert store.lanes("t2", "s1") == []
+
+
+@pytest.mark.parametrize("kind", ["ledger", "pool"])
+def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(store: SqliteStore, kind: str) -> None:
+    put, get = getattr(store, f"put_{kind}"), getattr(store, kind)
+    assert get("t1", "k") is None
+    assert put("t1", "k", b"one", expected=0).result() == 1
+    assert put("t1", "k", b"two", expected=1).result() == 2
+    for stale in (0, 1, 3):
+        with pytest.raises(VersionConflictError, match=f"no longer at version {stale}"):
+            put("t1", "k", b"lost", expected=stale).result()
+    assert (get("t1", "k").version, get("t1", "k").data) == (2, b"two")
+    assert put("t2", "k", b"other tenant", expected=0).result() == 1
+    assert get("t1", "k").data == b"two"
+
+
+def test_of_two_racing_writers_one_wins(store: SqliteStore) -> None:
+    answers = [store.put_ledger("t1", "l1", b"%d" % n, expected=0) for n in range(20)]
+    won = [n for n, answer in enumerate(answers) if answer.exception() is None]
+    assert won == [0]
+    assert store.failed_writes == 19
+
+
+def test_an_edit_is_recorded_once_with_its_bytes(store: SqliteStore) -> None:
+    made = store.put_edit("t1", "l1", "block-b", b"short", at=NOON, data=b"why").result()
+    store.put_edit("t1", "l1", "block-a", b"", at=NOON).result()
+    again = store.put_edit("t1", "l1", "block-b", b"short", at=NOON + 5).result()
+    assert again == made
+    with pytest.raises(HoldfastError, match="already has a recorded edit"):
+        store.put_edit("t1", "l1", "block-b", b"other", at=NOON).result()
+    assert [edit.block for edit in store.edits("t1", "l1")] == ["block-b", "block-a"]
+    assert store.edits("t1", "l1")[0] == made
+    assert [store.read_blob("t1", edit.blob) for edit in store.edits("t1", "l1")] == [b"short", b""]
+    assert store.edits("t2", "l1") == []
+
+
+def test_calls_live_from_pending_to_settled(store: SqliteStore) -> None:
+    pending = call(status="pending", usage=None, plan=b"\1plan", prediction=b"p", client="codex", reset="compaction")
+    store.put_call(pending).result()
+    assert store.call("t1", pending.id) == pending
+    settled = msgspec.structs.replace(
+        pending,
+        status="settled",
+        first_token_at=NOON + 5,
+        ended_at=NOON + 9,
+        verdict=b"v",
+        chain=b"digests",
+        usage=Usage(input=1, read=2, writes=(("1h", 3), ("5m", 4)), output=5, cost=Decimal("0.10"), price_version="x"),
+    )
+    store.put_call(settled).result()
+    assert store.call("t1", pending.id) == settled
+    assert str(store.call("t1", pending.id).usage.cost) == "0.10", "money keeps its digits"
+    assert store.call("t2", pending.id) is None
+    assert store.call(None, pending.id) == settled
+
+
+def test_calls_are_found_by_what_is_asked(store: SqliteStore) -> None:
+    a = call(started_at=NOON + 2, lane="l2", session="s2")
+    b = call(started_at=NOON, status="failed", usage=None, error="overloaded", kind="side")
+    c = call(started_at=NOON + 1, tenant="t2", model="openai:gpt")
+    for one in (a, b, c):
+        store.put_call(one).result()
+    assert store.calls() == [b, c, a]
+    assert store.calls("t1") == [b, a]
+    assert store.calls("t1", session="s2") == store.calls("t1", lane="l2") == [a]
+    assert store.calls(status="failed") == [b]
+    assert store.calls(model="openai:gpt") == [c]
+    assert store.calls(start=NOON + 1, end=NOON + 2) == [c]
+    assert store.calls(limit=2) == [b, c]
+
+
+def test_breaks(store: SqliteStore) -> None:
+    a = found(cause="tools_changed", tokens=900, dollars=Decimal("1.50"), path="tools[3]", offset=17, owner="tools")
+    b = found(reason="priced_edit", at=NOON + 1, call="c2", cure="none", data=b"diff")
+    c = found(tenant="t2", at=NOON + 2)
+    for one in (b, a, c):
+        store.put_break(one).result()
+    assert store.breaks() == [a, b, c]
+    assert store.breaks("t1", call="c2") == [b]
+    assert store.breaks("t1", session="s1", lane="l1", start=NOON, end=NOON + 1) == [a]
+    assert store.breaks("t2", limit=5) == [c]
+
+
+def test_events_of_a_session_come_back_in_order(store: SqliteStore) -> None:
+    events = [event(n, private=n % 2 == 0) for n in range(50)]
+    other = [event(n, session="s2") for n in range(5)]
+    foreign = [event(99)]
+    assert store.append_events("t1", events[:20] + other).result() == 25
+    store.append_events("t2", foreign)
+    store.append_events("t1", iter(events[20:])).result()
+    assert store.append_events("t1", []).result() == 0
+    assert store.events("t1", "s1") == events
+    assert store.events("t1", "s1", after=events[9].id, limit=3) == events[10:13]
+    assert store.events("t1", "s2") == other
+    assert store.events("t2", "s1") == foreign
+    assert store.events("t3", "s1") == []
+
+
+def test_thousands_of_events_in_one_append(store: SqliteStore) -> None:
+    events = [event(n) for n in range(4321)]
+    assert store.append_events("t1", events).result() == 4321
+    assert store.events("t1", "s1") == events
+
+
+def test_an_event_is_stored_once_and_a_refused_append_stores_nothing(store: SqliteStore) -> None:
+    first, second = event(1), event(2)
+    store.append_events("t1", [first]).result()
+    with pytest.raises(HoldfastError, match="append each event once"):
+        store.append_events("t1", [second, first]).result()
+    store.append_events("t1", [second]).result()
+    assert store.events("t1", "s1") == [first, second]
+    assert store.event_counts(NOON, NOON + HOUR) == {"turn.cancelled": 2}
+
+
+def test_a_session_deleted_is_gone_for_its_tenant_and_rollups_stay(store: SqliteStore) -> None:
+    for tenant in ("t1", "t2"):
+        store.put_session(session(tenant=tenant))
+        store.put_lane(lane(tenant=tenant))
+        store.put_ledger(tenant, "l1", b"x", expected=0)
+        store.put_edit(tenant, "l1", "block", b"bytes", at=NOON)
+        store.put_call(call(tenant=tenant))
+        store.put_break(found(tenant=tenant))
+        store.append_events(tenant, [event()]).result()
+    store.delete_session("t1", "s1").result()
+    assert store.session("t1", "s1") is None
+    assert store.ledger("t1", "l1") is None
+    assert [] == store.lanes("t1", "s1") == store.edits("t1", "l1") == store.calls("t1")
+    assert [] == store.breaks("t1") == store.events("t1", "s1")
+    assert store.cache_effectiveness(NOON, NOON + HOUR, "t1").total.call_count == 1
+    assert store.session("t2", "s1")
+    assert store.ledger("t2", "l1")
+    assert store.lanes("t2", "s1")
+    assert store.edits("t2", "l1")
+    assert store.calls("t2")
+    assert store.breaks("t2")
+    assert len(store.events("t2", "s1")) == 1
+    store.append_events("t1", [event(5)]).result()
+    assert len(store.events("t1", "s1")) == 1
+
+
+def test_another_process_deleting_a_session_does_not_lead_events_astray(store: SqliteStore) -> None:
+    store.append_events("t1", [event(1)]).result()
+    with open_store(store.path) as other:
+        other.delete_session("t1", "s1").result()
+        other.append_events("t2", [event(7)]).result()
+    store.append_events("t1", [event(2)]).result()
+    assert [one.payload.open_tool_calls for one in store.events("t1", "s1")] == [2]
+    assert [one.payload.open_tool_calls for one in store.events("t2", "s1")] == [7]
+
+
+def test_a_batch_is_one_write(store: SqliteStore) -> None:
+    with store.batch() as batch:
+        version = batch.put_ledger("t1", "l1", b"ledger", expected=0)
+        edit = batch.put_edit("t1", "l1", "block", b"bytes", at=NOON)
+        count = batch.append_events("t1", [event(1)])
+        assert not edit.done()
+    assert (version.result(), count.result()) == (1, 1)
+    assert store.edits("t1", "l1") == [edit.result()]
+
+
+def test_a_batch_with_a_conflict_writes_nothing(store: SqliteStore) -> None:
+    store.put_ledger("t1", "l1", b"first", expected=0).result()
+    with store.batch() as batch:
+        edit = batch.put_edit("t1", "l1", "block", b"bytes", at=NOON)
+        stale = batch.put_ledger("t1", "l1", b"second", expected=0)
+    for answer in (edit, stale):
+        with pytest.raises(VersionConflictError):
+            answer.result()
+    assert store.edits("t1", "l1") == []
+    assert store.ledger("t1", "l1").data == b"first"
+
+
+def test_a_batch_that_is_left_by_an_error_writes_nothing(store: SqliteStore) -> None:
+    def fail() -> None:
+        with store.batch() as batch:
+            answers.append(batch.put_session(session()))
+            raise ZeroDivisionError
+
+    answers: list = []
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with pytest.raises(HoldfastError, match="none was made"):
+        answers[0].result()
+    store.put_lane(lane()).result()
+    assert store.session("t1", "s1") is None
+
+
+def test_ids_of_calls_belong_to_their_tenant(store: SqliteStore) -> None:
+    same = ids.new()
+    store.put_call(call(id=same, model="a"))
+    store.put_call(call(id=same, tenant="t2", model="b")).result()
+    assert store.call("t1", same).model == "a"
+    assert store.call("t2", same).model == "b"

@@ -1,0 +1,234 @@
+"""The writer: one thread, group commit, answers after the commit, failures that stay alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.store import SqliteStore, open_store
+from holdfast.store import writer as writer_module
+
+from .samples import NOON, call, event, lane, session
+
+
+class Hold:
+    """Keeps the writer thread busy inside a write until it is let go."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.entered, self.go = threading.Event(), threading.Event()
+        self.answer = store._write(self)
+        assert self.entered.wait(30)
+
+    def __call__(self, _: object) -> None:
+        self.entered.set()
+        self.go.wait()
+
+
+def test_an_answer_comes_only_after_the_commit_and_writes_gather_meanwhile(store: SqliteStore) -> None:
+    held = Hold(store)
+    answers = [store.put_session(session(id=f"s{n}")) for n in range(50)]
+    assert not any(answer.done() for answer in answers)
+    assert store.sessions() == []
+    held.go.set()
+    answers[-1].result()
+    assert all(answer.done() for answer in answers)
+    assert len(store.sessions()) == 50
+
+
+def test_one_bad_write_does_not_harm_its_neighbours(store: SqliteStore, caplog: pytest.LogCaptureFixture) -> None:
+    held = Hold(store)
+    with caplog.at_level(logging.WARNING):
+        good = store.put_session(session())
+        bad = [
+            store.put_session(session(id="big", started_at=2**70)),
+            store.put_session(session(id="surrogate", client="\ud83d")),
+            store.put_session(session(id=None)),
+            store.put_session(session(id="type", data={"not": "bytes"})),
+        ]
+        after = store.put_lane(lane())
+        held.go.set()
+        for answer in bad:
+            with pytest.raises(HoldfastError) as error:
+                answer.result()
+            assert str(store.path) in str(error.value)
+    assert (good.result(), after.result()) == (None, None)
+    assert [one.id for one in store.sessions()] == ["s1"]
+    assert store.failed_writes == len(bad)
+    assert caplog.text.count("store write failed") == len(bad)
+
+
+def test_ignored_failures_are_logged_and_counted(store: SqliteStore, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        store.put_ledger("t1", "l1", b"x", expected=7)
+        store.put_lane(lane()).result()
+    assert store.failed_writes == 1
+    assert "no longer at version 7" in caplog.text
+
+
+def test_a_store_far_behind_refuses_rather_than_hold_up_or_grow(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store._writer, "_backlog", 10)
+    held = Hold(store)
+    first = store.append_events("t1", [event(n) for n in range(500)])
+    second = store.append_events("t1", [event()])
+    assert second.done()
+    with pytest.raises(HoldfastError, match="500 rows behind; wait for earlier writes"):
+        second.result()
+    held.go.set()
+    assert first.result() == 500
+    assert store.append_events("t1", [event()]).result() == 1
+
+
+def test_more_than_one_commits_worth_is_split(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "ROWS_PER_COMMIT", 3)
+    held = Hold(store)
+    answers = [store.append_events("t1", [event(n), event(n)]) for n in range(10)]
+    held.go.set()
+    assert [answer.result() for answer in answers] == [2] * 10
+
+
+def test_giving_up_the_wait_does_not_undo_the_write(store: SqliteStore) -> None:
+    held = Hold(store)
+
+    async def impatient() -> None:
+        await asyncio.wait_for(asyncio.wrap_future(store.put_session(session())), 0.01)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(impatient())
+    held.go.set()
+    store.put_lane(lane()).result()
+    assert store.session("t1", "s1") == session()
+
+
+def test_an_answer_can_be_awaited(store: SqliteStore) -> None:
+    async def write() -> int:
+        return await asyncio.wrap_future(store.put_ledger("t1", "l1", b"x", expected=0))
+
+    assert asyncio.run(write()) == 1
+
+
+def test_text_that_is_not_unicode_is_refused_at_once(store: SqliteStore) -> None:
+    bad = event(private=True)
+    payload = type(bad.payload)(text="\ud83d")
+    with pytest.raises(HoldfastError, match="not valid Unicode"):
+        store.append_events("t1", [type(bad).of(payload, id=bad.id, at=NOON, session="s1", actor="user")])
+
+
+def test_close_writes_what_was_accepted_and_refuses_the_rest(path: Path) -> None:
+    store = open_store(path)
+    held = Hold(store)
+    for n in range(100):
+        store.put_session(session(id=f"s{n}"))
+    threading.Timer(0.05, held.go.set).start()
+    store.close()
+    store.close()
+    with pytest.raises(HoldfastError, match="is closed; open it again to write"):
+        store.put_session(session())
+    with pytest.raises(HoldfastError, match="is closed; open it again to read"):
+        store.sessions()
+    with pytest.raises(HoldfastError, match="is closed"), store.batch() as batch:
+        answer = batch.put_session(session())
+    assert answer.exception() is not None
+    assert not path.with_name(path.name + "-wal").exists(), "the log was folded into the file"
+    with open_store(path) as again:
+        assert len(again.sessions(limit=1000)) == 100
+
+
+def test_threads_read_and_write_at_once(store: SqliteStore) -> None:
+    failures: list[Exception] = []
+
+    def work(thread: int) -> None:
+        try:
+            for n in range(30):
+                own = call(session=f"s{thread}", started_at=NOON + n)
+                store.put_call(own).result()
+                assert store.call("t1", own.id) == own, "what was answered is seen"
+                assert len(store.calls(session=f"s{thread}")) == n + 1
+        except AssertionError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert store.cache_effectiveness(NOON, NOON + 60).total.call_count == 120
+
+
+def test_a_reader_still_open_at_close_is_closed_when_it_is_done(path: Path) -> None:
+    store = open_store(path)
+    with store._readers.snapshot() as connection:
+        store.close()
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+
+
+def test_a_reader_cannot_write(store: SqliteStore) -> None:
+    with pytest.raises(HoldfastError, match="cannot be written"), store._readers.snapshot() as connection:
+        connection.execute("DELETE FROM retention")
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from holdfast.store import Session, open_store
+
+store = open_store(Path(sys.argv[1]))
+def write(first):
+    for n in range(first, first + 500):
+        store.put_session(Session(tenant="t", id=f"s{n}", started_at=n))
+"""
+
+
+def test_a_program_that_forgets_to_close_still_writes_what_was_accepted(path: Path) -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM + "write(0)\n", str(path)], check=True, timeout=60)
+    with open_store(path) as store:
+        assert len(store.sessions(limit=1000)) == 500
+
+
+def test_ctrl_c_leaves_through_close_and_loses_nothing(path: Path) -> None:
+    tail = "with store:\n    write(0)\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM + tail, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"ready\n"
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in errors
+    with open_store(path) as store:
+        assert len(store.sessions(limit=1000)) == 500
+
+
+def test_two_processes_create_and_write_one_store_at_the_same_time(path: Path) -> None:
+    tail = (
+        "import holdfast.store.rows as rows\n"
+        "from holdfast.canonical.usage import Usage\n"
+        "name = sys.argv[2]\n"
+        "with store:\n"
+        "    for n in range(100):\n"
+        "        store.put_call(rows.Call(tenant='t', id=f'{name}{n}', session='s', lane='l', model='m',\n"
+        "            started_at=5, status='settled', usage=Usage(input=1))).result()\n"
+    )
+    programs = [subprocess.Popen([sys.executable, "-c", PROGRAM + tail, str(path), name]) for name in "abc"]
+    assert [program.wait(timeout=60) for program in programs] == [0, 0, 0]
+    with open_store(path) as store:
+        assert len(store.calls()) == 300
+        assert store.cache_effectiveness(0, 10).total.uncached_tokens == 300
+        assert store.call_hours(0, 10)[0].calls == 300
+
+
+def test_a_second_process_works_beside_an_open_store(store: SqliteStore) -> None:
+    store.put_session(session(started_at=10_000)).result()
+    subprocess.run([sys.executable, "-c", PROGRAM + "with store: write(0)\n", str(store.path)], check=True, timeout=60)
+    assert len(store.sessions(limit=1000)) == 501
+    store.put_lane(lane()).result()
