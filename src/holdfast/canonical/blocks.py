@@ -81,7 +81,7 @@ class Message(Struct, frozen=True):
     extra: Extra = ()
 
 
-class ToolDefinition(Struct, frozen=True):
+class ToolDefinition(Struct, frozen=True, tag="tool"):
     """A tool the model may call; `input_schema` is canonical JSON text."""
 
     name: str

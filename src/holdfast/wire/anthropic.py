@@ -14,7 +14,7 @@ from . import scan
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, remove_member, set_member, with_context
 from .codecs import anthropic as codec
 from .parsing import WireError, guarded
-from .stream import Report, Tap, merge_counts
+from .stream import Report, Tap, merge_counts, text_of
 from .usage import anthropic_usage
 from .values import array_of, obj, object_of, string_of
 
@@ -244,18 +244,13 @@ def _ttl(marker: bytes) -> str:
 
 
 class _Event(Struct):
-    type: str = ""
-    message: Raw | None = None
-    usage: Raw | None = None
-    error: Raw | None = None
-    id: str | None = None
-    model: str | None = None
+    """An event, the message inside `message_start`, or a whole response: what is absent is empty."""
 
-
-class _Start(Struct):
-    id: str | None = None
-    model: str | None = None
-    usage: Raw | None = None
+    type: Raw = Raw()
+    message: Raw = Raw()
+    usage: Raw = Raw()
+    id: Raw = Raw()
+    model: Raw = Raw()
 
 
 def _read_event(data: bytes, report: Report) -> None:
@@ -265,17 +260,17 @@ def _read_event(data: bytes, report: Report) -> None:
         return
     try:
         event = scan.decode(data, _Event)
-        if event.type == "message_start" and event.message is not None:
-            start = scan.decode(bytes(event.message), _Start)
-            report.response_id, report.model, report.started = start.id, start.model, True
-            merge_counts(report, start.usage)
-        elif event.type in ("message_delta", "message"):
-            report.response_id, report.model = event.id or report.response_id, event.model or report.model
+        kind = text_of(event.type)
+        if kind == "message_start":
+            event = scan.decode(bytes(event.message), _Event)
+        if kind in ("message_start", "message_delta", "message"):
             report.started = True
+            report.response_id = text_of(event.id) or report.response_id
+            report.model = text_of(event.model) or report.model
             merge_counts(report, event.usage)
-        elif event.type == "message_stop":
+        elif kind == "message_stop":
             report.finished = True
-        elif event.type == "error":
-            report.error = (Anthropic().read_error(0, data)).message
+        elif kind == "error":
+            report.error = Anthropic().read_error(0, data).message
     except (msgspec.DecodeError, RecursionError):
         report.error = report.error or "an event that is not JSON"

@@ -15,7 +15,7 @@ from . import scan
 from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, with_context
 from .codecs import gemini as codec
 from .parsing import WireError, guarded
-from .stream import Report, Tap, merge_counts
+from .stream import Report, Tap, merge_counts, text_of
 from .usage import gemini_usage
 from .values import canon, obj, object_of, string_of
 
@@ -189,10 +189,12 @@ class Gemini:
 
 
 class _Chunk(Struct, rename="camel"):
-    usage_metadata: Raw | None = None
-    response_id: str | None = None
-    model_version: str | None = None
-    error: Raw | None = None
+    """A chunk or a whole response; what is absent is empty."""
+
+    usage_metadata: Raw = Raw()
+    response_id: Raw = Raw()
+    model_version: Raw = Raw()
+    error: Raw = Raw()
 
 
 def _read_event(data: bytes, report: Report) -> None:
@@ -203,10 +205,10 @@ def _read_event(data: bytes, report: Report) -> None:
     except (msgspec.DecodeError, RecursionError):
         report.error = report.error or "an event that is not JSON"
         return
-    report.response_id = chunk.response_id or report.response_id
-    report.model = chunk.model_version or report.model
+    report.response_id = text_of(chunk.response_id) or report.response_id
+    report.model = text_of(chunk.model_version) or report.model
     merge_counts(report, chunk.usage_metadata)
-    if chunk.error is not None:
+    if bytes(chunk.error) not in (b"", b"null"):
         report.error = Gemini().read_error(0, data).message
     if b'"finishReason"' in data:
         report.finished = True

@@ -13,7 +13,7 @@ from . import scan
 from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, remove_member, set_member, with_context
 from .codecs import openai_chat as codec
 from .parsing import WireError, guarded
-from .stream import Report, Tap, merge_counts
+from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
 from .values import canon, obj, object_of, string_of
 
@@ -231,10 +231,12 @@ def write_openai_error(error: WireError) -> bytes:
 
 
 class _Chunk(Struct):
-    id: str | None = None
-    model: str | None = None
-    usage: Raw | None = None
-    error: Raw | None = None
+    """A chunk or a whole response; what is absent is empty."""
+
+    id: Raw = Raw()
+    model: Raw = Raw()
+    usage: Raw = Raw()
+    error: Raw = Raw()
 
 
 def _read_event(data: bytes, report: Report) -> None:
@@ -248,8 +250,8 @@ def _read_event(data: bytes, report: Report) -> None:
     except (msgspec.DecodeError, RecursionError):
         report.error = report.error or "an event that is not JSON"
         return
-    report.response_id, report.model = chunk.id or report.response_id, chunk.model or report.model
-    if chunk.usage is not None and bytes(chunk.usage) != b"null":
-        merge_counts(report, chunk.usage)
-    if chunk.error is not None and bytes(chunk.error) != b"null":
+    report.response_id = text_of(chunk.id) or report.response_id
+    report.model = text_of(chunk.model) or report.model
+    merge_counts(report, chunk.usage)
+    if bytes(chunk.error) not in (b"", b"null"):
         report.error = read_openai_error(0, data).message

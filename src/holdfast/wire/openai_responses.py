@@ -14,7 +14,7 @@ from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, rem
 from .codecs import openai_responses as codec
 from .openai_chat import BREAKPOINT, read_openai_error, write_openai_error
 from .parsing import WireError, guarded
-from .stream import Report, Tap, merge_counts
+from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
 from .values import arr, array_of, canon, obj, object_of, string_of
 
@@ -76,7 +76,7 @@ class _Walk:
         if isinstance(self.top.input, list):
             return scan.walk_objects(self.raw, pos, len(self.items), self.walk_item)
         end = scan.skip_value(self.raw, pos)
-        self.messages.append(BlockSpan("input", "messages", "user", pos, end, 0, "string"))
+        self.messages.append(BlockSpan("input[0].content[0]", "messages", "user", pos, end, 0, "string"))
         return end
 
     def walk_item(self, index: int, pos: int) -> int:
@@ -182,7 +182,7 @@ class OpenAIResponses:
         block = body.blocks[index]
         kind = b"output_text" if block.role == "assistant" else b"input_text"
         head, tail = b'[{"type":"' + kind + b'","text":', b',"prompt_cache_breakpoint":' + BREAKPOINT + b"}]"
-        if block.path == "input":
+        if body.members["input"].start == block.start:  # the whole input is one string
             head, tail = b'[{"type":"message","role":"user","content":' + head, tail + b"}]"
         return [Splice(start, start, head), Splice(end, end, tail)]
 
@@ -255,20 +255,15 @@ def _unmarked_output(raw: bytes) -> bytes:
     return arr(parts)
 
 
-class _Response(Struct):
-    id: str | None = None
-    model: str | None = None
-    usage: Raw | None = None
-
-
 class _Event(Struct):
-    type: str = ""
-    response: Raw | None = None
-    id: str | None = None
-    model: str | None = None
-    usage: Raw | None = None
-    message: str | None = None
-    object: str | None = None
+    """An event, the response inside one, or a whole response; what is absent is empty."""
+
+    type: Raw = Raw()
+    response: Raw = Raw()
+    id: Raw = Raw()
+    model: Raw = Raw()
+    usage: Raw = Raw()
+    message: Raw = Raw()
 
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
@@ -281,19 +276,15 @@ def _read_event(data: bytes, report: Report) -> None:
         return
     try:
         event = scan.decode(data, _Event)
-        if event.object == "response":
-            response = _Response(event.id, event.model, event.usage)
-        elif event.response is not None:
-            response = scan.decode(bytes(event.response), _Response)
-        else:
-            response = _Response()
+        response = scan.decode(bytes(event.response), _Event) if bytes(event.response) else event
     except (msgspec.DecodeError, RecursionError):
         report.error = report.error or "an event that is not JSON"
         return
-    report.response_id, report.model = response.id or report.response_id, response.model or report.model
-    if response.usage is not None and bytes(response.usage) != b"null":
-        merge_counts(report, response.usage)
-    if event.type in _LAST:
+    kind = text_of(event.type)
+    report.response_id = text_of(response.id) or report.response_id
+    report.model = text_of(response.model) or report.model
+    merge_counts(report, response.usage)
+    if kind in _LAST:
         report.finished = True
-    if event.type in ("error", "response.failed"):
-        report.error = event.message or read_openai_error(0, bytes(event.response or data)).message
+    if kind in ("error", "response.failed"):
+        report.error = text_of(event.message) or read_openai_error(0, bytes(event.response) or data).message

@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from holdfast.canonical import Usage
 
 from .usage import Counts, counts_of
+from .values import string_of
 
 LONGEST_LINE = 16 * 1024 * 1024
 
@@ -116,6 +117,11 @@ class Tap:
             self._read(data, self.report)
 
 
+def text_of(raw: Raw) -> str | None:
+    """The text of an event's member; None if it is absent or no string."""
+    return string_of(bytes(raw))
+
+
 def _items(body: bytes) -> list[bytes]:
     """A JSON response as one item, a JSON array as its items."""
     text = body.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -127,8 +133,8 @@ def _items(body: bytes) -> list[bytes]:
         return []
 
 
-def merge_counts(report: Report, raw: bytes | Raw | None) -> None:
+def merge_counts(report: Report, raw: Raw) -> None:
     """Fields of a later usage object replace those of an earlier one; they are never added."""
-    counts = counts_of(raw) if raw is not None else None
+    counts = counts_of(raw)
     if counts is not None:
         report.counts = {**(report.counts or {}), **{key: value for key, value in counts.items() if value is not None}}

@@ -58,7 +58,9 @@ def plain_system(request: Request) -> str | None:
     blocks = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
     if any(not isinstance(block, Text) or block.extra for block in blocks):
         return None
-    if isinstance(request.system_prompt, tuple) or isinstance(request.system_prompt_volatile, tuple):
+    if any(
+        segment and not isinstance(segment, str) for segment in (request.system_prompt, request.system_prompt_volatile)
+    ):
         return None
     return texts_of(blocks)
 

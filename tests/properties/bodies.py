@@ -1,0 +1,200 @@
+"""Generated bodies as clients could send them: odd spacing, escapes, number texts, unknown fields, half surrogates.
+
+A body is built as a tree in which a `Lit` stands for JSON text that must appear as it is, and written out with
+spacing and escapes drawn at random, so that no two spellings of a value look alike.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+
+class Lit(str):
+    """JSON text that is written as it stands."""
+
+
+NUMBERS = st.sampled_from(["0", "-0", "1", "1.0", "1E5", "1e+05", "100000", "-3.14", "1e-300", "9" * 40, "0.1"])
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
+    ["", " ", "\n", '"', "\\", "/", "\x7f", "é", "😀", "\u2028", '{"a":1}', "cache_control", '"cache_control"', "]}"]
+)
+ODD_STRINGS = st.sampled_from([r'"\ud83d"', r'"a\udc00b"', r'"\u00e9\/"', r'"\\ud83d"', r'"\ud83d\ude00"'])
+SCALARS = TEXTS | st.booleans() | st.none() | NUMBERS.map(Lit) | ODD_STRINGS.map(Lit)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+UNKNOWN = st.dictionaries(st.sampled_from(["x_new", "citations", "é", "meta data", "a\nb"]), ANYTHING, max_size=2)
+STRINGS = TEXTS | ODD_STRINGS.map(Lit)
+MARKERS = st.sampled_from(
+    [{"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}, {"ttl": "5m", "type": "ephemeral"}]
+)
+
+
+def write(value: Any, random: Random) -> str:
+    """A JSON text of the tree with random spacing and escapes."""
+    space = random.choice(["", "", " ", "\n\t"])
+    if isinstance(value, Lit):
+        return value
+    if isinstance(value, str):
+        return _string(value, random)
+    if isinstance(value, dict):
+        items = (f"{_string(k, random)}{space}:{space}{write(v, random)}" for k, v in value.items())
+        return "{" + space + f"{space},{space}".join(items) + space + "}"
+    if isinstance(value, list):
+        return "[" + space + f"{space},{space}".join(write(v, random) for v in value) + space + "]"
+    return json.dumps(value)
+
+
+def _string(text: str, random: Random) -> str:
+    if isinstance(text, Lit):
+        return text
+    return json.dumps(text, ensure_ascii=random.random() < 0.3)
+
+
+def shuffled(members: dict[str, Any], random: Random) -> dict[str, Any]:
+    """The members in another order, sometimes."""
+    keys = list(members)
+    if random.random() < 0.3:
+        random.shuffle(keys)
+    return {key: members[key] for key in keys}
+
+
+def _marked(block: dict[str, Any], marker: Any, random: Random) -> dict[str, Any]:
+    return shuffled({**block, "cache_control": marker}, random) if marker is not None else block
+
+
+@st.composite
+def anthropic_bodies(draw: st.DrawFn) -> bytes:
+    random = Random(draw(st.integers(0, 999)))
+    text = st.builds(lambda t, u: {"type": "text", "text": t, **u}, STRINGS, UNKNOWN)
+    nested = st.lists(text | ANYTHING.map(lambda v: {"type": "search_result", "content": v}), max_size=2)
+    block = st.one_of(
+        text,
+        st.builds(lambda t: {"type": "thinking", "thinking": t, "signature": "c2ln"}, STRINGS),
+        st.builds(lambda i, u: {"type": "tool_use", "id": "t1", "name": "bash", "input": i, **u}, ANYTHING, UNKNOWN),
+        st.builds(lambda c: {"type": "tool_result", "tool_use_id": "t1", "content": c}, STRINGS | nested),
+        st.builds(lambda v: {"type": "future_kind", "payload": v}, ANYTHING),
+        st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}),
+    )
+    marked = st.builds(lambda b, m: _marked(b, m, random), block, st.none() | MARKERS)
+    content = STRINGS | st.lists(marked, max_size=4)
+    message = st.builds(
+        lambda r, c, u: shuffled({"role": r, "content": c, **u}, random),
+        st.sampled_from(["user", "assistant", "system"]),
+        content,
+        UNKNOWN,
+    )
+    tool = st.builds(
+        lambda s, m, u: _marked({"name": "t", "input_schema": s, **u}, m, random),
+        ANYTHING,
+        st.none() | MARKERS,
+        UNKNOWN | st.just({"defer_loading": True}),
+    )
+    system = STRINGS | st.lists(st.builds(lambda b, m: _marked(b, m, random), text, st.none() | MARKERS), max_size=3)
+    members = {"model": "claude-opus-5-5", "max_tokens": Lit("1024"), "messages": draw(st.lists(message, max_size=4))}
+    if draw(st.booleans()):
+        members["tools"] = draw(st.lists(tool, max_size=3))
+    if draw(st.booleans()):
+        members["system"] = draw(system)
+    if draw(st.booleans()):
+        members["cache_control"] = draw(MARKERS)
+    return _finish(members, draw(UNKNOWN), random)
+
+
+@st.composite
+def chat_bodies(draw: st.DrawFn, model: str = "gpt-6.1-sol") -> bytes:
+    random = Random(draw(st.integers(0, 999)))
+    part = st.builds(lambda t, u: {"type": "text", "text": t, **u}, STRINGS, UNKNOWN) | st.builds(
+        lambda v: {"type": "image_url", "image_url": v}, st.just({"url": "data:image/png;base64,aGk="}) | ANYTHING
+    )
+    call = st.builds(lambda a: {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": a}}, STRINGS)
+    message = st.one_of(
+        st.builds(
+            lambda r, c, u: {"role": r, "content": c, **u},
+            st.sampled_from(["user", "system", "developer"]),
+            STRINGS | st.lists(part, max_size=3),
+            UNKNOWN,
+        ),
+        st.builds(
+            lambda c, t, u: {"role": "assistant", "content": c, "tool_calls": t, **u},
+            st.none() | STRINGS,
+            st.lists(call, max_size=2),
+            UNKNOWN,
+        ),
+        st.builds(lambda c: {"role": "tool", "tool_call_id": "c1", "content": c}, STRINGS | st.lists(part, max_size=2)),
+    ).map(lambda m: shuffled(m, random))
+    tool = st.builds(lambda s: {"type": "function", "function": {"name": "t", "parameters": s}}, ANYTHING)
+    members: dict[str, Any] = {"model": model, "messages": draw(st.lists(message, max_size=4))}
+    if draw(st.booleans()):
+        members["tools"] = draw(st.lists(tool, max_size=3))
+    return _finish(members, draw(UNKNOWN), random)
+
+
+@st.composite
+def responses_bodies(draw: st.DrawFn, model: str = "gpt-6.1-sol") -> bytes:
+    random = Random(draw(st.integers(0, 999)))
+    part = st.builds(lambda t, u: {"type": "input_text", "text": t, **u}, STRINGS, UNKNOWN)
+    item = st.one_of(
+        st.builds(
+            lambda r, c, u: {"role": r, "content": c, **u},
+            st.sampled_from(["user", "assistant", "developer"]),
+            STRINGS | st.lists(part, max_size=3),
+            UNKNOWN | st.just({"type": "message", "id": "msg_1"}),
+        ),
+        st.builds(lambda a: {"type": "function_call", "call_id": "c1", "name": "sh", "arguments": a}, STRINGS),
+        st.builds(
+            lambda o: {"type": "function_call_output", "call_id": "c1", "output": o},
+            STRINGS | st.lists(part, max_size=2),
+        ),
+        st.builds(lambda v: {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": v}, ANYTHING),
+    ).map(lambda m: shuffled(m, random))
+    tool = st.builds(lambda s: {"type": "function", "name": "t", "parameters": s}, ANYTHING)
+    members: dict[str, Any] = {"model": model, "input": draw(STRINGS | st.lists(item, max_size=4))}
+    if draw(st.booleans()):
+        members["instructions"] = draw(STRINGS | st.none())
+    if draw(st.booleans()):
+        members["tools"] = draw(st.lists(tool, max_size=3))
+    return _finish(members, draw(UNKNOWN), random)
+
+
+@st.composite
+def gemini_bodies(draw: st.DrawFn) -> bytes:
+    random = Random(draw(st.integers(0, 999)))
+    part = st.one_of(
+        st.builds(lambda t, u: {"text": t, **u}, STRINGS, UNKNOWN),
+        st.builds(lambda a: {"functionCall": {"name": "sh", "args": a}, "thoughtSignature": "c2ln"}, ANYTHING),
+        st.builds(lambda a: {"functionResponse": {"name": "sh", "response": a}}, ANYTHING),
+    )
+    content = st.builds(
+        lambda r, p, u: shuffled({"role": r, "parts": p, **u}, random),
+        st.sampled_from(["user", "model"]),
+        st.lists(part, max_size=3),
+        UNKNOWN,
+    )
+    tool = st.builds(lambda s: {"functionDeclarations": [{"name": "t", "parameters": s}]}, ANYTHING) | st.just(
+        {"googleSearch": {}}
+    )
+    members: dict[str, Any] = {"contents": draw(st.lists(content, max_size=4))}
+    if draw(st.booleans()):
+        members["systemInstruction"] = {"parts": draw(st.lists(part, max_size=2))}
+    if draw(st.booleans()):
+        members["tools"] = draw(st.lists(tool, max_size=3))
+    return _finish(members, draw(UNKNOWN), random)
+
+
+def _finish(members: dict[str, Any], unknown: dict[str, Any], random: Random) -> bytes:
+    return write(shuffled({**members, **unknown}, random), random).encode("utf-8")
+
+
+BODIES = {
+    "anthropic": anthropic_bodies(),
+    "openai_chat": chat_bodies(),
+    "openai_responses": responses_bodies(),
+    "gemini": gemini_bodies(),
+    "openrouter": chat_bodies(model="anthropic/claude-opus-4.6"),
+}

@@ -1,0 +1,129 @@
+"""Error bodies of each provider, and the caching parameters that are not markers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast import facts
+from holdfast.wire import DIALECTS, Body, WireError, caching, dialect_of
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
+def test_an_error_of_ours_reads_back(name: str, status: int) -> None:
+    dialect = DIALECTS[name]
+    raw = dialect.write_error(WireError(status, "rate_limit_error", 'wait a "little"\nplease'))
+    assert json.loads(raw)
+    back = dialect.read_error(status, raw)
+    assert (back.status, back.message) == (status, 'wait a "little"\nplease')
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "kind", "message"),
+    [
+        (
+            "anthropic",
+            b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
+            "overloaded_error",
+            "Overloaded",
+        ),
+        ("anthropic", b"<html>bad gateway</html>", "rate_limit_error", "<html>bad gateway</html>"),
+        ("openai_chat", b'{"error":{"message":"m","type":"t","param":null,"code":"c"}}', "c", "m"),
+        ("openai_responses", b'{"error":{"message":"m","type":"t","code":null}}', "t", "m"),
+        ("gemini", b'{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}', "RESOURCE_EXHAUSTED", "m"),
+        ("gemini", b"\xff\xfe", "RESOURCE_EXHAUSTED", "\ufffd\ufffd"),
+        ("openrouter", b'{"error":{"message":"m","code":429}}', "api_error", "m"),
+    ],
+)
+def test_errors_of_providers(name: str, raw: bytes, kind: str, message: str) -> None:
+    assert DIALECTS[name].read_error(429, raw) == WireError(429, kind, message)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "model"),
+    [
+        ("/v1/messages", "anthropic", ""),
+        ("/v1/messages?beta=true", "anthropic", ""),
+        ("/v1/messages/count_tokens", "anthropic", ""),
+        ("/v1/chat/completions", "openai_chat", ""),
+        ("/api/v1/chat/completions/", "openai_chat", ""),
+        ("/v1/responses", "openai_responses", ""),
+        ("/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", "gemini", "gemini-2.5-pro"),
+        ("/v1/models/gemini-3-pro:countTokens", "gemini", "gemini-3-pro"),
+    ],
+)
+def test_paths_name_their_dialect(path: str, name: str, model: str) -> None:
+    found = dialect_of(path)
+    assert found is not None
+    assert (found[0].name, found[1]) == (name, model)
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/api/hello", "/v1/responses/resp_1", "/v1beta/cachedContents"])
+def test_side_calls_have_none(path: str) -> None:
+    assert dialect_of(path) is None
+
+
+def parsed(raw: bytes, name: str) -> Body:
+    body = DIALECTS[name].parse(raw)
+    assert isinstance(body, Body)
+    return body
+
+
+def test_caching_parameters_are_read() -> None:
+    openai = parsed(
+        b'{"prompt_cache_key":"k","prompt_cache_retention":"24h","prompt_cache_options":{"mode":"explicit"},"input":[]}',
+        "openai_responses",
+    )
+    assert caching.read(openai) == caching.Caching(key="k", retention="24h", mode="explicit")
+    assert caching.read(parsed(b'{"cache_control":{"type":"ephemeral"}}', "anthropic")).automatic == "5m"
+    assert caching.read(parsed(b'{"cache_control":{"ttl":"1h"}}', "anthropic")).automatic == "1h"
+    assert caching.read(parsed(b'{"cachedContent":"cachedContents/x"}', "gemini")).cached_content == "cachedContents/x"
+    assert caching.read(parsed(b"{}", "openai_chat")) == caching.Caching()
+
+
+def test_caching_parameters_are_set_only_where_the_model_takes_them() -> None:
+    new, old = facts.model("openai:gpt-6.1-sol"), facts.model("openai:gpt-5.5")
+    body = parsed(b'{"model":"x","messages":[]}', "openai_chat")
+    assert body.apply(caching.set_mode(body, "explicit", new)).endswith(b',"prompt_cache_options":{"mode":"explicit"}}')
+    assert caching.set_mode(body, "explicit", old) == []
+    assert body.apply(caching.set_retention(body, "24h", old)).endswith(b',"prompt_cache_retention":"24h"}')
+    assert caching.set_retention(body, "24h", new) == []
+    other_options = parsed(b'{"prompt_cache_options":{"x":1,"mode":"implicit"},"messages":[]}', "openai_chat")
+    changed = other_options.apply(caching.set_mode(other_options, "explicit", new))
+    assert changed == b'{"prompt_cache_options":{"x":1,"mode":"explicit"},"messages":[]}'
+
+
+def test_the_cache_key_has_at_most_64_characters() -> None:
+    body = parsed(b"{}", "openai_chat")
+    assert body.apply(caching.set_key(body, "k" * 100)) == b'{"prompt_cache_key":"' + b"k" * 64 + b'"}'
+
+
+def test_automatic_caching_is_a_top_level_member() -> None:
+    body = parsed(b'{"model":"claude-opus-5-5","messages":[]}', "anthropic")
+    anthropic, openai = facts.model("anthropic:claude-opus-5-5"), facts.model("openai:gpt-5.5")
+    assert body.apply(caching.set_automatic(body, "5m", anthropic)).endswith(b',"cache_control":{"type":"ephemeral"}}')
+    assert caching.set_automatic(body, "5m", openai) == []
+
+
+def test_completions_are_stored_unless_the_client_said_otherwise() -> None:
+    body = parsed(b'{"input":[]}', "openai_responses")
+    assert body.apply(caching.set_stored(body)) == b'{"input":[],"store":true}'
+    chosen = parsed(b'{"input":[],"store":false}', "openai_responses")
+    assert caching.set_stored(chosen) == []
+
+
+def test_members_are_removed_with_their_commas() -> None:
+    body = parsed(b'{"a":1, "b":2 ,"c":3,"d":4}', "openai_chat")
+    assert body.apply(body.remove_member("a")) == b'{"b":2 ,"c":3,"d":4}'
+    assert body.apply(body.remove_member("b", "c")) == b'{"a":1,"d":4}'
+    assert body.apply(body.remove_member("d", "a")) == b'{"b":2 ,"c":3}'
+    assert body.apply(body.remove_member("a", "b", "c", "d")) == b"{}"
+    assert body.apply(body.remove_member("zzz")) == body.raw
+
+
+def test_overlapping_splices_are_a_bug_of_the_caller() -> None:
+    body = parsed(b'{"a":1,"b":2}', "openai_chat")
+    with pytest.raises(ValueError, match="overlap"):
+        body.apply([*body.remove_member("b"), body.set_member("b", b"3")])

@@ -1,0 +1,236 @@
+"""Usage as each provider reports it, in JSON and in streams cut at any byte."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.canonical import UNSPLIT, Usage, usage
+from holdfast.wire import DIALECTS, Tap
+
+
+def sse(*events: tuple[str | None, Any], newline: str = "\n") -> bytes:
+    lines = []
+    for name, data in events:
+        if name is not None:
+            lines.append(f"event: {name}{newline}")
+        lines.append(f"data: {data if isinstance(data, str) else json.dumps(data)}{newline}{newline}")
+    return "".join(lines).encode()
+
+
+START = {
+    "type": "message_start",
+    "message": {
+        "id": "msg_1",
+        "model": "claude-opus-5-5",
+        "usage": {
+            "input_tokens": 7,
+            "cache_read_input_tokens": 900,
+            "cache_creation_input_tokens": 60,
+            "cache_creation": {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 20},
+            "output_tokens": 1,
+        },
+    },
+}
+STREAMS: dict[str, tuple[bytes, Usage, str]] = {
+    "anthropic": (
+        sse(
+            ("message_start", START),
+            ("content_block_start", {"type": "content_block_start", "content_block": {"type": "text", "text": ""}}),
+            ("content_block_delta", {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "é😀"}}),
+            ("message_delta", {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 50}}),
+            ("message_stop", {"type": "message_stop"}),
+        ),
+        usage(input=7, read=900, writes={"5m": 40, "1h": 20}, output=50),
+        "msg_1",
+    ),
+    "openai_chat": (
+        sse(
+            (None, {"id": "c1", "model": "gpt-5.5", "choices": [{"delta": {"content": "é😀"}}], "usage": None}),
+            (
+                None,
+                {
+                    "id": "c1",
+                    "choices": [],
+                    "usage": {
+                        "prompt_tokens": 2000,
+                        "completion_tokens": 9,
+                        "prompt_tokens_details": {"cached_tokens": 1536},
+                    },
+                },
+            ),
+            (None, "[DONE]"),
+        ),
+        usage(input=464, read=1536, output=9),
+        "c1",
+    ),
+    "openai_responses": (
+        sse(
+            ("response.created", {"type": "response.created", "response": {"id": "r1", "usage": None}}),
+            ("response.output_text.delta", {"type": "response.output_text.delta", "delta": "é😀"}),
+            (
+                "response.completed",
+                {
+                    "type": "response.completed",
+                    "response": {
+                        "id": "r1",
+                        "model": "gpt-6.1-sol",
+                        "usage": {
+                            "input_tokens": 3000,
+                            "input_tokens_details": {"cached_tokens": 2000, "cache_write_tokens": 900},
+                            "output_tokens": 11,
+                        },
+                    },
+                },
+            ),
+        ),
+        usage(input=100, read=2000, writes={"30m": 900}, output=11),
+        "r1",
+    ),
+    "gemini": (
+        sse(
+            (None, {"responseId": "g1", "candidates": [{"content": {}}], "usageMetadata": {"promptTokenCount": 5000}}),
+            (
+                None,
+                {
+                    "responseId": "g1",
+                    "candidates": [{"finishReason": "STOP"}],
+                    "usageMetadata": {
+                        "promptTokenCount": 5000,
+                        "cachedContentTokenCount": 4096,
+                        "candidatesTokenCount": 20,
+                        "thoughtsTokenCount": 5,
+                    },
+                },
+            ),
+        ),
+        usage(input=904, read=4096, output=25),
+        "g1",
+    ),
+}
+STREAMS["openrouter"] = STREAMS["openai_chat"]
+
+
+def tapped(dialect: str, chunks: list[bytes]) -> Tap:
+    tap = DIALECTS[dialect].tap()
+    for chunk in chunks:
+        tap.feed(chunk)
+    tap.close()
+    return tap
+
+
+@pytest.mark.parametrize("dialect", STREAMS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 10_000])
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_streams_are_read_at_any_chunk_boundary(dialect: str, size: int, newline: bytes) -> None:
+    stream, expected, response = STREAMS[dialect]
+    stream = stream.replace(b"\n", newline)
+    tap = tapped(dialect, [stream[i : i + size] for i in range(0, len(stream), size)])
+    assert tap.usage == expected
+    assert (tap.report.response_id, tap.report.finished, tap.report.error) == (response, True, None)
+
+
+def test_every_single_cut_of_a_stream_gives_the_same() -> None:
+    stream, expected, _ = STREAMS["anthropic"]
+    assert all(tapped("anthropic", [stream[:i], stream[i:]]).usage == expected for i in range(len(stream)))
+
+
+def test_message_delta_replaces_and_never_adds() -> None:
+    delta = {"type": "message_delta", "usage": {"input_tokens": 3, "cache_read_input_tokens": 950, "output_tokens": 8}}
+    tap = tapped("anthropic", [sse((None, START), (None, delta), (None, delta))])
+    assert tap.usage == usage(input=3, read=950, writes={"5m": 40, "1h": 20}, output=8)
+
+
+def test_a_stream_cut_before_its_end_is_not_finished() -> None:
+    stream, _, _ = STREAMS["anthropic"]
+    tap = tapped("anthropic", [stream[: stream.index(b"event: message_delta")]])
+    assert not tap.report.finished
+    assert tap.report.started
+    assert tap.usage == usage(input=7, read=900, writes={"5m": 40, "1h": 20}, output=1)
+
+
+def test_the_last_event_counts_without_a_blank_line_after_it() -> None:
+    stream, expected, _ = STREAMS["openai_responses"]
+    assert tapped("openai_responses", [stream.rstrip()]).usage == expected
+
+
+@pytest.mark.parametrize(
+    ("dialect", "response", "expected"),
+    [
+        ("anthropic", {"type": "message", "id": "m", "usage": START["message"]["usage"]}, (7, 900, 60, 1)),  # type: ignore[index]
+        ("openai_chat", {"id": "c", "usage": {"prompt_tokens": 10, "completion_tokens": 2}}, (10, 0, 0, 2)),
+        ("openai_responses", {"object": "response", "usage": {"input_tokens": 10, "output_tokens": 2}}, (10, 0, 0, 2)),
+        ("gemini", {"usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2}}, (10, 0, 0, 2)),
+    ],
+)
+def test_responses_that_are_not_streamed(dialect: str, response: Any, expected: tuple[int, ...]) -> None:
+    found = tapped(dialect, [json.dumps(response, indent=2).encode()]).usage
+    assert found is not None
+    assert (found.input, found.read, found.written, found.output) == expected
+
+
+def test_gemini_streams_a_json_array_too() -> None:
+    chunks = [{"usageMetadata": {"promptTokenCount": n}} for n in (5, 6)]
+    assert tapped("gemini", [json.dumps(chunks).encode()]).usage == usage(input=6)
+
+
+def test_a_sum_without_split_is_not_guessed() -> None:
+    raw = b'{"type":"message","usage":{"input_tokens":1,"cache_creation_input_tokens":30}}'
+    assert tapped("anthropic", [raw]).usage == usage(input=1, writes={UNSPLIT: 30})
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (
+            {"prompt_tokens": 100, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
+            usage(input=36, read=64),
+        ),
+        ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": None}}, usage(input=100)),
+        ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 400}}, usage(read=100)),
+        ({"prompt_tokens": "many", "completion_tokens": -4, "prompt_tokens_details": []}, usage()),
+        ({"prompt_tokens": 10.0, "prompt_tokens_details": {"cached_tokens": True}}, usage(input=10)),
+    ],
+)
+def test_inclusive_counts_are_made_disjoint(counts: Any, expected: Usage) -> None:
+    """DeepSeek's names, SGLang's nulls, and numbers that cannot be."""
+    assert tapped("openai_chat", [json.dumps({"usage": counts}).encode()]).usage == expected
+
+
+@pytest.mark.parametrize("dialect", STREAMS)
+@pytest.mark.parametrize(
+    "junk", [b"", b"<html>", b"\x1f\x8b\x08", b"data: {oops\n\n", b"{", b"[1,2]", b"data: 5\n\n", b"null"]
+)
+def test_junk_gives_no_usage_and_no_exception(dialect: str, junk: bytes) -> None:
+    assert tapped(dialect, [junk]).usage is None
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "message"),
+    [
+        ("anthropic", {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "Overloaded"),
+        ("openai_chat", {"error": {"message": "slow down", "code": "rate_limit"}}, "slow down"),
+        ("openai_responses", {"type": "error", "message": "slow down"}, "slow down"),
+        (
+            "openai_responses",
+            {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "broke"}}},
+            "broke",
+        ),
+        ("gemini", {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}, "busy"),
+    ],
+)
+def test_errors_inside_a_stream_are_seen(dialect: str, event: Any, message: str) -> None:
+    assert tapped(dialect, [sse(("error", event))]).report.error == message
+
+
+def test_a_line_without_end_is_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.wire import stream
+
+    monkeypatch.setattr(stream, "LONGEST_LINE", 1000)
+    raw, expected, _ = STREAMS["openai_chat"]
+    tap = tapped("openai_chat", [b"data: ", *([b"x" * 600] * 5), b"\n\n", raw])
+    assert (tap.usage, tap.skipped_lines) == (expected, 1)
+    plain = tapped("openai_chat", [b'{"usage":', b" " * 2000, b'{"prompt_tokens":1}}'])
+    assert (plain.usage, plain.skipped_lines) == (None, 1)
