@@ -75,9 +75,7 @@ class Commands(click.Group):
                 formatter.write_text(door.example)
 
 
-@click.group(
-    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")
 @click.pass_context
 def cli(ctx: click.Context) -> None:

@@ -19,9 +19,7 @@ Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 # Names that begin like a setting's variable but are none.
 RESERVED = ("HOLDFAST_HOME", "HOLDFAST_CONFIG", "HOLDFAST_TRACEBACK")
 RESERVED_PREFIX = "HOLDFAST_TEST_"
-_LONGEST = (
-    200  # characters of a name that are compared: the comparison is quadratic, and no real name is longer
-)
+_LONGEST = 200  # characters of a name that are compared: the comparison is quadratic, and no real name is longer
 
 
 class Key(Struct, frozen=True):

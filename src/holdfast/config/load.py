@@ -34,9 +34,7 @@ def load(
             documents.extend(_read(folder / FILE))
         except HoldfastError as problem:
             unread.append(str(problem))
-    return resolve(
-        documents, environ, flags, home=home, user_home=user_home, workspace=workspace, unread=unread
-    )
+    return resolve(documents, environ, flags, home=home, user_home=user_home, workspace=workspace, unread=unread)
 
 
 def load_here(flags: Mapping[str, object] = {}) -> Config:
@@ -86,9 +84,7 @@ def _read(path: Path) -> list[Document]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except UnicodeDecodeError as problem:
-        raise HoldfastError(
-            f"{where}: the file is not UTF-8 (byte {problem.start}); save it as UTF-8"
-        ) from problem
+        raise HoldfastError(f"{where}: the file is not UTF-8 (byte {problem.start}); save it as UTF-8") from problem
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise HoldfastError(f"{where}: the file cannot be read ({reason}); mend or remove it") from problem

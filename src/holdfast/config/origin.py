@@ -30,6 +30,4 @@ DEFAULT = Origin("default")
 
 def printable(text: str | Path) -> str:
     """The text on one line, whatever bytes a file name, a variable or a key brought with it."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
-    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text))

@@ -50,6 +50,8 @@ class BlobFiles:
         path = self.path(tenant, digest)
         try:
             data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise HoldfastError(f"the blob {path} is gone; its lane may have ended, record it again") from error
         except OSError as error:
             raise file_problem(path, error) from error
         if digest_of(data) != digest:
@@ -57,7 +59,10 @@ class BlobFiles:
         return data
 
     def remove(self, tenant: str, digest: str) -> None:
-        path = self.path(tenant, digest)
+        self.unlink(self.path(tenant, digest))
+
+    @staticmethod
+    def unlink(path: Path) -> None:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -66,7 +71,8 @@ class BlobFiles:
     def stored(self) -> Iterator[tuple[str, str, Path]]:
         """Every file there is: tenant directory, name, path; unfinished ones too."""
         for path in self.root.glob("*/*/*"):
-            yield path.parent.parent.name, path.name, path
+            if not path.is_dir():
+                yield path.parent.parent.name, path.name, path
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -19,20 +20,39 @@ _CACHE_KIB = 32 * 1024  # the tails of a few thousand sessions' index pages stay
 _CHECKPOINT_PAGES = 8000  # 32 MB of log: hot index pages are copied into the file less often
 
 
+_creating = threading.Lock()
+
+
 def prepare_file(path: Path) -> None:
-    """Create the file and its missing directories for this user alone; tighten a file that is wider."""
-    if path.is_dir():
-        raise HoldfastError(f"the store {path} is a directory; set store.url to a file inside it")
+    """Create the file and its missing directories for this user alone; refuse what is no plain file.
+
+    A file that exists is not opened: closing a descriptor drops every lock this process holds on the file, also
+    those of a store that is open already, and then another process folds the log away under it.
+    """
     try:
         make_private_directory(path.parent)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            if os.fstat(descriptor).st_mode & 0o077:
-                os.fchmod(descriptor, PRIVATE_FILE)
-        finally:
-            os.close(descriptor)
+        with _creating:
+            if not path.exists():
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+        mode = path.stat().st_mode
     except OSError as error:
         raise file_problem(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise HoldfastError(f"the store {path} is a directory; set store.url to a file inside it")
+    if not stat.S_ISREG(mode):
+        raise HoldfastError(f"the store {path} is not a regular file; set store.url to one")
+
+
+def make_private(path: Path) -> None:
+    """Take everyone else's rights away from a database that is ours, and from the log beside it."""
+    for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+        try:
+            if file.stat().st_mode & 0o077:
+                file.chmod(PRIVATE_FILE)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise file_problem(file, error) from error
 
 
 def make_private_directory(path: Path) -> None:
@@ -45,8 +65,14 @@ def make_private_directory(path: Path) -> None:
 
 
 def connect(path: Path, *, busy_timeout: float) -> sqlite3.Connection:
+    # Never creates the file: what replaced a store that was deleted would have nobody's tables and any mode.
     connection = sqlite3.connect(
-        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+        path.as_uri() + "?mode=rw",
+        uri=True,
+        timeout=busy_timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
     )
     try:
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -71,11 +97,41 @@ def use_wal(connection: sqlite3.Connection, *, busy_timeout: float) -> None:
             time.sleep(0.01)
 
 
+class OpenedFile:
+    """Which file was opened, by which process: SQLite notices neither a file that was moved nor a fork."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process = os.getpid()
+        status = path.stat()
+        self._identity = (status.st_dev, status.st_ino)
+
+    def inherited(self) -> bool:
+        """True in a child process: it has no writer thread, and its locks are the parent's."""
+        return os.getpid() != self._process
+
+    def check(self) -> None:
+        """Refuse to go on where a write would be answered and lost, or a read would see nothing."""
+        if self.inherited():
+            raise HoldfastError(f"the store {self.path} was opened before a fork; open it again in this process")
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            status = None
+        except OSError as error:
+            raise file_problem(self.path, error) from error
+        if status is None or (status.st_dev, status.st_ino) != self._identity or not status.st_size:
+            raise HoldfastError(
+                f"the store {self.path} was moved, deleted or emptied while it was open; put it back and open it again"
+            )
+
+
 class Readers:
     """Read-only connections, as many as there are readers at one moment."""
 
-    def __init__(self, path: Path, *, busy_timeout: float) -> None:
-        self._path = path
+    def __init__(self, file: OpenedFile, *, busy_timeout: float) -> None:
+        self._file = file
+        self._path = file.path
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
         self._free: list[sqlite3.Connection] = []
@@ -84,18 +140,28 @@ class Readers:
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection whose statements all see the same state of the store."""
+        self._file.check()
         connection = self._take()
         try:
             connection.execute("BEGIN")
             yield connection
+            connection.execute("ROLLBACK")
         except sqlite3.Error as error:
+            connection.close()
             raise store_problem(self._path, error) from error
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._give_back(connection)
+        except (OverflowError, UnicodeEncodeError) as error:
+            connection.close()
+            raise HoldfastError(
+                f"the store {self._path} cannot hold what was asked for ({error}); ask for another value"
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
 
     def close(self) -> None:
+        if self._file.inherited():
+            return
         with self._lock:
             self._closed = True
             free, self._free = self._free, []
@@ -110,9 +176,9 @@ class Readers:
                 return self._free.pop()
         try:
             connection = connect(self._path, busy_timeout=self._busy_timeout)
-            connection.execute("PRAGMA query_only = ON")
         except sqlite3.Error as error:
             raise store_problem(self._path, error) from error
+        connection.execute("PRAGMA query_only = ON")
         return connection
 
     def _give_back(self, connection: sqlite3.Connection) -> None:

@@ -34,7 +34,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def check_ours(connection: sqlite3.Connection, path: Path, *, known: int) -> None:
+def check_ours(connection: sqlite3.Connection, path: Path, *, known: int = len(VERSIONS)) -> None:
     """Refuse, before anything is written, a file of another program or of a newer Holdfast."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

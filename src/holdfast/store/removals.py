@@ -66,7 +66,7 @@ def sweep_blobs(transaction: Transaction) -> int:
     removed = 0
     for directory, name, path in transaction.blobs.stored():
         if (directory, name) not in owned:
-            path.unlink(missing_ok=True)
+            transaction.blobs.unlink(path)
             removed += 1
     return removed
 

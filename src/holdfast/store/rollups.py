@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 from ..canonical.usage import Usage
@@ -19,6 +19,9 @@ HOUR = 3_600_000_000
 """An hour in microseconds."""
 
 Span = tuple[int, int]
+
+_EXACT = Context(prec=60)
+"""Wide enough that a sum of dollars is never rounded, whatever the caller's context."""
 
 
 def hour_of(at: int) -> int:
@@ -30,7 +33,8 @@ def add_usage(connection: sqlite3.Connection, key: tuple[int, str, str], usage: 
     """Count one call in (sign 1) or out again (sign -1), under its hour, tenant and model."""
     row = connection.execute("SELECT cost FROM call_hours WHERE hour = ? AND tenant = ? AND model = ?", key).fetchone()
     # Dollars are text: SQLite's own numbers would round them.
-    cost = Decimal(row[0] if row else 0) + sign * (usage.cost or Decimal(0))
+    with localcontext(_EXACT):
+        cost = Decimal(row[0] if row else 0) + sign * (usage.cost or Decimal(0))
     counts = (sign, sign * usage.input, sign * usage.read, sign * usage.written, sign * usage.output)
     connection.execute(
         "INSERT INTO call_hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -126,15 +130,17 @@ def cache_effectiveness(connection: sqlite3.Connection, start: int, end: int, te
 def _summarise(start: int, end: int, rows: Iterable[tuple[Any, ...]]) -> CacheEffectiveness:
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     costs: dict[str, Decimal] = defaultdict(Decimal)
-    for model, *counts, cost in rows:
-        sums[model] = [total + count for total, count in zip(sums[model], counts, strict=True)]
-        costs[model] += Decimal(cost)
+    with localcontext(_EXACT):
+        for model, *counts, cost in rows:
+            sums[model] = [total + count for total, count in zip(sums[model], counts, strict=True)]
+            costs[model] += Decimal(cost)
+        dollars = sum(costs.values(), Decimal(0))
     everything = [sum(column) for column in zip(*sums.values(), strict=True)] or [0, 0, 0, 0, 0]
     return CacheEffectiveness(
         start=start,
         end=end,
         models=tuple(effectiveness(m, sums[m], costs[m]) for m in sorted(sums) if sums[m][0]),
-        total=effectiveness(None, everything, sum(costs.values(), Decimal(0))),
+        total=effectiveness(None, everything, dollars),
     )
 
 
@@ -164,13 +170,15 @@ def split(start: int, end: int, pruned: int) -> tuple[Span, list[Span]]:
 
     Hours before `pruned` have no rows any more, only sums: an edge there is widened to its whole hour.
     """
+    if start >= end:
+        return (start, start), []
     if start < pruned:
         start = hour_of(start)
     if end < pruned:
         end = hour_of(end + HOUR - 1)
     first, last = hour_of(start + HOUR - 1), hour_of(end)
     if first > last:
-        return (first, first), [(start, end)] if start < end else []
+        return (first, first), [(start, end)]
     edges = [(low, high) for low, high in ((start, first), (last, end)) if low < high]
     return (first, last), edges
 

@@ -17,9 +17,9 @@ from ..events import Envelope
 from . import reads, removals, rollups, writes
 from .base import Store
 from .blobs import BlobFiles
-from .connections import Readers, connect, prepare_file, use_wal
+from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
 from .migrations import migrate
-from .problems import store_problem
+from .problems import file_problem, store_problem
 from .rows import (
     Blob,
     Break,
@@ -89,9 +89,12 @@ class Batch(SqliteWrites):
 
     def __init__(self) -> None:
         self.rows = 0
+        self.ended = False
         self._parts: list[tuple[Write[Any], Future[Any]]] = []
 
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        if self.ended:
+            raise HoldfastError("this batch of writes has ended; begin another one with store.batch()")
         answer: Future[T] = Future()
         answer.set_running_or_notify_cancel()
         self._parts.append((write, answer))
@@ -130,7 +133,8 @@ class SqliteStore(SqliteWrites):
         return self._writer.failed
 
     def close(self) -> None:
-        self._finish()
+        _shut(self._writer, self._readers)
+        self._finish.detach()
 
     def __enter__(self) -> SqliteStore:
         return self
@@ -146,8 +150,10 @@ class SqliteStore(SqliteWrites):
         batch = Batch()
         try:
             yield batch
+            batch.ended = True
             whole = self._write(batch.run, rows=batch.rows)
         except BaseException:
+            batch.ended = True
             batch.abandon()
             raise
         whole.add_done_callback(batch.resolve)
@@ -272,6 +278,7 @@ def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | N
         raise store_problem(path, error) from error
     try:
         migrate(connection, path)
+        make_private(path)
         use_wal(connection, busy_timeout=busy_timeout)
         # Taking the write lock once tells a read-only or locked file now instead of at the first write.
         connection.execute("BEGIN IMMEDIATE")
@@ -286,21 +293,23 @@ def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | N
         connection.close()
         raise
     blobs = BlobFiles(path.with_name(path.name + ".blobs"))
-    return SqliteStore(path, Writer(connection, blobs, path), Readers(path, busy_timeout=busy_timeout), blobs)
+    file = OpenedFile(path)
+    return SqliteStore(path, Writer(connection, blobs, file), Readers(file, busy_timeout=busy_timeout), blobs)
 
 
 def _path_of(url: str | Path) -> Path:
-    if isinstance(url, Path):
-        return url.expanduser()
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return Path(_not_empty(url, url)).expanduser()
-    if scheme != "sqlite" or not rest.startswith("/"):
-        raise HoldfastError(f"store.url {url!r} is not understood; use sqlite:///PATH or a plain path")
-    return Path(unquote(_not_empty(rest[1:], url))).expanduser()
-
-
-def _not_empty(path: str, url: str) -> str:
-    if not path or "\0" in path:
-        raise HoldfastError(f"store.url {url!r} names no file; use sqlite:///PATH or a plain path")
-    return path
+    """Absolute, so that a later change of directory does not matter, and the same by whatever link it was named."""
+    text = str(url)
+    scheme, separator, rest = text.partition("://")
+    if isinstance(url, str) and separator:
+        if scheme != "sqlite" or not rest.startswith("/"):
+            raise HoldfastError(f"store.url {text!r} is not understood; use sqlite:///PATH or a plain path")
+        text = unquote(rest[1:])
+    if not text or "\0" in text:
+        raise HoldfastError(f"store.url {str(url)!r} names no file; use sqlite:///PATH or a plain path")
+    try:
+        return Path(text).expanduser().resolve()
+    except OSError as error:
+        raise file_problem(Path(text), error) from error
+    except RuntimeError as error:
+        raise HoldfastError(f"the store {text} leads nowhere ({error}); set store.url to another file") from error

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import fields
 
 from ..canonical.usage import Usage
+from ..errors import HoldfastError
 from .rows import Break, Call, Edit, Lane, Session
 
 SESSION_COLUMNS = tuple(field.name for field in fields(Session))
@@ -27,6 +28,9 @@ def call_row(call: Call) -> list[Any]:
     plain = [getattr(call, name) for name in _PLAIN]
     if usage is None:
         return [*plain, None, None, None, None, None, None, None]
+    if usage.cost is not None and not usage.cost.is_finite():
+        # It could never be taken out of the sums of its hour again.
+        raise HoldfastError(f"call {call.id} costs {usage.cost} dollars; give a number or leave the cost out")
     return [
         *plain,
         usage.input,

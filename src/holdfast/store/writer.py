@@ -12,13 +12,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ..errors import HoldfastError
 from .blobs import BlobFiles
+from .connections import OpenedFile
+from .migrations import check_ours
 from .problems import concerns_whole_store, store_problem
 
 logger = logging.getLogger(__name__)
@@ -27,25 +29,31 @@ T = TypeVar("T")
 
 ROWS_PER_COMMIT = 40_000
 BACKLOG_ROWS = 200_000
+_STREAMS = 50_000  # remembered at once; sessions have no end
 
 
 class Transaction:
     """What a write may touch. `later` holds work for a transaction of its own once this one is durable."""
 
-    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles) -> None:
+    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
         self.connection = connection
         self.blobs = blobs
+        self._file = file
         self.later: list[Write[None]] = []
         self.streams: dict[tuple[str, str], int] = {}
         self._seen = -1
 
     def begin(self) -> None:
+        self._file.check()
         self.connection.execute("BEGIN IMMEDIATE")
-        # Moves when another process has committed: what we remember of the tables may be wrong then.
+        # Moves when another process has committed: what we know of the tables may be wrong then.
         seen = self.connection.execute("PRAGMA data_version").fetchone()[0]
         if seen != self._seen:
+            check_ours(self.connection, self._file.path)
             self.streams.clear()
             self._seen = seen
+        if len(self.streams) > _STREAMS:
+            self.streams.clear()
         self.later = []
 
     def undo(self, statement: str) -> None:
@@ -68,13 +76,12 @@ class _Waiting(Struct):
 class Writer:
     """Group commit: while one transaction is being written the next ones gather."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, blobs: BlobFiles, path: Path, *, backlog: int = BACKLOG_ROWS
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles, file: OpenedFile) -> None:
         self.failed = 0
-        self._path = path
-        self._transaction = Transaction(connection, blobs)
-        self._backlog = backlog
+        self._file = file
+        self._path = file.path
+        self._transaction = Transaction(connection, blobs, file)
+        self._backlog = BACKLOG_ROWS
         self._queue: deque[_Waiting] = deque()
         self._queued_rows = 0
         self._closed = False
@@ -84,6 +91,8 @@ class Writer:
 
     def submit(self, write: Write[T], *, rows: int = 1) -> Future[T]:
         """Queue a write and return at once. A full backlog fails the write rather than hold up the caller."""
+        if self._file.inherited():
+            self._file.check()
         answer: Future[T] = Future()
         # A write that was accepted is carried out: cancelling the wait for it must not undo it.
         answer.set_running_or_notify_cancel()
@@ -104,17 +113,23 @@ class Writer:
         return answer
 
     def close(self) -> None:
+        """Wait until everything accepted is written, except in the writer thread itself: it ends by itself."""
+        if self._file.inherited():
+            return
         with self._ready:
             self._closed = True
             self._ready.notify()
-        self._thread.join()
-        self._transaction.connection.close()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _run(self) -> None:
-        while batch := self._take():
-            self._commit(batch)
-            for write in self._transaction.later:
-                self._commit([_Waiting(write, 1, Future())])
+        try:
+            while batch := self._take():
+                self._commit(batch)
+                for write in self._transaction.later:
+                    self._commit([_Waiting(write, 1, Future())])
+        finally:
+            self._transaction.connection.close()
 
     def _take(self) -> list[_Waiting]:
         """Everything that waits, up to one commit's worth; empty only when closed and drained."""
@@ -137,10 +152,12 @@ class Writer:
             for waiting in batch:
                 self._attempt(waiting)
             transaction.connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            transaction.undo("ROLLBACK")
+        except (sqlite3.Error, HoldfastError, MemoryError) as error:
+            # A rollback that fails leaves the transaction open: the next one cannot begin and tries again.
+            with suppress(sqlite3.Error):
+                transaction.undo("ROLLBACK")
             transaction.later = []
-            problem = store_problem(self._path, error)
+            problem = self._problem(error)
             for waiting in batch:
                 waiting.error = waiting.error or problem
         self._answer(batch)
@@ -155,26 +172,34 @@ class Writer:
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not connection.in_transaction:
                 raise
-            waiting.error = store_problem(self._path, error)
+            waiting.error = self._problem(error)
         except HoldfastError as error:
             waiting.error = error
         except Exception as error:
             # The thread serves every caller: a value no table can hold must fail its own write only.
             logger.exception("a write to the store %s could not be carried out", self._path)
-            waiting.error = HoldfastError(
-                f"a write to the store {self._path} could not be carried out "
-                f"({type(error).__name__}: {error}); correct the value and write it again"
-            )
+            waiting.error = self._problem(error)
         if waiting.error is not None:
             self._transaction.undo("ROLLBACK TO one")
             del self._transaction.later[later:]
         connection.execute("RELEASE one")
+
+    def _problem(self, error: Exception) -> Exception:
+        if isinstance(error, HoldfastError):
+            return error
+        if isinstance(error, sqlite3.Error):
+            return store_problem(self._path, error)
+        return HoldfastError(
+            f"a write to the store {self._path} could not be carried out "
+            f"({type(error).__name__}: {error}); correct the value and write it again"
+        )
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
         for waiting in batch:
             if waiting.error is None:
                 waiting.answer.set_result(waiting.result)
                 continue
-            self.failed += 1
+            with self._ready:
+                self.failed += 1
             logger.warning("store write failed: %s", waiting.error)
             waiting.answer.set_exception(waiting.error)

@@ -22,8 +22,10 @@ NAME = "anthropic"
 _TAG = b'"cache_control"'
 _UNMARKABLE = frozenset({"thinking", "redacted_thinking", "mid_conv_system"})
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
-_message_head = re.compile(rb'\{\s*"role"\s*:\s*"[a-z]+"\s*,\s*"content"\s*:\s*\[').match
-_OBJECT_END = ord("}")
+_COMPACT = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant", "system")}
+_COMPACT_END = (b"]},{", b"]}]")
+_COMMA = ord(",")
+_PATH = "messages[{0}].content[{1}]"
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -71,50 +73,61 @@ class _Walk:
 
     def walk_tools(self, pos: int) -> int:
         spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
         return end
 
     def walk_system(self, pos: int) -> int:
         if isinstance(self.top.system, str):
             end = scan.skip_value(self.raw, pos)
-            self.system.append(BlockSpan("system[0]", "system", "system", pos, end, form="string"))
+            self.system.append(BlockSpan("system[{1}]", "system", "system", pos, end, form="string"))
             return end
         spans, end = scan.walk_array(self.raw, pos, self.top.system or [])
-        self.system += [BlockSpan(f"system[{i}]", "system", "system", *span) for i, span in enumerate(spans)]
+        self.system += [BlockSpan("system[{1}]", "system", "system", *span, -1, i) for i, span in enumerate(spans)]
         return end
 
     def walk_messages(self, pos: int) -> int:
-        return scan.walk_objects(self.raw, pos, len(self.top.messages), self.walk_message)
+        """All messages. Most are written role first and without spaces, and a long body is nearly all of that shape:
+        those are walked by their lengths alone, in a third of the time of the general walk."""
+        raw, messages, add = self.raw, self.top.messages, self.messages.append
+        pos = scan.first_item(raw, pos)
+        for index, message in enumerate(messages):
+            role, content = message.role, message.content
+            head = _COMPACT.get(role, b"\0")
+            if type(content) is list and raw.startswith(head, pos):
+                known, end = len(self.messages), pos + len(head) - 1
+                for j, item in enumerate(content):
+                    start = end + 1
+                    end = start + len(item)
+                    add(BlockSpan(_PATH, "messages", role, start, end, index, j))
+                    if raw[end] != _COMMA:
+                        break
+                if raw.startswith(_COMPACT_END, end) and len(self.messages) - known == len(content):
+                    pos = end + 3
+                    continue
+                del self.messages[known:]
+            pos = scan.next_item(raw, self.walk_message(index, message, pos))
+        return pos if messages else pos + 1
 
-    def walk_message(self, index: int, pos: int) -> int:
-        message = self.top.messages[index]
-        head = _message_head(self.raw, pos)
-        if head is not None and isinstance(message.content, list):  # the common shape, twice as fast
-            found, end = self.walk_content(index, message, head.end() - 1)
-            if self.raw[end] == _OBJECT_END:
-                self.messages += found
-                return end + 1
-        found = []
+    def walk_message(self, index: int, message: _Message, pos: int) -> int:
+        found: list[BlockSpan] = []
 
-        def content(at: int) -> int:
+        def walk_content(at: int) -> int:
             found[:], end = self.walk_content(index, message, at)
             return end
 
-        members, end = scan.walk_object(self.raw, pos, {"content": content})
+        members, end = scan.walk_object(self.raw, pos, {"content": walk_content})
         self.messages += with_context(found, [m for m in members if m.key not in ("role", "content")])
         return end
 
     def walk_content(self, index: int, message: _Message, pos: int) -> tuple[list[BlockSpan], int]:
-        role, path = message.role, f"messages[{index}].content["
+        role = message.role
         if isinstance(message.content, list):
             spans, end = scan.walk_array(self.raw, pos, message.content)
-            return [
-                BlockSpan(f"{path}{j}]", "messages", role, start, stop, index) for j, (start, stop) in enumerate(spans)
-            ], end
+            return [BlockSpan(_PATH, "messages", role, *span, index, j) for j, span in enumerate(spans)], end
         end = scan.skip_value(self.raw, pos)
         if message.content is None:
             return [], end
-        return [BlockSpan(f"{path}0]", "messages", role, pos, end, index, "string")], end
+        return [BlockSpan(_PATH, "messages", role, pos, end, index, 0, "string")], end
 
 
 class Anthropic:

@@ -24,19 +24,26 @@ Ttl = Literal["5m", "1h"]
 class BlockSpan(Struct, frozen=True, gc=False):
     """Where a block stands: the smallest part that can carry a marker.
 
-    `form` is "object" for a JSON object and "string" for a bare text, which has to be wrapped before it can carry a
-    marker. `context` spans members of the surrounding message or item that belong to the block's identity
-    (a tool_call_id, an unknown field); they hang on the first block of their message.
+    `where` is its path with `{0}` for the message and `{1}` for the item in it; the path is written out only when
+    somebody asks, because a body has a thousand blocks and a report names one. `form` is "object" for a JSON object
+    and "string" for a bare text, which has to be wrapped before it can carry a marker. `context` spans members of the
+    surrounding message or item that belong to the block's identity (a tool_call_id, an unknown field); they hang on
+    the first block of their message.
     """
 
-    path: str
+    where: str
     section: Section
     role: str
     start: int
     end: int
     message: int = -1
+    item: int = 0
     form: Literal["object", "string"] = "object"
     context: tuple[Span, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return self.where.format(self.message, self.item)
 
 
 class Marker(Struct, frozen=True):

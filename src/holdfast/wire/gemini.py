@@ -70,9 +70,9 @@ class _Walk:
         return lambda pos: self._items(pos, content.parts, name, "parts", "system", role, self.system)
 
     def walk_content(self, index: int, pos: int) -> int:
-        content, path = self.top.contents[index], f"contents[{index}]"
+        content = self.top.contents[index]
         found: list[BlockSpan] = []
-        end = self._items(pos, content.parts, path, "parts", "messages", content.role or "user", found)
+        end = self._items(pos, content.parts, "contents[{0}]", "parts", "messages", content.role or "user", found)
         self.messages += [replace(block, message=index) for block in found]
         return end
 
@@ -90,10 +90,11 @@ class _Walk:
     ) -> int:
         """The items of one list member of an object as blocks; its other members hang on the first."""
         found: list[BlockSpan] = []
+        where = f"{path}.{field}[{{1}}]"
 
         def walk(at: int) -> int:
             spans, end = scan.walk_array(self.raw, at, values)
-            found.extend(BlockSpan(f"{path}.{field}[{j}]", section, role, *span) for j, span in enumerate(spans))
+            found.extend(BlockSpan(where, section, role, *span, -1, j) for j, span in enumerate(spans))
             return end
 
         members, end = scan.walk_object(self.raw, pos, {field: walk})

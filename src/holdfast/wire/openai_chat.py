@@ -58,7 +58,7 @@ class _Walk:
 
     def walk_tools(self, pos: int) -> int:
         spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
         return end
 
     def walk_message(self, index: int, pos: int) -> int:
@@ -68,9 +68,8 @@ class _Walk:
 
         def items(field: str, values: list[Raw], at: int) -> int:
             spans, end = scan.walk_array(self.raw, at, values)
-            path = f"messages[{index}].{field}["
-            for j, (start, stop) in enumerate(spans):
-                found.append(BlockSpan(f"{path}{j}]", section, message.role, start, stop, index))
+            where = f"messages[{{0}}].{field}[{{1}}]"
+            found.extend(BlockSpan(where, section, message.role, *span, index, j) for j, span in enumerate(spans))
             return end
 
         def content(at: int) -> int:
@@ -78,8 +77,8 @@ class _Walk:
                 return items("content", message.content, at)
             end = scan.skip_value(self.raw, at)
             if message.content is not None:
-                path = f"messages[{index}].content[0]"
-                found.append(BlockSpan(path, section, message.role, at, end, index, "string"))
+                where = "messages[{0}].content[{1}]"
+                found.append(BlockSpan(where, section, message.role, at, end, index, 0, "string"))
             return end
 
         handlers = {"content": content}
@@ -88,7 +87,7 @@ class _Walk:
             handlers["tool_calls"] = lambda at: items("tool_calls", calls, at)
         members, end = scan.walk_object(self.raw, pos, handlers)
         if not found:
-            found.append(BlockSpan(f"messages[{index}]", section, message.role, pos, end, index))
+            found.append(BlockSpan("messages[{0}]", section, message.role, pos, end, index))
         else:
             with_context(found, [m for m in members if m.key not in ("role", "content", "tool_calls")])
         self.messages += found
@@ -121,7 +120,7 @@ class OpenAIChat:
             return "text"
         if block.section == "tools":
             return "tool"
-        if ".tool_calls[" in block.path:
+        if ".tool_calls[" in block.where:
             return "tool_use"
         return string_of((object_of(body.text(block)) or {}).get("type")) or "unknown"
 
@@ -145,7 +144,7 @@ class OpenAIChat:
     def markable(self, body: Body, index: int) -> bool:
         """Markers stand on non-empty content parts only, never on tools or tool calls."""
         block = body.blocks[index]
-        if ".content[" not in block.path or not self.takes_markers(body.model):
+        if ".content[" not in block.where or not self.takes_markers(body.model):
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))

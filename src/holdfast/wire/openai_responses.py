@@ -21,6 +21,7 @@ from .values import arr, array_of, canon, obj, object_of, string_of
 NAME = "openai_responses"
 _KEY = "prompt_cache_breakpoint"
 _SYSTEM = ("system", "developer")
+_PATH = "input[{0}].content[{1}]"
 
 
 class _Item(Struct):
@@ -69,14 +70,14 @@ class _Walk:
 
     def walk_tools(self, pos: int) -> int:
         spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan(f"tools[{i}]", "tools", "", *span) for i, span in enumerate(spans)]
+        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
         return end
 
     def walk_input(self, pos: int) -> int:
         if isinstance(self.top.input, list):
             return scan.walk_objects(self.raw, pos, len(self.items), self.walk_item)
         end = scan.skip_value(self.raw, pos)
-        self.messages.append(BlockSpan("input[0].content[0]", "messages", "user", pos, end, 0, "string"))
+        self.messages.append(BlockSpan(_PATH, "messages", "user", pos, end, 0, 0, "string"))
         return end
 
     def walk_item(self, index: int, pos: int) -> int:
@@ -85,15 +86,13 @@ class _Walk:
         found: list[BlockSpan] = []
 
         def content(at: int) -> int:
-            path = f"input[{index}].content["
             if isinstance(item.content, list):
                 spans, end = scan.walk_array(self.raw, at, item.content)
-                for j, (start, stop) in enumerate(spans):
-                    found.append(BlockSpan(f"{path}{j}]", section, item.role or "", start, stop, index))
+                found.extend(BlockSpan(_PATH, section, item.role or "", *s, index, j) for j, s in enumerate(spans))
                 return end
             end = scan.skip_value(self.raw, at)
             if item.content is not None:
-                found.append(BlockSpan(f"{path}0]", section, item.role or "", at, end, index, "string"))
+                found.append(BlockSpan(_PATH, section, item.role or "", at, end, index, 0, "string"))
             return end
 
         is_message = item.role is not None and item.type in (None, "message")
@@ -102,7 +101,7 @@ class _Walk:
             # Item ids differ between sessions and are not part of what the model reads.
             with_context(found, [m for m in members if m.key not in ("type", "role", "content", "id", "status")])
         else:
-            found.append(BlockSpan(f"input[{index}]", section, item.role or "", pos, end, index))
+            found.append(BlockSpan("input[{0}]", section, item.role or "", pos, end, index))
         (self.system if section == "system" else self.messages).extend(found)
         return end
 
@@ -150,14 +149,14 @@ class OpenAIResponses:
     def markable(self, body: Body, index: int) -> bool:
         """Markers stand on content parts and on the last part of a tool output, never on tools or instructions."""
         block = body.blocks[index]
-        if block.section == "tools" or block.path == "instructions" or not self.takes_markers(body.model):
+        if block.section == "tools" or block.where == "instructions" or not self.takes_markers(body.model):
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))
         members = object_of(body.text(block))
         if members is None:
             return False
-        if ".content[" in block.path:
+        if ".content[" in block.where:
             return "text" not in members or bool(string_of(members["text"]))
         output = members.get("output", b"")
         return self.kind(body, index).endswith("_output") and output not in (b"", b'""', b"[]", b"null")
@@ -168,7 +167,7 @@ class OpenAIResponses:
         if block.form == "string":
             return self._wrap(body, index, block.start, block.end)
         members, end = scan.walk_object(body.raw, block.start)
-        if ".content[" in block.path:
+        if ".content[" in block.where:
             return [set_member(members, end, _KEY, BREAKPOINT)]
         output = next(m for m in members if m.key == "output")
         if body.raw[output.start : output.start + 1] == b'"':
@@ -208,7 +207,7 @@ class OpenAIResponses:
         if members is None or block.section == "tools":
             return canon(text)
         members.pop(_KEY, None)
-        if ".content[" not in block.path:
+        if ".content[" not in block.where:
             members.pop("id", None)
             members.pop("status", None)
             if "output" in members:

@@ -24,17 +24,14 @@ class WireError(Struct, frozen=True):
 
 def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body]) -> Body | Unreadable:
     """Decode `raw` as `kind` and build a Body from it, or say in one sentence why that cannot be done."""
-    if not raw.isascii():
-        try:
-            raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return Unreadable(raw, f"the body is not UTF-8 (byte {error.start})")
     try:
         return build(scan.decode(raw, kind))
     except msgspec.ValidationError as error:
         return Unreadable(raw, f"the body has an unexpected shape: {error}")
     except msgspec.DecodeError as error:
         return Unreadable(raw, f"the body is not JSON: {error}")
+    except UnicodeDecodeError as error:
+        return Unreadable(raw, f"the body is not UTF-8: {error.reason}")
     except RecursionError:
         return Unreadable(raw, "the body is nested too deeply to be read")
     except (scan.Misfit, IndexError) as error:

@@ -19,7 +19,7 @@ from holdfast.canonical import decode_string
 T = TypeVar("T")
 Span = tuple[int, int]
 
-_COMMA, _CLOSING = b",]"
+_CLOSING = ord("]")
 _space = re.compile(rb"[ \t\n\r]*").match
 _key = re.compile(rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\n\r]*:[ \t\n\r]*').match
 _string = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL).match
@@ -150,7 +150,7 @@ def walk_object(
 def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], int]:
     """The spans of an array's items, whose lengths are known, and where the array ends."""
     spans: list[Span] = []
-    pos = _first_item(raw, pos)
+    pos = first_item(raw, pos)
     sign = raw[pos]
     for item in items:
         if raw[pos] <= 32:
@@ -168,23 +168,25 @@ def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], 
 
 def walk_objects(raw: bytes, pos: int, count: int, visit: Callable[[int, int], int]) -> int:
     """Walk an array of `count` objects; `visit` gets index and start of each and returns its end."""
-    pos = _first_item(raw, pos)
+    pos = first_item(raw, pos)
     for index in range(count):
-        end = visit(index, pos)
-        if raw[end] <= 32:
-            end = _past_space(raw, end)
-        pos = end + 1
-        if raw[pos] <= 32:
-            pos = _past_space(raw, pos)
-        if raw[end] != (_COMMA if index < count - 1 else _CLOSING):
-            raise Misfit(f"no end of the item at byte {end}")
-    return end + 1 if count else pos + 1
+        pos = next_item(raw, visit(index, pos))
+    return pos if count else pos + 1
 
 
-def _first_item(raw: bytes, pos: int) -> int:
+def first_item(raw: bytes, pos: int) -> int:
+    """Where the first item of the array at `pos` begins, or its closing bracket."""
     if raw[pos : pos + 1] != b"[":
         raise Misfit(f"no array at byte {pos}")
     return _past_space(raw, pos + 1)
+
+
+def next_item(raw: bytes, end: int) -> int:
+    """Where the item after the one that ends at `end` begins; after the last, where the array ends."""
+    after = _after(raw, end)
+    if after is None or after[1] == b"}":
+        raise Misfit(f"no end of the item at byte {end}")
+    return after.end() if after[1] == b"," else after.end(1)
 
 
 def _past_space(raw: bytes, pos: int) -> int:

@@ -15,9 +15,9 @@ Count = Annotated[int, Meta(ge=0, le=MANY)]
 class Compaction(Struct, frozen=True):
     """When and how a long history is summarised."""
 
-    trigger_at: Annotated[
-        float, about("Share of the context window in use that triggers compaction.", gt=0, le=1)
-    ] = 0.85
+    trigger_at: Annotated[float, about("Share of the context window in use that triggers compaction.", gt=0, le=1)] = (
+        0.85
+    )
     limit_tokens: (
         Annotated[
             int,
@@ -111,18 +111,12 @@ class Offload(Struct, frozen=True):
     """Which tool results go to a file, with head and tail in their place."""
 
     max_result_chars: (
-        Annotated[
-            int, count("One limit for every tool; unset: those below.", seed="maxToolResultChars", least=1)
-        ]
+        Annotated[int, count("One limit for every tool; unset: those below.", seed="maxToolResultChars", least=1)]
         | None
     ) = None
     inline_chars: Annotated[int, count("Longest result kept inline.", seed="(inline limit)")] = 8000
-    read_chars: Annotated[
-        int, count("Longest result of read_file kept inline.", seed="(inline limit, read)")
-    ] = 15000
-    mcp_chars: Annotated[
-        int, count("Longest result of an MCP tool kept inline.", seed="(inline limit, mcp)")
-    ] = 15000
+    read_chars: Annotated[int, count("Longest result of read_file kept inline.", seed="(inline limit, read)")] = 15000
+    mcp_chars: Annotated[int, count("Longest result of an MCP tool kept inline.", seed="(inline limit, mcp)")] = 15000
     hard_cap_chars: Annotated[
         int, count("Longest result of any tool kept inline, whatever else is set.", seed="(hard cap)")
     ] = 100000
@@ -162,9 +156,7 @@ class Deferral(Struct, frozen=True):
 
     mode: Annotated[
         Literal["auto", "always", "never"],
-        about(
-            "Defer what is too much, all but core and pinned tools, or nothing.", seed="deferredTools.mode"
-        ),
+        about("Defer what is too much, all but core and pinned tools, or nothing.", seed="deferredTools.mode"),
     ] = "auto"
     never: Annotated[Names, about("Tools that are never deferred.", seed="deferredTools.neverDefer")] = ()
     always: Annotated[Names, about("Tools that are always deferred.", seed="deferredTools.alwaysDefer")] = ()
@@ -205,13 +197,9 @@ class Memory(Struct, frozen=True):
     ] = "entries"
     context_floor: Annotated[
         float,
-        share(
-            "Share of the context budget that context memory always gets.", seed="context budget floor 50%"
-        ),
+        share("Share of the context budget that context memory always gets.", seed="context budget floor 50%"),
     ] = 0.5
-    stable_budget: Annotated[
-        float, share("Share of the usable window for preferences.", seed="stable budget")
-    ] = 0.02
-    context_budget: Annotated[
-        float, share("Share of the usable window for context memory.", seed="context budget")
-    ] = 0.05
+    stable_budget: Annotated[float, share("Share of the usable window for preferences.", seed="stable budget")] = 0.02
+    context_budget: Annotated[float, share("Share of the usable window for context memory.", seed="context budget")] = (
+        0.05
+    )

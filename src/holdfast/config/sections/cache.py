@@ -16,12 +16,8 @@ Retention = Literal["none", "short", "long"]
 class Breaks(Struct, frozen=True):
     """When a drop in cache reads counts as a break, and where the reports go."""
 
-    min_drop: Annotated[float, share("A break needs reads to fall by more than this share.", seed="(5%)")] = (
-        0.05
-    )
-    min_tokens: Annotated[
-        int, count("A break also needs reads to fall by more tokens than this.", seed="(2K)")
-    ] = 2000
+    min_drop: Annotated[float, share("A break needs reads to fall by more than this share.", seed="(5%)")] = 0.05
+    min_tokens: Annotated[int, count("A break also needs reads to fall by more tokens than this.", seed="(2K)")] = 2000
     dir: Annotated[
         str,
         name("Directory of the break reports, one file per day.", seed="(~/.comis/cache-breaks/)", path=True),
@@ -32,15 +28,11 @@ class Breaks(Struct, frozen=True):
 class Gemini(Struct, frozen=True):
     """Gemini's explicit cache objects."""
 
-    enabled: Annotated[
-        bool, about("Create cachedContents objects where they pay.", seed="geminiCache.enabled")
-    ] = False
+    enabled: Annotated[bool, about("Create cachedContents objects where they pay.", seed="geminiCache.enabled")] = False
     max_active: Annotated[
         int, count("Cache objects alive at once per agent.", seed="geminiCache.maxActiveCaches", least=1)
     ] = 20
-    ttl_s: Annotated[
-        int, count("Seconds a cache object lives unless refreshed.", seed="(3600 s)", least=1)
-    ] = 3600
+    ttl_s: Annotated[int, count("Seconds a cache object lives unless refreshed.", seed="(3600 s)", least=1)] = 3600
     refresh_at: Annotated[
         float,
         about("Share of its life after which an object in use is refreshed.", seed="(50%)", gt=0, lt=1),
@@ -50,9 +42,7 @@ class Gemini(Struct, frozen=True):
 class OpenAI(Struct, frozen=True):
     """What is asked of OpenAI besides caching."""
 
-    store_completions: Annotated[
-        bool, about("Send `store: true` on Responses calls.", seed="storeCompletions")
-    ] = False
+    store_completions: Annotated[bool, about("Send `store: true` on Responses calls.", seed="storeCompletions")] = False
 
 
 class OpenRouter(Struct, frozen=True):
@@ -72,12 +62,8 @@ class Keepalive(Struct, frozen=True):
     """Pings that keep an entry alive through a pause, sent only where the expected return pays for them."""
 
     enabled: Annotated[bool, about("Allow keep-alive pings.")] = False
-    budget_usd: Annotated[
-        float, about("Dollars all pings of one tenant may cost in a day.", ge=0, le=MANY)
-    ] = 1.0
-    breaker: Annotated[
-        int, count("Pings in a row without a return after which a lane gets no more.", least=1)
-    ] = 3
+    budget_usd: Annotated[float, about("Dollars all pings of one tenant may cost in a day.", ge=0, le=MANY)] = 1.0
+    breaker: Annotated[int, count("Pings in a row without a return after which a lane gets no more.", least=1)] = 3
 
 
 class Cache(Struct, frozen=True):
@@ -118,24 +104,18 @@ class Cache(Struct, frozen=True):
     ] = True
     escalate_after_reads: Annotated[
         int,
-        count(
-            "Turns with confirmed reads before entries become long.", seed="(3 reads)", zones=True, least=1
-        ),
+        count("Turns with confirmed reads before entries become long.", seed="(3 reads)", zones=True, least=1),
     ] = 3
     escalate_first_write_tokens: Annotated[
         int, count("A first write above this makes entries long from turn 2.", seed="(20K)", zones=True)
     ] = 20000
     unstable_after_turns: Annotated[
         int,
-        count(
-            "Turns of flat reads after which entries are short again.", seed="(5 turns)", zones=True, least=1
-        ),
+        count("Turns of flat reads after which entries are short again.", seed="(5 turns)", zones=True, least=1),
     ] = 5
     placement: Annotated[
         Literal["single", "multi-zone", "auto"],
-        about(
-            "Message markers: one, up to three, or by provider.", seed="cacheBreakpointStrategy", zones=True
-        ),
+        about("Message markers: one, up to three, or by provider.", seed="cacheBreakpointStrategy", zones=True),
     ] = "single"
     promote_recent_zone: Annotated[
         bool,

@@ -40,9 +40,7 @@ def share(description: str, **marks: Any) -> Meta:
 
 
 def address(description: str) -> Meta:
-    return about(
-        description, pattern=r"^https?://[^\s/?#]+[^\s]*\Z", allowed="an http:// or https:// address"
-    )
+    return about(description, pattern=r"^https?://[^\s/?#]+[^\s]*\Z", allowed="an http:// or https:// address")
 
 
 def name(description: str, **marks: Any) -> Meta:

@@ -24,15 +24,9 @@ class Limits(Struct, frozen=True):
     body_bytes: Annotated[int, count("Largest request body.", least=1)] = 104_857_600
     connections: Annotated[int, count("Client connections at once.", least=1)] = 1000
     streams_per_tenant: Annotated[int, count("Open streams of one tenant.", least=1)] = 64
-    connect_s: Annotated[float, about("Seconds to wait for a connection to the provider.", gt=0, le=MANY)] = (
-        10.0
-    )
-    idle_s: Annotated[float, about("Seconds a provider may stay silent within a call.", gt=0, le=MANY)] = (
-        600.0
-    )
-    shutdown_s: Annotated[float, about("Seconds open streams get to finish at shutdown.", ge=0, le=MANY)] = (
-        30.0
-    )
+    connect_s: Annotated[float, about("Seconds to wait for a connection to the provider.", gt=0, le=MANY)] = 10.0
+    idle_s: Annotated[float, about("Seconds a provider may stay silent within a call.", gt=0, le=MANY)] = 600.0
+    shutdown_s: Annotated[float, about("Seconds open streams get to finish at shutdown.", ge=0, le=MANY)] = 30.0
     stages_ms: Annotated[
         float,
         about("Milliseconds of our own work after which the client's bytes go on untouched.", gt=0, le=MANY),
@@ -50,8 +44,7 @@ class Gateway(Struct, frozen=True):
         about("A turn whose cold cost passes `preflight_usd`: sent, sent with a warning, or held back."),
     ] = "warn"
     preflight_usd: (
-        Annotated[float, about("Dollars above which `preflight` acts; unset: it never does.", ge=0, le=MANY)]
-        | None
+        Annotated[float, about("Dollars above which `preflight` acts; unset: it never does.", ge=0, le=MANY)] | None
     ) = None
     limits: Limits = Limits()
 
