@@ -57,9 +57,7 @@ def test_json(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_values_of_one_agent(place: Path) -> None:
-    (place / "holdfast.toml").write_text(
-        "[agents.scout.gateway]\nport = 7\n[agents.other.gateway]\nport = 8\n"
-    )
+    (place / "holdfast.toml").write_text("[agents.scout.gateway]\nport = 7\n[agents.other.gateway]\nport = 8\n")
     assert json.loads(show("--json", "--agent", "scout").output)["values"]["gateway.port"]["value"] == 7
     assert json.loads(show("--json").output)["values"]["gateway.port"]["value"] == 8788
 

@@ -75,9 +75,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         heavy = {"msgspec", "rich", "genai_prices", "tiktoken", "holdfast.config"} & set(sys.modules)
         assert not heavy, heavy
     """
-    subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_version(tmp_path: Path) -> None:

@@ -196,9 +196,7 @@ def test_booleans_in_the_environment(place: Place, text: str, value: bool) -> No
         ("agent.model", "unset", None),
     ],
 )
-def test_texts_are_converted_to_the_type_of_the_key(
-    place: Place, name: str, text: str, value: object
-) -> None:
+def test_texts_are_converted_to_the_type_of_the_key(place: Place, name: str, text: str, value: object) -> None:
     if value is None and not KEYS[name].optional:
         with pytest.raises(HoldfastError, match="a table whose values are"):
             place.load({name: text})
@@ -246,9 +244,7 @@ def test_paths_know_the_home_of_holdfast_and_of_the_user(place: Place, tmp_path:
     assert settings.cache.breaks.dir == f"{place.home}/cache-breaks"
     assert settings.store.url == f"sqlite:///{place.home}/holdfast.db"
     assert settings.skills.roots == (f"{place.home}/skills", ".holdfast/skills")
-    config = place.load(
-        {"cache.breaks.dir": "~/b", "skills.roots": "~,HOLDFAST_HOMES/x", "store.url": "sqlite:///~/s"}
-    )
+    config = place.load({"cache.breaks.dir": "~/b", "skills.roots": "~,HOLDFAST_HOMES/x", "store.url": "sqlite:///~/s"})
     assert config.settings.cache.breaks.dir == f"{tmp_path}/b"
     assert config.settings.skills.roots == (str(tmp_path), "HOLDFAST_HOMES/x")
     assert config.settings.store.url == f"sqlite:///{tmp_path}/s"
@@ -274,9 +270,7 @@ def test_only_path_keys_are_expanded(place: Place) -> None:
     ("named", "found"),
     [(None, ".holdfast"), ("", ".holdfast"), ("~", "."), ("~/conf", "conf"), ("{root}/conf", "conf")],
 )
-def test_the_home_of_holdfast_comes_from_the_environment(
-    tmp_path: Path, named: str | None, found: str
-) -> None:
+def test_the_home_of_holdfast_comes_from_the_environment(tmp_path: Path, named: str | None, found: str) -> None:
     folder = tmp_path / found
     folder.mkdir(exist_ok=True)
     (folder / "holdfast.toml").write_text("gateway.port = 7")
@@ -288,9 +282,7 @@ def test_the_home_of_holdfast_comes_from_the_environment(
     assert config.settings.gateway.port == 7
 
 
-def test_a_relative_home_is_taken_from_the_current_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_home_is_taken_from_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = load(workspace=None, home=None, environ={"HOLDFAST_HOME": "conf", "HOME": "/nowhere"})
     assert config.home == tmp_path / "conf"
@@ -338,7 +330,5 @@ def test_lines_are_found_past_long_strings_quoted_names_and_inline_tables(place:
 
 
 def test_the_origin_of_an_unknown_key_is_an_error(place: Place) -> None:
-    with pytest.raises(
-        HoldfastError, match=r"unknown key cache.stratgy; the nearest known name is cache.strategy"
-    ):
+    with pytest.raises(HoldfastError, match=r"unknown key cache.stratgy; the nearest known name is cache.strategy"):
         place.load().origin("cache.stratgy")

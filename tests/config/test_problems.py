@@ -64,9 +64,7 @@ def problems(
         ),
     ],
 )
-def test_an_unknown_name_in_a_file_is_named_with_the_nearest_known_one(
-    tmp_path: Path, text: str, line: str
-) -> None:
+def test_an_unknown_name_in_a_file_is_named_with_the_nearest_known_one(tmp_path: Path, text: str, line: str) -> None:
     assert problems(tmp_path, text) == [line]
 
 
@@ -76,11 +74,8 @@ def test_an_unknown_name_stays_on_one_line(tmp_path: Path) -> None:
 
 
 def test_unknown_names_in_environment_and_flags_are_named_too(tmp_path: Path) -> None:
-    assert problems(
-        tmp_path, environ={"HOLDFAST_CACHE_STRATGY": "x"}, flags={"cache.stratgy": "x", "cache": 1}
-    ) == [
-        "environment HOLDFAST_CACHE_STRATGY: unknown variable; "
-        "the nearest known name is HOLDFAST_CACHE_STRATEGY",
+    assert problems(tmp_path, environ={"HOLDFAST_CACHE_STRATGY": "x"}, flags={"cache.stratgy": "x", "cache": 1}) == [
+        "environment HOLDFAST_CACHE_STRATGY: unknown variable; the nearest known name is HOLDFAST_CACHE_STRATEGY",
         "flag cache.stratgy: unknown key cache.stratgy; the nearest known name is cache.strategy",
         f"flag cache: unknown key cache; the nearest known name is {nearest('cache')}",
     ]
@@ -104,8 +99,7 @@ def test_unknown_names_in_environment_and_flags_are_named_too(tmp_path: Path) ->
         ),
         (
             "preflight_usd = nan",
-            "gateway.preflight_usd = nan is not allowed; "
-            'it must be a number from 0 to 1_000_000_000, or "unset"',
+            'gateway.preflight_usd = nan is not allowed; it must be a number from 0 to 1_000_000_000, or "unset"',
         ),
         (
             "limits.idle_s = inf",
@@ -211,9 +205,7 @@ def test_bounds_in_the_wrong_order_are_an_error(tmp_path: Path, text: str, where
     assert line.startswith(f"{where}: {lesser} is not allowed; it must be at most ")
 
 
-@pytest.mark.parametrize(
-    "text", ["agents = 3", "[agents]\nscout = 3", '[agents.""]\ncache.strategy = "zones"']
-)
+@pytest.mark.parametrize("text", ["agents = 3", "[agents]\nscout = 3", '[agents.""]\ncache.strategy = "zones"'])
 def test_agents_hold_tables_with_names(tmp_path: Path, text: str) -> None:
     (line,) = problems(tmp_path, text)
     assert line.startswith("FILE:")
@@ -244,12 +236,7 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_problem_that_every_agent_inherits_is_reported_once(tmp_path: Path) -> None:
     assert (
-        len(
-            problems(
-                tmp_path, "cache.padding_min = 6000\nagents.a.gateway.port = 1\nagents.b.gateway.port = 2"
-            )
-        )
-        == 1
+        len(problems(tmp_path, "cache.padding_min = 6000\nagents.a.gateway.port = 1\nagents.b.gateway.port = 2")) == 1
     )
 
 

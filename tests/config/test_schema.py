@@ -117,9 +117,7 @@ def rows(text: str) -> Iterator[Row]:
         for number, (key, default) in enumerate(zip(keys, defaults, strict=True)):
             plain = inside and not re.search(r"[:\d]", inside)
             choices = tuple(inside.split(", ")) if plain else ()
-            yield Row(
-                key, default, zones, choices, value(seed_value[1]) if seed_value and not number else None
-            )
+            yield Row(key, default, zones, choices, value(seed_value[1]) if seed_value and not number else None)
         if own := re.fullmatch(r"(\w+) (\d+)", inside):
             yield Row(keys[0].rpartition(".")[0] + "." + own[1], int(own[2]), zones)
         if own := re.fullmatch(r"([\w.]+): (.*)", inside):
@@ -129,9 +127,7 @@ def rows(text: str) -> Iterator[Row]:
 
 def test_the_schema_agrees_row_by_row_with_the_list_of_prescribed_settings() -> None:
     if not SETTINGS_LIST.exists():
-        pytest.skip(
-            "the list of prescribed settings is not beside this repository; settings_table.py stands in"
-        )
+        pytest.skip("the list of prescribed settings is not beside this repository; settings_table.py stands in")
     found = list(rows(SETTINGS_LIST.read_text(encoding="utf-8")))
     assert {row.key for row in found} == set(PRESCRIBED)
     for row in found:

@@ -82,9 +82,7 @@ def test_a_key_that_needs_zones_is_reported_under_another_strategy(tmp_path: Pat
 
 
 def test_notes_are_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> None:
-    found = config(
-        tmp_path, '[cache]\nstrategy = "zones"\nadaptive = true\n[agents.scout.cache]\nstrategy = "rolling"'
-    )
+    found = config(tmp_path, '[cache]\nstrategy = "zones"\nadaptive = true\n[agents.scout.cache]\nstrategy = "rolling"')
     assert list(notes(found)) == []
     (note,) = notes(found, "scout")
     assert 'the strategy is "rolling"' in note
@@ -130,8 +128,6 @@ def test_the_reference_page_has_every_key_and_section() -> None:
 
 def test_the_page_is_written_by_a_command() -> None:
     command = [sys.executable, "-m", "holdfast.config"]
-    done = subprocess.run(
-        [*command, "--markdown"], capture_output=True, text=True, encoding="utf-8", check=True
-    )
+    done = subprocess.run([*command, "--markdown"], capture_output=True, text=True, encoding="utf-8", check=True)
     assert done.stdout == as_markdown()
     assert subprocess.run(command, capture_output=True, check=False).returncode == 2

@@ -107,7 +107,7 @@ def test_damage_is_told_and_mended_by_putting_it_again(store: SqliteStore) -> No
     store.put_blob("t1", LANE, b"whole", at=NOON).result()
     assert store.read_blob("t1", digest) == b"whole"
     file.unlink()
-    with pytest.raises(HoldfastError, match="cannot be used"):
+    with pytest.raises(HoldfastError, match="is gone; its lane may have ended, record it again"):
         store.read_blob("t1", digest)
 
 
@@ -141,3 +141,11 @@ def test_a_blob_that_cannot_be_removed_is_told_in_the_log(store: SqliteStore, ca
     assert digest in caplog.text
     assert store.failed_writes == 1
     file.rmdir()
+
+
+def test_a_stray_directory_among_the_blobs_does_not_stop_retention(store: SqliteStore) -> None:
+    kept = store.put_blob("t1", LANE, b"kept", at=NOON).result()
+    [file] = files(store)
+    (file.parent / "stray").mkdir()
+    assert store.prune(NOON).blobs == 0
+    assert store.read_blob("t1", kept.digest) == b"kept"

@@ -59,6 +59,69 @@ def test_an_existing_file_that_others_can_read_is_tightened(tmp_path: Path) -> N
         assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_log_that_others_could_read_is_tightened_too(path: Path) -> None:
+    with open_store(path) as store:
+        store.put_session(session()).result()
+        beside = [path.with_name(path.name + end) for end in ("-wal", "-shm")]
+        for file in (path, *beside):
+            file.chmod(0o644)
+        with open_store(path):
+            assert [file.stat().st_mode & 0o777 for file in (path, *beside)] == [0o600] * 3
+
+
+def test_a_file_that_is_refused_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are my notes, and my group reads them\n" * 100)
+    path.chmod(0o664)
+    refused(path, "is not a SQLite database")
+    assert path.stat().st_mode & 0o777 == 0o664
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    refused(tmp_path / "pipe", "is not a regular file; set store.url to one")
+    assert (tmp_path / "pipe").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_change_of_directory_does_not_lose_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "before")
+    with open_store("store.db") as store:
+        monkeypatch.chdir(tmp_path / "after")
+        store.put_edit("t1", "l1", "b1", b"bytes", at=0).result()
+        assert len(store.edits("t1", "l1")) == 1
+    assert list((tmp_path / "after").iterdir()) == []
+
+
+def test_blobs_are_found_by_whatever_link_the_store_is_opened(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(path)
+    (tmp_path / "linked").symlink_to(path.parent)
+    with open_store(tmp_path / "link.db") as store:
+        digest = store.put_edit("t1", "l1", "b1", b"bytes", at=0).result().blob
+    for name in (path, tmp_path / "linked" / path.name):
+        with open_store(name) as store:
+            assert store.read_blob("t1", digest) == b"bytes"
+
+
+def test_characters_that_mean_something_in_an_address_are_part_of_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "a?b#c%20 é.db"
+    with open_store(path) as store:
+        store.put_session(session()).result()
+        assert store.session("t1", "s1") == session()
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["~nobody-has-this-name/x.db", "x" * 300, "loop/x.db"])
+def test_a_path_that_leads_nowhere_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    with pytest.raises(HoldfastError, match="set store.url to another file"):
+        open_store(name)
+    with pytest.raises(HoldfastError, match="names no file"):
+        open_store(Path("a\0b"))
+
+
 def test_urls_and_paths_name_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "my store.db"
     with open_store(path) as store:
@@ -142,7 +205,7 @@ def test_a_read_only_file(unprivileged: Path) -> None:
     path = unprivileged / "store.db"
     open_store(path).close()
     path.chmod(0o400)
-    refused(path, "make it writable or set store.url")
+    refused(path, "cannot be written; make the file and its directory writable or set store.url")
 
 
 def test_a_read_only_directory(unprivileged: Path) -> None:

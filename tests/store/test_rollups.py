@@ -172,3 +172,30 @@ def test_times_before_1970_fall_into_their_own_hour(store: SqliteStore, at: int)
     assert store.cache_effectiveness(at, at + 1).total.call_count == 1
     assert store.cache_effectiveness(-2 * HOUR, HOUR).total.call_count == 1
     assert store.event_counts(-2 * HOUR, HOUR) == {"turn.cancelled": 1}
+
+
+def test_a_window_that_ends_where_it_starts_or_before_is_empty_also_in_pruned_hours(store: SqliteStore) -> None:
+    store.put_call(call(started_at=NOON)).result()
+    store.append_events("t1", [event(at=NOON)]).result()
+    store.prune(NOON + HOUR)
+    for start, end in ((NOON + 5, NOON + 5), (NOON + 9, NOON + 5), (NOON, NOON), (NOON + 2 * HOUR, NOON)):
+        assert store.cache_effectiveness(start, end).total.call_count == 0
+        assert store.event_counts(start, end) == {}
+    assert store.cache_effectiveness(NOON + 5, NOON + 6).total.call_count == 1
+
+
+def test_sums_of_dollars_do_not_depend_on_the_callers_precision(store: SqliteStore) -> None:
+    fine = "1234567.000000000000000000000000000001"
+    for cost in (fine, "1"):
+        store.put_call(call(usage=usage(cost=cost))).result()
+    with localcontext(prec=3):
+        assert str(store.cache_effectiveness(NOON, NOON + HOUR).total.cost) == fine.replace("567", "568")
+        assert str(store.cache_effectiveness(NOON, NOON + 1).total.cost) == fine.replace("567", "568")
+
+
+@pytest.mark.parametrize("cost", ["NaN", "Infinity", "sNaN"])
+def test_a_cost_that_is_no_number_is_refused_and_does_not_spoil_its_hour(store: SqliteStore, cost: str) -> None:
+    with pytest.raises(HoldfastError, match="give a number or leave the cost out"):
+        store.put_call(call(usage=usage(cost=cost))).result()
+    store.put_call(call(usage=usage(cost="0.5"))).result()
+    assert [hour.cost for hour in store.call_hours(NOON, NOON + 1)] == [Decimal("0.5")]

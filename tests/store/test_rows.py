@@ -235,3 +235,27 @@ def test_ids_of_calls_belong_to_their_tenant(store: SqliteStore) -> None:
     store.put_call(call(id=same, tenant="t2", model="b")).result()
     assert store.call("t1", same).model == "a"
     assert store.call("t2", same).model == "b"
+
+
+def test_a_batch_that_has_ended_takes_no_more_writes(store: SqliteStore) -> None:
+    with store.batch() as batch:
+        batch.put_session(session())
+    with pytest.raises(HoldfastError, match="has ended; begin another one"):
+        batch.put_session(session(id="late"))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.session("\ud83d", "s1"),
+        lambda store: store.cache_effectiveness(0, 2**70),
+        lambda store: store.call_hours(-(2**70), 0),
+        lambda store: store.calls(limit=2**70),
+    ],
+)
+def test_a_question_no_row_can_answer_is_told_and_reading_goes_on(
+    store: SqliteStore, ask: Callable[[SqliteStore], object]
+) -> None:
+    with pytest.raises(HoldfastError, match="cannot hold what was asked for"):
+        ask(store)
+    assert store.sessions() == []

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
 from holdfast.store import writer as writer_module
+from holdfast.store.schema import VERSIONS
 
 from .samples import NOON, call, event, lane, session
 
@@ -232,3 +236,136 @@ def test_a_second_process_works_beside_an_open_store(store: SqliteStore) -> None
     subprocess.run([sys.executable, "-c", PROGRAM + "with store: write(0)\n", str(store.path)], check=True, timeout=60)
     assert len(store.sessions(limit=1000)) == 501
     store.put_lane(lane()).result()
+
+
+def test_a_store_opened_twice_in_one_process_keeps_its_locks(store: SqliteStore) -> None:
+    store.put_session(session()).result()
+    program = [sys.executable, "-c", PROGRAM + "with store: write(0)\n", str(store.path)]
+    with open_store(store.path):
+        subprocess.run(program, check=True, timeout=60)
+        log = store.path.with_name(store.path.name + "-wal")
+        assert log.exists(), "who closes elsewhere sees that the store is still open here"
+        store.put_lane(lane()).result()
+    script = "import sys; from holdfast.store import open_store; print(len(open_store(sys.argv[1]).lanes('t1', 's1')))"
+    seen = subprocess.run([sys.executable, "-c", script, str(store.path)], capture_output=True, check=True, timeout=60)
+    assert seen.stdout == b"1\n"
+
+
+@pytest.mark.parametrize("how", ["moved", "deleted", "emptied", "replaced"])
+def test_a_file_that_goes_away_while_it_is_open_fails_writes_instead_of_losing_them(
+    store: SqliteStore, tmp_path: Path, how: str
+) -> None:
+    store.put_session(session()).result()
+    if how in ("moved", "replaced"):
+        store.path.rename(tmp_path / "elsewhere.db")
+    if how == "deleted":
+        store.path.unlink()
+    if how == "emptied":
+        os.truncate(store.path, 0)
+    if how == "replaced":
+        store.path.write_bytes((tmp_path / "elsewhere.db").read_bytes())
+    with pytest.raises(HoldfastError, match="was moved, deleted or emptied while it was open"):
+        store.put_lane(lane()).result()
+    with pytest.raises(HoldfastError, match="was moved, deleted or emptied while it was open"):
+        store.sessions()
+    assert store.path.exists() == (how in ("emptied", "replaced")), "nothing is made in its place"
+
+
+def test_a_store_brought_forward_by_a_newer_program_takes_no_more_writes(store: SqliteStore) -> None:
+    store.put_session(session()).result()
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as newer:
+        newer.execute(f"PRAGMA user_version = {len(VERSIONS) + 1}")
+    with pytest.raises(HoldfastError, match="upgrade Holdfast"):
+        store.put_lane(lane()).result()
+
+
+def test_a_child_process_is_told_to_open_the_store_itself(path: Path) -> None:
+    tail = (
+        "import os\n"
+        "store.put_session(Session(tenant='t', id='parent', started_at=0)).result()\n"
+        "if os.fork() == 0:\n"
+        "    for use in (lambda: write(0), store.sessions):\n"
+        "        try:\n"
+        "            use()\n"
+        "        except Exception as error:\n"
+        "            print(error, flush=True)\n"
+        "    store.close()\n"
+        "    sys.exit()\n"
+        "os.wait()\n"
+        "store.put_session(Session(tenant='t', id='parent again', started_at=1)).result()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM + tail, str(path)], capture_output=True, timeout=60, check=True
+    )
+    assert done.stdout.count(b"was opened before a fork; open it again in this process") == 2
+    with open_store(path) as store:
+        assert len(store.sessions()) == 2
+
+
+def test_closing_from_the_answer_of_a_write_lets_go_of_the_files(path: Path) -> None:
+    store = open_store(path)
+    held = Hold(store)
+    store.put_session(session()).add_done_callback(lambda _: store.close())
+    last = store.put_lane(lane())
+    held.go.set()
+    last.result()
+    store.close()
+    assert not path.with_name(path.name + "-wal").exists()
+    assert not any(thread.name == "holdfast-store" for thread in threading.enumerate())
+
+
+def test_everyone_who_closes_waits_until_it_is_done(path: Path) -> None:
+    store = open_store(path)
+    held = Hold(store)
+    answer = store.put_session(session())
+    closing_first = threading.Thread(target=store.close)
+    closing_first.start()
+    threading.Timer(0.05, held.go.set).start()
+    while not store._writer._closed:
+        closing_first.join(0.001)
+    store.close()
+    assert answer.done()
+    closing_first.join()
+
+
+class Unruly:
+    """A connection whose commit or rollback fails once."""
+
+    def __init__(self, connection: sqlite3.Connection, statement: str, error: Exception) -> None:
+        self._connection, self._statement, self._error = connection, statement, error
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        if statement == self._statement:
+            self._statement = ""
+            raise self._error
+        if statement == "COMMIT" and self._statement == "ROLLBACK":
+            raise sqlite3.OperationalError("this commit fails")
+        return self._connection.execute(statement, *values)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error"), [("ROLLBACK", sqlite3.OperationalError("no rollback")), ("COMMIT", MemoryError())]
+)
+def test_a_commit_or_rollback_that_fails_is_answered_and_the_writer_goes_on(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, statement: str, error: Exception
+) -> None:
+    transaction = store._writer._transaction
+    unruly = Unruly(transaction.connection, statement, error)
+    monkeypatch.setattr(transaction, "connection", unruly)
+    with pytest.raises(HoldfastError):
+        store.put_session(session()).result(timeout=30)
+    while store.put_lane(lane()).exception(timeout=30):  # the transaction left open is rolled back first
+        pass
+    assert store.sessions() == []
+    assert len(store.lanes("t1", "s1")) == 1
+
+
+def test_sessions_without_end_do_not_fill_the_memory(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "_STREAMS", 3)
+    for n in range(20):
+        store.append_events("t1", [event(session=f"s{n}")]).result()
+    assert len(store._writer._transaction.streams) <= 4
+    assert all(len(store.events("t1", f"s{n}")) == 1 for n in range(20))

@@ -64,10 +64,9 @@ def make_private_directory(path: Path) -> None:
         directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
 
 
-def connect(path: Path, *, busy_timeout: float) -> sqlite3.Connection:
-    # Never creates the file: what replaced a store that was deleted would have nobody's tables and any mode.
+def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        path.as_uri() + "?mode=rw",
+        f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}",
         uri=True,
         timeout=busy_timeout,
         isolation_level=None,
@@ -175,7 +174,8 @@ class Readers:
             if self._free:
                 return self._free.pop()
         try:
-            connection = connect(self._path, busy_timeout=self._busy_timeout)
+            # An empty file in place of one that was just deleted would help nobody.
+            connection = connect(self._path, busy_timeout=self._busy_timeout, create=False)
         except sqlite3.Error as error:
             raise store_problem(self._path, error) from error
         connection.execute("PRAGMA query_only = ON")

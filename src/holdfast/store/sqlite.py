@@ -36,6 +36,7 @@ from .rows import (
     Pruned,
     Session,
 )
+from .schema import APPLICATION_ID
 from .writer import Transaction, Write, Writer
 
 T = TypeVar("T")
@@ -280,8 +281,9 @@ def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | N
         migrate(connection, path)
         make_private(path)
         use_wal(connection, busy_timeout=busy_timeout)
-        # Taking the write lock once tells a read-only or locked file now instead of at the first write.
+        # Writing once tells a read-only or locked file now; on a read-only file the lock alone is granted.
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("ROLLBACK")
         if max_bytes is not None:
             page = connection.execute("PRAGMA page_size").fetchone()[0]
