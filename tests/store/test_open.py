@@ -116,7 +116,7 @@ def test_characters_that_mean_something_in_an_address_are_part_of_the_name(tmp_p
 def test_a_path_that_leads_nowhere_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
-    with pytest.raises(HoldfastError, match="set store.url to another file"):
+    with pytest.raises(HoldfastError, match=r"set store.url to another file"):
         open_store(name)
     with pytest.raises(HoldfastError, match="names no file"):
         open_store(Path("a\0b"))

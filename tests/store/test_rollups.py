@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import HoldfastError
 from holdfast.store import CacheEffectiveness, Call, CallHour, EventHour, SqliteStore, open_store
 
 from .samples import HOUR, NOON, call, event, found, usage
