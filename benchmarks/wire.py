@@ -31,7 +31,7 @@ def body(size: int = 1_000_000, seed: int = 7) -> bytes:
         turn += 1
         call = {"type": "tool_use", "id": f"toolu_{turn:06}", "name": "tool_1", "input": {"path": prose(2, 40)}}
         result = {"type": "tool_result", "tool_use_id": f"toolu_{turn:06}", "content": prose(50, 700)}
-        pair = [
+        pair: list[dict[str, object]] = [
             {"role": "assistant", "content": [{"type": "text", "text": prose(5, 60)}, call]},
             {"role": "user", "content": [result]},
         ]

@@ -80,7 +80,8 @@ every_key = pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
 
 @every_key
 def test_every_key_can_be_set_in_a_file(place: Place, key: Key) -> None:
-    path = place.write(place.workspace, f"# a comment\n{key.name} = {shown(other(key))}\n")
+    folder = place.home if key.guarded else place.workspace
+    path = place.write(folder, f"# a comment\n{key.name} = {shown(other(key))}\n")
     config = place.load()
     assert at(config, key.name) == other(key) != key.default
     assert str(config.origin(key.name)) == f"{path}:2"

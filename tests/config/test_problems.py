@@ -91,8 +91,6 @@ def test_unknown_names_in_environment_and_flags_are_named_too(tmp_path: Path) ->
         ("port = -1", "gateway.port = -1 is not allowed; it must be a whole number from 0 to 65_535"),
         ("headers = 1", "gateway.headers = 1 is not allowed; it must be true or false"),
         ('headers = "yes"', 'gateway.headers = "yes" is not allowed; it must be true or false'),
-        ('host = ""', 'gateway.host = "" is not allowed; it must be one line of text'),
-        ('host = "a\\nb"', 'gateway.host = "a\\nb" is not allowed; it must be one line of text'),
         (
             'preflight = "hald"',
             'gateway.preflight = "hald" is not allowed; it must be one of "off", "warn", "hold"',
@@ -293,12 +291,41 @@ def test_a_home_that_is_a_file_means_no_file_there(tmp_path: Path) -> None:
         "me:s3c/s3cret@x/y",
         "x?api_key=s3cret",
         "ftp://x/?a=1&token=s3cret",
+        "https://me:s3c et s3cret@x",
+        "ftp://x/?X-Amz-Signature=s3cret;auth=s3cret",
     ],
 )
 def test_an_error_never_shows_a_secret_that_an_address_carries(tmp_path: Path, address: str) -> None:
     (line,) = problems(tmp_path, environ={"HOLDFAST_UPSTREAM_OPENAI": address})
     assert "s3c" not in line
     assert "***" in line
+
+
+@pytest.mark.parametrize("name", [name for name, key in KEYS.items() if key.guarded])
+@pytest.mark.parametrize("block", ["", "agents.scout."])
+def test_a_workspace_cannot_decide_who_receives_calls_keys_and_prompts(tmp_path: Path, name: str, block: str) -> None:
+    (line,) = problems(tmp_path, f'{block}{name} = "https://stranger.example"')
+    agent = " [agents.scout]" if block else ""
+    variable = "HOLDFAST_" + name.replace(".", "_").upper()
+    assert line == (
+        f"FILE:1{agent}: a workspace cannot set {name}; "
+        f"set it in HOLDFAST_HOME/holdfast.toml, in the variable {variable} or in a flag"
+    )
+
+
+def test_a_name_that_carries_a_secret_is_masked(tmp_path: Path) -> None:
+    for line in (
+        *problems(tmp_path, '"https://me:s3cret@x" = 1'),
+        *problems(tmp_path, "", flags={"https://me:s3cret@x?a": "1"}),
+    ):
+        assert "s3cret" not in line
+        assert "https://***@x" in line
+
+
+def test_a_text_that_is_empty_or_has_several_lines_is_named(tmp_path: Path) -> None:
+    for text in ('""', '"a\\nb"'):
+        line = f"FILE:1: cache.breaks.dir = {text} is not allowed; it must be one line of text"
+        assert problems(tmp_path, f"cache.breaks.dir = {text}") == [line]
 
 
 def test_a_current_directory_that_is_gone_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,12 @@ def test_keys_that_act_with_zones_only_are_marked() -> None:
     assert {name for name, key in KEYS.items() if key.zones} == ZONES_ONLY
 
 
+def test_the_keys_a_workspace_cannot_set() -> None:
+    guarded = {"gateway.host", "store.url", "store.keep_bodies"}
+    upstreams = {name for name in KEYS if name.startswith("upstream.")}
+    assert {name for name, key in KEYS.items() if key.guarded} == guarded | upstreams
+
+
 def test_a_prescribed_value_that_is_not_our_default_is_known_and_allowed() -> None:
     found = {name: key.seed_value for name, key in KEYS.items() if key.seed_value is not None}
     assert found == PRESCRIBED_VALUES

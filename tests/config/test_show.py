@@ -88,15 +88,6 @@ def test_notes_are_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> None:
     assert 'the strategy is "rolling"' in note
 
 
-def test_a_workspace_that_redirects_calls_is_reported(tmp_path: Path) -> None:
-    text = 'upstream.openai = "http://127.0.0.1:1"'
-    (note,) = notes(config(tmp_path, text))
-    assert note.startswith(f"upstream.openai is set by the workspace ({tmp_path}/holdfast.toml:1)")
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "holdfast.toml").write_text(text)
-    assert list(notes(config(tmp_path))) == []
-
-
 def test_what_an_address_carries_is_masked(tmp_path: Path) -> None:
     address = "https://me:s3cret@proxy.example/v1?api_key=s3cret&x=1"
     found = config(tmp_path, flags={"upstream.openai": address, "facts.overrides": [address]})
@@ -105,6 +96,14 @@ def test_what_an_address_carries_is_masked(tmp_path: Path) -> None:
     assert as_json(found)["values"]["upstream.openai"]["value"] == masked
     assert as_json(found)["values"]["facts.overrides"]["value"] == [masked]
     assert not any("s3cret" in line for line in as_text(found))
+
+
+def test_names_in_a_table_are_masked_and_paths_are_not(tmp_path: Path) -> None:
+    found = config(tmp_path, "cache.retention_overrides = { 'https://me:s3cret@x' = 'none' }")
+    assert not any("s3cret" in line for line in as_text(found))
+    assert as_json(found)["values"]["cache.retention_overrides"]["value"] == {"https://***@x": "none"}
+    found = config(tmp_path, flags={"store.url": "sqlite:////home/me@work/x.db"})
+    assert as_json(found)["values"]["store.url"]["value"] == "sqlite:////home/me@work/x.db"
 
 
 def test_control_characters_in_names_do_not_reach_the_terminal(tmp_path: Path) -> None:

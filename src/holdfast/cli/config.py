@@ -11,6 +11,7 @@ import click
 from holdfast.config import Config, load_here
 from holdfast.config.origin import printable
 from holdfast.config.show import as_json, as_text
+from holdfast.config.values import quoted
 from holdfast.errors import HoldfastError
 
 
@@ -28,7 +29,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
-            raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE, such as cache.strategy=zones")
+            raise click.BadParameter(f"{quoted(text)} is not of the form KEY=VALUE, such as cache.strategy=zones")
         flags[key.strip()] = value
     return flags
 

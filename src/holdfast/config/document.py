@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+FILE = "holdfast.toml"
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _HEADER = re.compile(rf"\s*\[\s*({_NAME})\s*\]")
@@ -32,6 +33,7 @@ class Document(Struct, frozen=True):
     where: str
     table: Mapping[str, Any]
     lines: Mapping[Path, int]
+    workspace: bool
 
     def line(self, path: Path) -> int | None:
         """The line of a key, or of the nearest table around it."""
@@ -40,7 +42,7 @@ class Document(Struct, frozen=True):
         return self.lines.get(path)
 
 
-def parse(where: str, text: str) -> Document:
+def parse(where: str, text: str, *, workspace: bool = False) -> Document:
     try:
         table = tomllib.loads(text)
     except RecursionError as problem:
@@ -51,7 +53,7 @@ def parse(where: str, text: str) -> Document:
         raise MalformedError(_AT.sub("", str(problem)), line) from problem
     except ValueError as problem:  # a number with more digits than Python converts
         raise MalformedError(str(problem), None) from problem
-    return Document(where, table, _lines(text))
+    return Document(where, table, _lines(text), workspace)
 
 
 def _lines(text: str) -> dict[Path, int]:

@@ -35,6 +35,7 @@ class Key(Struct, frozen=True):
     choices: tuple[str, ...] = ()
     zones: bool = False
     path: bool = False
+    guarded: bool = False
     seed: str | None = None
     seed_value: Any = None
 
@@ -108,6 +109,7 @@ def _keys(section: type[Struct], prefix: str = "") -> Iterator[Key]:
             choices=get_args(plain) if kind == "choice" else (),
             zones=extra["zones"],
             path=extra["path"],
+            guarded=extra["guarded"],
             seed=extra["seed"],
             seed_value=extra["seed_value"],
         )

@@ -7,12 +7,11 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.document import Document, MalformedError, parse
+from holdfast.config.document import FILE, Document, MalformedError, parse
 from holdfast.config.origin import printable
 from holdfast.config.resolve import Config, resolve
 from holdfast.errors import HoldfastError
 
-FILE = "holdfast.toml"
 _LARGEST = 1_000_000  # bytes; a configuration is never this large, a file named by mistake may be
 
 
@@ -31,7 +30,7 @@ def load(
     folders = [home] if workspace is None or _same(home, workspace) else [home, workspace]
     for folder in folders:
         try:
-            documents.extend(_read(folder / FILE))
+            documents.extend(_read(folder / FILE, workspace=folder is not home))
         except HoldfastError as problem:
             unread.append(str(problem))
     return resolve(documents, environ, flags, home=home, user_home=user_home, workspace=workspace, unread=unread)
@@ -69,7 +68,7 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _read(path: Path) -> list[Document]:
+def _read(path: Path, *, workspace: bool) -> list[Document]:
     """The file, or nothing where there is none; a HoldfastError where it cannot be used."""
     where = printable(path)
     try:
@@ -89,7 +88,7 @@ def _read(path: Path) -> list[Document]:
         reason = problem.strerror or str(problem)
         raise HoldfastError(f"{where}: the file cannot be read ({reason}); mend or remove it") from problem
     try:
-        return [parse(where, text)]
+        return [parse(where, text, workspace=workspace)]
     except MalformedError as problem:
         place = where if problem.line is None else f"{where}:{problem.line}"
         reason = printable(problem.reason)

@@ -1,8 +1,8 @@
 """Layers of settings put on top of each other, checked, with every problem reported at once.
 
 Pure: documents, environment and flags come in as values. Rising precedence: defaults, the home file, the
-workspace file, the agent's blocks in both, environment, flags. A list or a table is replaced as a whole,
-never merged.
+workspace file (all but guarded keys), the agent's blocks in both, environment, flags. A list or a table is
+replaced as a whole, never merged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.document import Document
+from holdfast.config.document import FILE, Document
 from holdfast.config.keys import (
     KEYS,
     RESERVED,
@@ -26,7 +26,7 @@ from holdfast.config.keys import (
 )
 from holdfast.config.origin import DEFAULT, Origin, printable
 from holdfast.config.schema import Settings
-from holdfast.config.values import NotAllowedError, check, expand, parse, quoted
+from holdfast.config.values import NotAllowedError, check, expand, mask, parse, quoted
 from holdfast.errors import HoldfastError
 
 
@@ -161,7 +161,7 @@ def _unknown(what: str, name: str, *, sections: bool = False) -> str:
 
 
 def _cut(name: str) -> str:
-    name = printable(name)
+    name = printable(mask(name))
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
@@ -201,7 +201,10 @@ def _walk(
         line = document.line(here if agent is None else ("agents", agent, *here))
         shown = None if agent is None else printable(agent)
         origin = Origin("file" if agent is None else "agent", document.where, line, shown)
-        if name in KEYS:
+        if name in KEYS and KEYS[name].guarded and document.workspace:
+            where = f"HOLDFAST_HOME/{FILE}, in the variable {KEYS[name].variable} or in a flag"
+            problems.add(origin, f"a workspace cannot set {name}; set it in {where}")
+        elif name in KEYS:
             layer |= _checked(KEYS[name], value, origin, problems)
         elif name not in SECTIONS:
             what = "section" if isinstance(value, dict) else "key"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from holdfast.config.document import FILE
 from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, Key
-from holdfast.config.load import FILE
 from holdfast.config.origin import DEFAULT, printable
 from holdfast.config.resolve import Config
 from holdfast.config.values import mask, shown
@@ -19,10 +19,9 @@ _WIDEST_VALUE = 34
 
 
 def notes(config: Config, agent: str | None = None) -> Iterator[str]:
-    """What a user should know about values that are set: without effect, or trusted more than they look."""
+    """What a user should know about values that are set: they are without effect."""
     values = config.values(agent)
     strategy = values["cache.strategy"].value
-    ours = None if config.workspace is None else printable(config.workspace / FILE)
     for name, found in values.items():
         if found.origin == DEFAULT:
             continue
@@ -31,8 +30,6 @@ def notes(config: Config, agent: str | None = None) -> Iterator[str]:
                 f'{name} is set, but only used with cache.strategy = "zones" '
                 f'(set by {found.origin}; the strategy is "{strategy}")'
             )
-        if KEYS[name].section == "upstream" and found.origin.where == ours:
-            yield f"{name} is set by the workspace ({found.origin}); calls and their keys go to that address"
 
 
 def as_json(config: Config, agent: str | None = None, *, changed: bool = False) -> dict[str, Any]:
@@ -91,7 +88,7 @@ environment or in flags; `holdfast config show` prints every value and where it 
 
 1. the defaults below;
 2. `holdfast.toml` in `HOLDFAST_HOME` (default `~/.holdfast`);
-3. `holdfast.toml` in the workspace, the current directory;
+3. `holdfast.toml` in the workspace, the current directory, except the keys marked *not in a workspace*;
 4. for one agent or sub-agent role, its `[agents.NAME]` blocks in the two files;
 5. environment variables: `HOLDFAST_`, section and key joined by `_`, such as `HOLDFAST_CACHE_GEMINI_ENABLED`;
 6. flags, such as `--set cache.strategy=zones`.
@@ -106,6 +103,8 @@ strategy = "rolling"
 ```
 
 - Unknown keys, wrong types and values out of range are errors; all of them are reported at once.
+- A workspace may be a repository of strangers: what decides who receives your calls, keys and prompts is an error
+  in its file.
 - A list or a table is replaced as a whole by the next layer, never merged.
 - In the environment and in flags: `true`, `false`, `1`, `0`, `yes`, `no`; numbers with or without `_`; lists
   as `a,b` or `["a", "b"]`; tables as `{ "a" = "b" }` or `{"a": "b"}`. An empty variable counts as not set.
@@ -136,6 +135,8 @@ def _reserved() -> str:
 def _row(key: Key) -> str:
     default = "unset" if key.default is None else f"`{shown(key.default)}`"
     meaning = [key.description]
+    if key.guarded:
+        meaning.append("*Not in a workspace.*")
     if key.zones:
         meaning.append('Only with `cache.strategy = "zones"`.')
     if key.seed and not key.seed.startswith("("):

@@ -25,8 +25,9 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(_[0-9]+)*)(\.[0-9]+(_[0-9]+)*)?([eE][+-]?[0-
 _LONGEST_NUMBER = 40
 _LONGEST_SHOWN = 80
 # Greedy on purpose: a password may hold any character, and hiding too much is the lesser fault.
-_USERINFO = re.compile(r"(?<=://)\S*@|^(?!\w+://)[^/\s:@]+:\S*@")
-_SECRET_QUERY = re.compile(r"([?&][^=&#\s]*(?:key|token|secret|password)[^=&#\s]*=)[^&#\s]*", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)(?<!sqlite://).*@|^(?!\w+://)[^/\s:@]+:.*@", re.DOTALL)
+_SECRET = "key|token|secret|passw|pwd|auth|cred|sig"
+_SECRET_QUERY = re.compile(rf"([?&;][^=&;#\s]*(?:{_SECRET})[^=&;#\s]*=)[^&;#\s]*", re.IGNORECASE)
 
 
 class NotAllowedError(Exception):
@@ -110,7 +111,7 @@ def mask(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [mask(part) for part in value]
     if isinstance(value, Mapping):
-        return {name: mask(part) for name, part in value.items()}
+        return {mask(name): mask(part) for name, part in value.items()}
     return value
 
 

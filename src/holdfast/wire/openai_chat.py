@@ -98,6 +98,7 @@ class OpenAIChat:
     """The dialect of `POST /v1/chat/completions`."""
 
     name = NAME
+    provider = "openai"
     marker_key = "prompt_cache_breakpoint"
     limit_key = "max_completion_tokens"
 
@@ -185,7 +186,7 @@ class OpenAIChat:
 
     def decode(self, body: Body) -> Request:
         """The request in canonical form; leading system and developer messages are the system prompt."""
-        return codec.decode(body.top(), self.name)
+        return codec.decode(body.top(), self.name, self.provider)
 
     def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
         """A body for the request; `mark` puts a breakpoint after the stable system text where the route takes one."""

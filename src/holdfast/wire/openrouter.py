@@ -21,6 +21,7 @@ class OpenRouter(OpenAIChat):
     """Chat Completions with another marker, on some routes, and a capability that has to be seen first."""
 
     name = NAME
+    provider = "openrouter"
     marker_key = "cache_control"
     limit_key = "max_tokens"
 

@@ -131,7 +131,10 @@ def walk_object(
         match = _key(raw, pos)
         if match is None:
             raise Misfit(f"no key at byte {pos}")
-        key = decode_string(match[1])
+        try:
+            key = decode_string(match[1])
+        except ValueError:
+            raise Misfit(f"no readable key at byte {match.start(1)}") from None
         if key in seen:
             raise Misfit(f'the key "{key}" stands twice in one object (byte {match.start(1)})')
         seen.add(key)

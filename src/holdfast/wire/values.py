@@ -12,7 +12,6 @@ from holdfast.canonical import Block, Extra, NotJson, Opaque, Text, canonical_js
 
 from . import scan
 
-_objects = dict[str, Raw]
 _arrays = list[Raw]
 
 
@@ -39,9 +38,10 @@ def array_of(raw: bytes) -> list[bytes] | None:
     if raw[:1] != b"[":
         return None
     try:
-        return [bytes(item) for item in scan.decode(raw, _arrays)]
-    except (msgspec.DecodeError, RecursionError):
+        spans, _ = scan.walk_array(raw, 0, scan.decode(raw, _arrays))
+    except (msgspec.DecodeError, RecursionError, scan.Misfit):
         return None
+    return [raw[start:end] for start, end in spans]
 
 
 def string_of(raw: bytes | None) -> str | None:
@@ -102,4 +102,4 @@ def texts_of(blocks: Iterable[Block]) -> str:
 
 def wire_model(model: str) -> str:
     """`provider:name` as the provider spells it."""
-    return model.partition(":")[2] or model
+    return model.partition(":")[2] if ":" in model else model

@@ -2,7 +2,8 @@
 
 A key that has another name in a document Holdfast implements carries that name (`seed`) and, where our
 default differs, that document's value (`seed_value`). `zones` keys act only with `cache.strategy = "zones"`;
-in `path` keys `HOLDFAST_HOME` and a leading `~` are replaced.
+in `path` keys `HOLDFAST_HOME` and a leading `~` are replaced. `guarded` keys decide who receives credentials and
+prompts: a workspace may be a stranger's repository, so its file cannot set them.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ def about(
     seed_value: object = None,
     zones: bool = False,
     path: bool = False,
+    guarded: bool = False,
     allowed: str | None = None,
     **limits: Any,
 ) -> Meta:
     """Everything a key carries besides its type and default."""
-    marks = {"seed": seed, "seed_value": seed_value, "zones": zones, "path": path, "allowed": allowed}
-    return Meta(description=description, extra=marks, **limits)
+    marks = {"seed": seed, "seed_value": seed_value, "zones": zones, "path": path}
+    return Meta(description=description, extra={**marks, "guarded": guarded, "allowed": allowed}, **limits)
 
 
 def count(description: str, *, least: int = 0, most: int = MANY, **marks: Any) -> Meta:
@@ -40,7 +42,12 @@ def share(description: str, **marks: Any) -> Meta:
 
 
 def address(description: str) -> Meta:
-    return about(description, pattern=r"^https?://[^\s/?#]+[^\s]*\Z", allowed="an http:// or https:// address")
+    return about(
+        description,
+        guarded=True,
+        pattern=r"^https?://[^\s/?#]+[^\s]*\Z",
+        allowed="an http:// or https:// address",
+    )
 
 
 def name(description: str, **marks: Any) -> Meta:

@@ -36,7 +36,9 @@ class Limits(Struct, frozen=True):
 class Gateway(Struct, frozen=True):
     """The server that `holdfast serve` starts."""
 
-    host: Annotated[str, name("Address to listen on; any but loopback needs an access key.")] = "127.0.0.1"
+    host: Annotated[str, name("Address to listen on; any but loopback needs an access key.", guarded=True)] = (
+        "127.0.0.1"
+    )
     port: Annotated[int, count("Port to listen on; 0 picks a free one.", most=65535)] = 8788
     headers: Annotated[bool, about("Add response headers with prediction, plan and call id.")] = True
     preflight: Annotated[
@@ -57,11 +59,12 @@ class Store(Struct, frozen=True):
         about(
             "Database.",
             path=True,
+            guarded=True,
             pattern=r"^sqlite:///[^\x00-\x1f\x7f]+\Z",
             allowed="an address of the form sqlite:///PATH",
         ),
     ] = "sqlite:///HOLDFAST_HOME/holdfast.db"
-    keep_bodies: Annotated[bool, about("Store the bodies of requests and responses.")] = False
+    keep_bodies: Annotated[bool, about("Store the bodies of requests and responses.", guarded=True)] = False
     retention: Annotated[int, count("Days that calls and events are kept; 0: for ever.")] = 0
 
 

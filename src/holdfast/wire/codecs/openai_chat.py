@@ -40,7 +40,7 @@ _ROLES = {"developer": "system", "function": "tool"}
 MARKER_KEYS = ("cache_control", "prompt_cache_breakpoint")
 
 
-def decode(members: Mapping[str, bytes], name: str) -> Request:
+def decode(members: Mapping[str, bytes], name: str, provider: str) -> Request:
     """A request from a body's top-level members; leading system messages are the system prompt."""
     messages = [decode_message(raw) for raw in array_of(members.get("messages", b"")) or ()]
     leading = 0
@@ -48,7 +48,7 @@ def decode(members: Mapping[str, bytes], name: str) -> Request:
         leading += 1
     limit = int_of(members.get("max_completion_tokens"))
     return Request(
-        model=f"{name}:{string_of(members.get('model')) or ''}",
+        model=f"{provider}:{string_of(members.get('model')) or ''}",
         tools=tuple(_decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
         system_prompt=as_segment(tuple(block for message in messages[:leading] for block in message.content)),
         messages=tuple(messages[leading:]),

@@ -1,0 +1,337 @@
+"""Canonical values through each dialect: what is said arrives, in its own dialect and in another."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.canonical import (
+    Block,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    RedactedThinking,
+    Request,
+    Text,
+    Thinking,
+    ToolDefinition,
+    ToolResult,
+    ToolUse,
+    validate,
+)
+from holdfast.wire import DIALECTS, Body
+
+LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "openai_chat": "openai",
+    "openai_responses": "openai",
+    "gemini": "gemini",
+    "openrouter": "openrouter",
+}
+TEXTS = st.text(min_size=1, max_size=20) | st.sampled_from(["half \ud83d", '{"a":1}', "é😀", '"', "\\", "\n"])
+INPUTS = st.sampled_from([b"{}", b'{"path":"a.py"}', b'{"n":1E5,"b":{"c":[1,2.0]}}', '{"é":"ü"}'.encode()])
+PNG = Image("image/png", "aGVsbG8=")
+PDF = Document("application/pdf", "aGVsbG8=")
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
+    """Valid conversations of texts, pictures, parallel tool calls and their results, as tool or user messages."""
+    messages: list[Message] = []
+    for turn in range(draw(st.integers(0, 4))):
+        content: list[Block] = [Text(draw(TEXTS))]
+        if draw(st.booleans()):
+            content.append(PNG)
+        messages.append(Message("user", tuple(content)))
+        calls = [ToolUse(f"call_{turn}_{i}", "bash", draw(INPUTS)) for i in range(draw(st.integers(0, 2)))]
+        said: list[Block] = [Text(draw(TEXTS))] if draw(st.booleans()) or not calls else []
+        messages.append(Message("assistant", (*said, *calls)))
+        results = [ToolResult(call.id, (Text(draw(TEXTS)),)) for call in calls]
+        if results and draw(st.booleans()):
+            messages.append(Message("user", tuple(results)))
+        else:
+            messages += [Message("tool", (result,)) for result in results]
+    messages.append(Message("user", (Text(draw(TEXTS)),)))
+    return tuple(messages)
+
+
+@st.composite
+def requests(draw: st.DrawFn, provider: str) -> Request:
+    tools = [ToolDefinition(f"t{i}", draw(st.none() | TEXTS), draw(INPUTS)) for i in range(draw(st.integers(0, 2)))]
+    return Request(
+        model=f"{provider}:some-model",
+        tools=tuple(tools),
+        system_prompt=draw(st.none() | TEXTS),
+        system_prompt_volatile=draw(st.none() | TEXTS),
+        messages=draw(conversations()),
+        output_limit=draw(st.none() | st.integers(1, 10**6)),
+    )
+
+
+def received(dialect: str, request: Request) -> Request:
+    raw = DIALECTS[dialect].encode(request)
+    body = DIALECTS[dialect].parse(raw, model=request.model.partition(":")[2])
+    assert isinstance(body, Body), (body.reason, raw)
+    return DIALECTS[dialect].decode(body)
+
+
+def said(request: Request) -> list[tuple[str, Any]]:
+    """Everything a conversation says in order, whatever messages it is cut into."""
+    out: list[tuple[str, Any]] = []
+    for message in request.messages:
+        for block in message.content:
+            side = "assistant" if message.role == "assistant" else "user"
+            match block:
+                case ToolResult(tool_use_id=call, content=content):
+                    out.append(("result", (call, [b.text for b in content if isinstance(b, Text)])))
+                case ToolUse(id=call, name=name, input=input):
+                    out.append(("call", (call, name, json.loads(input))))
+                case Text(text=text):
+                    out.append((side, text))
+                case Image(media_type=media, data=data, url=url) | Document(media_type=media, data=data, url=url):
+                    out.append((side, (media, data, url)))
+    return out
+
+
+def system_text(request: Request) -> str:
+    segments = (request.system_prompt, request.system_prompt_volatile)
+    return "\n\n".join(s if isinstance(s, str) else "\n\n".join(b.text for b in s) for s in segments if s)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@LAX
+@given(data=st.data())
+def test_what_is_said_arrives(dialect: str, data: st.DataObject) -> None:
+    request = data.draw(requests(PROVIDERS[dialect]))
+    got = received(dialect, request)
+    assert said(got) == said(request)
+    assert system_text(got) == system_text(request)
+    assert got.tools == request.tools
+    assert (got.model, got.output_limit) == (request.model, request.output_limit)
+    assert validate(got) == ()
+
+
+@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("target", DIALECTS)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_conversation_moves_between_dialects(source: str, target: str, data: st.DataObject) -> None:
+    """What one provider's client sent can go on at another provider: same words, same calls, still valid."""
+    request = received(source, data.draw(requests(PROVIDERS[source])))
+    moved = received(target, request)
+    assert said(moved) == said(request)
+    assert system_text(moved) == system_text(request)
+    assert validate(moved) == ()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@LAX
+@given(data=st.data())
+def test_decoding_is_stable(dialect: str, data: st.DataObject) -> None:
+    once = received(dialect, data.draw(requests(PROVIDERS[dialect])))
+    assert received(dialect, once) == once
+
+
+def body(dialect: str, raw: dict[str, Any]) -> Request:
+    parsed = DIALECTS[dialect].parse(json.dumps(raw).encode(), model="m")
+    assert isinstance(parsed, Body)
+    return DIALECTS[dialect].decode(parsed)
+
+
+def blocks(dialect: str, raw: dict[str, Any]) -> tuple[Block, ...]:
+    return tuple(block for message in body(dialect, raw).messages for block in message.content)
+
+
+def anthropic(role: str, *content: Any) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": list(content)}]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "block"),
+    [
+        ({"type": "text", "text": "a", "citations": [1]}, Text("a", (("citations", b"[1]"),))),
+        ({"type": "thinking", "thinking": "a", "signature": "s"}, Thinking("a", "s")),
+        ({"type": "redacted_thinking", "data": "x"}, RedactedThinking("x")),
+        ({"type": "image", "source": {"type": "url", "url": "u"}}, Image(url="u")),
+        ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}}, PNG),
+        (
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "hi"}, "title": "t"},
+            Document("text/plain", "hi", extra=(("title", b'"t"'),)),
+        ),
+        (
+            {"type": "tool_result", "tool_use_id": "t", "content": "x", "is_error": True},
+            ToolResult("t", (Text("x"),), is_error=True),
+        ),
+        ({"type": "tool_result", "tool_use_id": "t"}, ToolResult("t")),
+    ],
+)
+def test_anthropic_blocks(raw: dict[str, Any], block: Block) -> None:
+    assert blocks("anthropic", anthropic("user", raw)) == (block,)
+    request = body("anthropic", anthropic("user", raw))
+    assert received("anthropic", request) == request
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"type": "image", "source": {"type": "file", "file_id": "f"}},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "text", "text": 5},
+        {"type": "tool_use", "id": "t"},
+        {"type": "tool_result", "tool_use_id": "t", "content": 5},
+        {"type": "tool_result", "tool_use_id": "t", "is_error": "yes"},
+        {"no": "type"},
+    ],
+)
+def test_anthropic_blocks_of_unknown_shape_stay_opaque(raw: dict[str, Any]) -> None:
+    request = body("anthropic", anthropic("user", raw))
+    (block,) = request.messages[0].content
+    assert isinstance(block, Opaque)
+    assert json.loads(block.raw) == raw
+    assert json.loads(DIALECTS["anthropic"].encode(request))["messages"][0]["content"] == [raw]
+    assert json.loads(DIALECTS["openai_chat"].encode(request))["messages"][0]["content"] in ("", [])
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_what_only_one_dialect_understands_stays_there(dialect: str) -> None:
+    raw = anthropic("assistant", {"type": "thinking", "thinking": "t", "signature": "s"}, {"type": "text", "text": "a"})
+    request = body(
+        "anthropic", {**raw, "metadata": {"user_id": "u"}, "tools": [{"type": "web_search_20250305", "name": "w"}]}
+    )
+    other = DIALECTS[dialect].encode(request)
+    assert b"signature" not in other
+    assert b"user_id" not in other
+    assert b"web_search" not in other
+    assert b'"a"' in other
+
+
+def test_chat_arguments_that_are_not_json_are_kept() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "n", "arguments": "{broken"}}
+    request = body("openai_chat", {"messages": [{"role": "assistant", "content": None, "tool_calls": [call]}]})
+    assert request.messages[0].content == (ToolUse("c", "n", b'"{broken"'),)
+    assert json.loads(DIALECTS["openai_chat"].encode(request))["messages"][0]["tool_calls"] == [call]
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (
+            {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+            Image(url="https://example.org/a.png"),
+        ),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}}, PNG),
+        (
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGVsbG8="}},
+            Document("application/pdf", "aGVsbG8=", extra=(("filename", b'"a.pdf"'),)),
+        ),
+    ],
+)
+def test_chat_parts(part: dict[str, Any], block: Block) -> None:
+    raw = {"messages": [{"role": "user", "content": [part]}]}
+    assert blocks("openai_chat", raw) == (block,)
+    assert json.loads(DIALECTS["openai_chat"].encode(body("openai_chat", raw)))["messages"][0]["content"] == [part]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "u", "detail": "low"}},
+        {"type": "input_audio", "input_audio": {"data": "x"}},
+        {"type": "file", "file": {"file_id": "f"}},
+    ],
+)
+def test_chat_parts_of_unknown_shape_stay_opaque(part: dict[str, Any]) -> None:
+    raw = {"messages": [{"role": "user", "content": [part]}]}
+    assert isinstance(blocks("openai_chat", raw)[0], Opaque)
+    assert json.loads(DIALECTS["openai_chat"].encode(body("openai_chat", raw)))["messages"][0]["content"] == [part]
+
+
+def test_pictures_in_results_follow_the_tool_messages_in_chat() -> None:
+    """A chat tool message holds text only."""
+    request = Request(
+        model="openai:gpt-5.5",
+        messages=(
+            Message("user", (Text("look"),)),
+            Message("assistant", (ToolUse("a", "shot", b"{}"), ToolUse("b", "shot", b"{}"))),
+            Message("user", (ToolResult("a", (Text("one"), PNG)), ToolResult("b", (Text("two"),)), Text("well?"))),
+        ),
+    )
+    sent = json.loads(DIALECTS["openai_chat"].encode(request))["messages"]
+    assert [m["role"] for m in sent] == ["user", "assistant", "tool", "tool", "user"]
+    assert [part["type"] for part in sent[-1]["content"]] == ["image_url", "text"]
+    assert validate(received("openai_chat", request)) == ()
+
+
+def test_responses_keep_item_ids_and_reasoning() -> None:
+    items = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "rules"}], "id": "m0"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}], "id": "m1"},
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}], "id": "m2"},
+        {"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}", "id": "fc"},
+        {"type": "function_call_output", "call_id": "c", "output": "done"},
+    ]
+    raw = {"model": "gpt-5.5", "input": items, "store": False}
+    request = body("openai_responses", raw)
+    assert [m.role for m in request.messages] == ["user", "assistant", "tool"]
+    assert validate(request) == ()
+    sent = json.loads(DIALECTS["openai_responses"].encode(request))
+    assert sent["input"] == items
+    assert sent["store"] is False
+
+
+def test_gemini_pairs_calls_by_name_and_order() -> None:
+    def call(n: int) -> dict[str, Any]:
+        return {"functionCall": {"name": "sh", "args": {"n": n}}}
+
+    def answer(text: str) -> dict[str, Any]:
+        return {"functionResponse": {"name": "sh", "response": {"result": text}}}
+
+    contents = [
+        {"role": "model", "parts": [call(1), call(2)]},
+        {"role": "user", "parts": [answer("one"), answer("two")]},
+        {"role": "model", "parts": [call(3)]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "sh", "response": {"error": "no"}}}]},
+    ]
+    request = body("gemini", {"contents": contents, "generationConfig": {"temperature": 1, "maxOutputTokens": 9}})
+    assert validate(request) == ()
+    results = [b for m in request.messages for b in m.content if isinstance(b, ToolResult)]
+    assert [r.is_error for r in results] == [False, False, True]
+    assert request.output_limit == 9
+    sent = json.loads(DIALECTS["gemini"].encode(request))
+    assert sent["contents"] == contents
+    assert sent["generationConfig"] == {"temperature": 1, "maxOutputTokens": 9}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": "hm", "thought": True, "thoughtSignature": "s"},
+        {"inlineData": {"mimeType": "image/png", "data": "aGVsbG8="}},
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "files/1"}},
+        {"inlineData": {"mimeType": "image/png", "data": "x", "displayName": "n"}},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"functionCall": {"id": "f1", "name": "sh", "args": {}}, "thoughtSignature": "s"},
+        {"functionResponse": {"id": "f1", "name": "sh", "response": {"rows": [1, 2]}}},
+        {"functionCall": {"name": "sh", "args": {}, "partial": True}},
+    ],
+)
+def test_gemini_parts_come_back_as_they_were(part: dict[str, Any]) -> None:
+    raw = {"contents": [{"role": "model", "parts": [part]}], "tools": [{"googleSearch": {}}], "cachedContent": "c"}
+    sent = json.loads(DIALECTS["gemini"].encode(body("gemini", raw)))
+    assert sent == raw
+
+
+def test_gemini_schemas_of_both_kinds_are_kept() -> None:
+    declarations = [
+        {"name": "a", "description": "d", "parameters": {"type": "OBJECT"}},
+        {"name": "b", "parametersJsonSchema": {"type": "object"}},
+    ]
+    raw = {"tools": [{"functionDeclarations": declarations}], "contents": []}
+    assert json.loads(DIALECTS["gemini"].encode(body("gemini", raw)))["tools"] == raw["tools"]
