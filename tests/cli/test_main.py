@@ -96,8 +96,9 @@ def test_commands_of_the_table_exist() -> None:
         (["confg"], "No such command 'confg'; did you mean 'config'?"),
         (["zzz"], "No such command 'zzz'"),
         (["--nothing"], "No such option"),
-        (["config", "show", "--set", "x"], "'x' is not of the form KEY=VALUE"),
-        (["config", "show", "--set", "=x"], "'=x' is not of the form KEY=VALUE"),
+        (["config", "show", "--set", "x"], '"x" is not of the form KEY=VALUE'),
+        (["config", "show", "--set", "=x"], '"=x" is not of the form KEY=VALUE'),
+        (["config", "show", "--set", "https://me:s3cret@x"], '"https://***@x" is not of the form KEY=VALUE'),
     ],
 )
 def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -204,9 +205,12 @@ def test_main_exits_with_the_code(command, capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr().err == "holdfast: something is wrong here; mend it\n"
 
 
-def test_without_standard_output_it_still_ends_well(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments", ["config show", "config show --json", "models", "models --json", "demo", "--help"]
+)
+def test_without_standard_output_it_still_ends_well(tmp_path: Path, arguments: str) -> None:
     done = subprocess.run(
-        ["sh", "-c", '"$0" -m holdfast config show >&-', sys.executable],
+        ["sh", "-c", f'"$0" -m holdfast {arguments} >&-', sys.executable],
         cwd=tmp_path,
         env=clean(tmp_path),
         capture_output=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -194,3 +195,59 @@ def test_many_threads_publish_and_every_event_arrives_or_is_counted() -> None:
         assert own == sorted(own)
     dropped = sum(one.payload.dropped for one in seen if isinstance(one.payload, BusGap))
     assert len(numbers(seen)) + dropped == 4000
+
+
+def test_a_callback_that_hangs_does_not_keep_the_bus_from_closing(caplog: pytest.LogCaptureFixture) -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def hang(_: Envelope) -> None:
+        entered.set()
+        go.wait()
+
+    bus = Bus()
+    bus.subscribe(hang, name="the hanging one")
+    for n in range(3):
+        bus.publish(event(n))
+    assert entered.wait(30)
+    bus.close(timeout=0.01)
+    go.set()
+    assert "the hanging one hangs; 2 queued events are not delivered" in caplog.text
+
+
+def test_a_callback_that_ends_the_program_ends_nothing() -> None:
+    seen: list[Envelope] = []
+
+    def leave(one: Envelope) -> None:
+        seen.append(one)
+        sys.exit()
+
+    with Bus() as bus:
+        leaving = bus.subscribe(leave)
+        for n in range(3):
+            bus.publish(event(n))
+    assert numbers(seen) == [0, 1, 2]
+    assert leaving.failures == 3
+    assert isinstance(leaving.last_failure, SystemExit)
+
+
+def test_an_event_that_comes_while_the_bus_closes_is_counted_not_given_to_some() -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def slow(_: Envelope) -> None:
+        entered.set()
+        go.wait()
+
+    bus = Bus()
+    bus.subscribe(slow)
+    late = bus.subscribe()
+    bus.publish(event(0))
+    assert entered.wait(30)
+    closing = threading.Thread(target=bus.close)
+    closing.start()
+    while not bus._closed or (bus._subscriptions and bus._subscriptions[0] is not late):
+        closing.join(0.001)
+    bus.publish(event(1))
+    go.set()
+    closing.join()
+    assert numbers(late.drain()) == [0]
+    assert bus.refused == 1

@@ -126,3 +126,10 @@ def test_models_of_one_provider() -> None:
 def test_an_unknown_provider_of_a_listing_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(HoldfastError, match="`antropic`; did you mean `anthropic`"):
         facts.default().models("antropic")
+
+
+@pytest.mark.parametrize("part", ["x", "[", "-20250101", ":a", "é"])
+def test_a_name_beyond_all_measure_is_read_in_part(part: str) -> None:
+    found = Facts().model(part * 10_000)
+    assert not found.known
+    assert len(found.ref) < 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -150,3 +151,26 @@ def test_a_file_that_is_not_text_or_not_a_file_is_refused(tmp_path: Path) -> Non
         Facts.load([binary])
     with pytest.raises(HoldfastError, match="cannot be read"):
         Facts.load([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[anthropic.models.x]\ncliff = { above = -5, factor = 2 }", "models.x.cliff.above` is wrong"),
+        ("[anthropic.models.x]\nlimits = { explicit_markers = -4 }", "models.x.limits.explicit_markers` is wrong"),
+        ("[anthropic.knobs]\nimplicit_hit_probability = 7.5", "implicit_hit_probability` is wrong"),
+        ('[anthropic.models.""]\nfloor = 5', "`anthropic.models` has an entry without a name"),
+    ],
+)
+def test_a_value_no_provider_can_have_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "facts.toml"
+    file.write_text(f"as_of = 2026-01-01\n{text}\n")
+    with pytest.raises(HoldfastError, match=re.escape(said)):
+        Facts.load([file])
+
+
+def test_the_date_of_an_override_is_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "facts.toml"
+    file.write_text("as_of = 2026-01-01T12:00:00Z\n[anthropic.models.claude-opus-4-1]\nfloor = 5\n")
+    with pytest.raises(HoldfastError, match="`as_of` must be a date"):
+        Facts.load([file])

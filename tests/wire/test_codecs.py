@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast import facts
 from holdfast.canonical import (
     Block,
     Document,
@@ -209,6 +211,120 @@ def test_what_only_one_dialect_understands_stays_there(dialect: str) -> None:
     assert b"user_id" not in other
     assert b"web_search" not in other
     assert b'"a"' in other
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "gemini"])
+@pytest.mark.parametrize("response", [{"output": "text"}, {"rows": [1, 2]}, {"a": 1, "b": "c"}])
+def test_structured_results_reach_other_dialects_as_text(dialect: str, response: dict[str, Any]) -> None:
+    contents = [
+        {"role": "model", "parts": [{"functionCall": {"name": "sh", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "sh", "response": response}}]},
+    ]
+    request = body("gemini", {"contents": contents})
+    assert json.loads(DIALECTS["gemini"].encode(request))["contents"] == contents
+    (result,) = [b for m in received(dialect, request).messages for b in m.content if isinstance(b, ToolResult)]
+    (text,) = result.content
+    assert isinstance(text, Text)
+    assert text.text == "text" or json.loads(text.text) == response
+
+
+def test_what_moves_to_anthropic_is_what_anthropic_accepts() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "n", "arguments": "{broken"}}
+    raw = {
+        "model": "gpt-5.5",
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": ""},
+            {"role": "assistant", "content": None},
+        ],
+    }
+    request = msgspec.structs.replace(body("openai_chat", raw), model="anthropic:claude-haiku-4-5")
+    sent = json.loads(DIALECTS["anthropic"].encode(request))
+    assert sent["max_tokens"] == facts.model("anthropic:claude-haiku-4-5").output_limit
+    assert [m["role"] for m in sent["messages"]] == ["user", "assistant", "user"]
+    assert sent["messages"][1]["content"] == [
+        {"type": "tool_use", "id": "c", "name": "n", "input": {"arguments": "{broken"}}
+    ]
+
+
+def test_foreign_thoughts_do_not_travel() -> None:
+    raw = {"contents": [{"role": "model", "parts": [{"text": "hm", "thought": True, "thoughtSignature": "s"}]}]}
+    assert json.loads(DIALECTS["anthropic"].encode(body("gemini", raw)))["messages"] == []
+    own = Request(model="anthropic:x", messages=(Message("assistant", (Thinking("hm", "s"), Text("a"))),))
+    assert b'"signature":"s"' in DIALECTS["anthropic"].encode(own)
+
+
+def test_parallel_results_move_to_gemini_in_one_content() -> None:
+    calls = (ToolUse("a", "sh", b"{}"), ToolUse("b", "sh", b"{}"))
+    results = [Message("tool", (ToolResult(call.id, (Text(call.id),)),)) for call in calls]
+    sent = json.loads(
+        DIALECTS["gemini"].encode(Request(model="gemini:m", messages=(Message("assistant", calls), *results)))
+    )
+    assert [len(content["parts"]) for content in sent["contents"]] == [2, 2]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_documents_arrive_in_some_form(dialect: str) -> None:
+    files: tuple[Block, ...] = (PDF, Document("text/plain", "notes"), Document(url="https://example.org/a.pdf"))
+    raw = DIALECTS[dialect].encode(Request(model="x:m", messages=(Message("user", files),)))
+    assert json.loads(raw)
+    assert b"notes" in raw
+    assert b"https://example.org/a.pdf" in raw
+    assert b"aGVsbG8=" in raw
+    assert b'"file_data":"https' not in raw
+
+
+def test_a_custom_call_and_its_answer_are_a_pair() -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "n", "input": "free text"}}
+    raw = {
+        "model": "gpt-5.5",
+        "messages": [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "ok"},
+        ],
+    }
+    request = body("openai_chat", raw)
+    assert validate(request) == ()
+    assert json.loads(DIALECTS["openai_chat"].encode(request)) == raw
+
+
+def test_null_members_of_a_result_are_none() -> None:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": None, "is_error": None}
+    assert blocks("anthropic", anthropic("user", result)) == (ToolResult("t"),)
+
+
+def test_a_deep_body_is_decoded_whole_or_not_at_all() -> None:
+    """The depth a body may have depends on where we are called; what was read once is never silently lost."""
+    deep: Any = 1
+    for _ in range(600):
+        deep = [deep]
+    content = [{"type": "tool_use", "id": "t", "name": "n", "input": {"deep": deep}}]
+    raw = json.dumps({"model": "m", "messages": [{"role": "assistant", "content": content}]}).encode()
+    parsed = DIALECTS["anthropic"].parse(raw)
+    assert isinstance(parsed, Body)
+
+    def deeper(frames: int) -> int:
+        return len(DIALECTS["anthropic"].decode(parsed).messages) if frames == 0 else deeper(frames - 1)
+
+    assert deeper(700) == 1
+
+
+@pytest.mark.parametrize(
+    "tools", [[None], [{}], [{"type": "web_search_20250305", "name": "w", "cache_control": {"type": "ephemeral"}}]]
+)
+def test_odd_tools_are_marked_legally_or_not_at_all(tools: list[Any]) -> None:
+    request = body("anthropic", {"tools": tools, "messages": [], "system": ""})
+    marked = json.loads(DIALECTS["anthropic"].encode(request, mark="1h"))
+    assert "system" not in marked
+    assert json.dumps(marked).count("cache_control") == (1 if tools[0] else 0)
+
+
+def test_a_schema_that_speaks_of_deferral_is_no_deferred_tool() -> None:
+    schema = b'{"default":{"defer_loading":true}}'
+    tools = (ToolDefinition("a"), ToolDefinition("b", input_schema=schema))
+    marked = json.loads(DIALECTS["anthropic"].encode(Request(model="a:m", tools=tools), mark="5m"))
+    assert "cache_control" in marked["tools"][1]
 
 
 def test_chat_arguments_that_are_not_json_are_kept() -> None:

@@ -41,6 +41,12 @@ def test_errors_of_providers(name: str, raw: bytes, kind: str, message: str) -> 
     assert DIALECTS[name].read_error(429, raw) == WireError(429, kind, message)
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("raw", [b'{"\\q":1}', b'{"\xff":1}', b"{", b'{"error":"x"}', b'{"error":{"message":5}}', b""])
+def test_an_error_body_of_any_kind_is_read(name: str, raw: bytes) -> None:
+    assert DIALECTS[name].read_error(500, raw).status == 500
+
+
 @pytest.mark.parametrize(
     ("path", "name", "model"),
     [
@@ -116,14 +122,30 @@ def test_completions_are_stored_unless_the_client_said_otherwise() -> None:
 
 def test_members_are_removed_with_their_commas() -> None:
     body = parsed(b'{"a":1, "b":2 ,"c":3,"d":4}', "openai_chat")
-    assert body.apply(body.remove_member("a")) == b'{"b":2 ,"c":3,"d":4}'
-    assert body.apply(body.remove_member("b", "c")) == b'{"a":1,"d":4}'
-    assert body.apply(body.remove_member("d", "a")) == b'{"b":2 ,"c":3}'
-    assert body.apply(body.remove_member("a", "b", "c", "d")) == b"{}"
-    assert body.apply(body.remove_member("zzz")) == body.raw
+
+    def without(*names: str, **values: bytes) -> bytes:
+        return body.apply(body.change_members(values, names))
+
+    assert without("a") == b'{"b":2 ,"c":3,"d":4}'
+    assert without("b", "c") == b'{"a":1,"d":4}'
+    assert without("d", "a") == b'{"b":2 ,"c":3}'
+    assert without("a", "b", "c", "d") == b"{}"
+    assert without("zzz") == body.raw
+    assert without("a", "b", "c", "d", e=b"5", f=b"6") == b'{"e":5,"f":6}'
+    assert without("d", a=b"7", e=b"5") == b'{"a":7, "b":2 ,"c":3,"e":5}'
+
+
+@pytest.mark.parametrize("key_first", [True, False])
+def test_a_new_member_stays_outside_of_what_is_wrapped(key_first: bool) -> None:
+    """A bare string at the end of the body is wrapped at the very byte where a new member goes."""
+    body = parsed(b'{"model":"gpt-6.1-sol","input":"hi"}', "openai_responses")
+    key, mark = caching.set_key(body, "k"), DIALECTS["openai_responses"].place(body, 0, "5m")
+    changed = json.loads(body.apply([*key, *mark] if key_first else [*mark, *key]))
+    assert changed["prompt_cache_key"] == "k"
+    assert changed["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
 
 
 def test_overlapping_splices_are_a_bug_of_the_caller() -> None:
     body = parsed(b'{"a":1,"b":2}', "openai_chat")
     with pytest.raises(ValueError, match="overlap"):
-        body.apply([*body.remove_member("b"), body.set_member("b", b"3")])
+        body.apply([*body.change_members({}, ("b",)), *body.set_member("b", b"3")])

@@ -21,6 +21,10 @@ def messages(content: bytes) -> Body:
     return parsed(HEAD + b'"messages":[{"role":"user","content":' + content + b"}]}")
 
 
+def found(markers: tuple[Marker, ...]) -> list[tuple[int | None, str, bool]]:
+    return [(marker.block, marker.ttl, marker.nested) for marker in markers]
+
+
 def test_a_marker_is_spliced_in_before_the_closing_brace() -> None:
     body = messages(b'[{"type":"text", "text":"a"}]')
     planned = body.apply(ANTHROPIC.place(body, 0, "5m"))
@@ -58,10 +62,39 @@ def test_removing_takes_one_comma_with_it(before: bytes, after: bytes) -> None:
 def test_nested_markers_count_for_their_parent_and_can_be_removed() -> None:
     inner = b'{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}}'
     body = messages(b'[{"type":"tool_result","tool_use_id":"t","content":[' + inner + b"]}]")
-    assert ANTHROPIC.markers(body) == (Marker(0, "1h", nested=True),)
+    assert found(ANTHROPIC.markers(body)) == [(0, "1h", True)]
     removed = body.apply(ANTHROPIC.remove(body, ANTHROPIC.markers(body)[0]))
     assert ANTHROPIC.markers(parsed(removed)) == ()
     assert ANTHROPIC.content(parsed(removed), 0) == ANTHROPIC.content(body, 0)
+
+
+NEST = b'{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}'
+
+
+@pytest.mark.parametrize(
+    ("block", "ttls"),
+    [
+        (
+            b'{"type":"tool_result","tool_use_id":"t","content":[NEST,NEST],"cache_control":{"ttl":"1h"}}',
+            ["1h", "5m", "5m"],
+        ),
+        (b'{"type":"search_result","content":[NEST]}', ["5m"]),
+        (b'{"type":"web_search_tool_result","tool_use_id":"t","content":[NEST]}', ["5m"]),
+        (b'{"type":"document","source":{"type":"content","content":[NEST]}}', ["5m"]),
+        (b'{"type":"tool_result","tool_use_id":"t","content":[{"type":"search_result","content":[NEST]}]}', ["5m"]),
+    ],
+)
+def test_every_marker_in_a_block_is_counted_stripped_and_replaced(block: bytes, ttls: list[str]) -> None:
+    """The provider counts each of them against the limit of four."""
+    body = messages(b"[" + block.replace(b"NEST", NEST) + b"]")
+    markers = ANTHROPIC.markers(body)
+    assert [marker.ttl for marker in markers] == ttls
+    bare = parsed(body.apply(s for marker in markers for s in ANTHROPIC.remove(body, marker)))
+    assert b"cache_control" not in bare.raw
+    assert ANTHROPIC.content(bare, 0) == ANTHROPIC.content(body, 0)
+    planned = parsed(body.apply(ANTHROPIC.place(body, 0, "1h")))
+    assert found(ANTHROPIC.markers(planned)) == [(0, "1h", False)]
+    assert ANTHROPIC.content(planned, 0) == ANTHROPIC.content(body, 0)
 
 
 def test_the_automatic_marker_is_the_top_level_member() -> None:
@@ -77,6 +110,8 @@ def test_the_automatic_marker_is_the_top_level_member() -> None:
         b'[{"type":"tool_use","id":"t","name":"n","input":{"cache_control":{"type":"ephemeral"}}}]',
         b'[{"type":"text","text":"the \\"cache_control\\" member"}]',
         b'"cache_control"',
+        b'[{"type":"unknown","content":[{"cache_control":{"type":"ephemeral"}}]}]',
+        b'[{"type":"text","text":"a","cache_control":false}]',
     ],
 )
 def test_what_only_looks_like_a_marker_is_none(content: bytes) -> None:
@@ -106,6 +141,9 @@ def test_a_schema_property_named_like_a_marker_is_content() -> None:
         (b'{"type":"thinking","thinking":"a","signature":"s"}', False),
         (b'{"type":"redacted_thinking","data":"a"}', False),
         (b'{"no":"type"}', False),
+        (b'{"type":"server_tool_use","id":"s","name":"n","input":{}}', False),
+        (b'{"type":"container_upload","file_id":"f"}', False),
+        (b'{"type":"unknown_future"}', False),
         (b'{"type":"text","text":"a","text":"b"}', False),
     ],
 )
@@ -165,7 +203,7 @@ def test_openai_breakpoints_stand_on_content_parts() -> None:
     planned = body.apply(CHAT.place(body, 0, "5m"))
     part = b'{"type":"text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}'
     assert b'"content":[' + part + b"]" in planned
-    assert CHAT.markers(parsed(planned, "openai_chat")) == (Marker(0, "30m"),)
+    assert found(CHAT.markers(parsed(planned, "openai_chat"))) == [(0, "30m", False)]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +226,7 @@ def test_openrouter_marks_with_cache_control_on_anthropic_routes_only() -> None:
     body = chat(b"anthropic/claude-opus-4.6", b'{"role":"user","content":"hi"}', "openrouter")
     planned = body.apply(router.place(body, 0, "1h"))
     assert b'"cache_control":{"type":"ephemeral","ttl":"1h"}' in planned
-    assert router.markers(parsed(planned, "openrouter")) == (Marker(0, "1h"),)
+    assert found(router.markers(parsed(planned, "openrouter"))) == [(0, "1h", False)]
     other = chat(b"openai/gpt-6.1-sol", b'{"role":"user","content":"hi"}', "openrouter")
     assert not router.markable(other, 0)
 
@@ -246,9 +284,53 @@ def test_item_ids_are_not_content() -> None:
     assert RESPONSES.content(one, 1) == RESPONSES.content(other, 1)
 
 
-@pytest.mark.parametrize("item", [b'{"type":"reasoning","summary":[]}', b'{"type":"function_call","call_id":"c"}'])
+@pytest.mark.parametrize(
+    "item",
+    [
+        b'{"type":"reasoning","summary":[]}',
+        b'{"type":"function_call","call_id":"c"}',
+        b'{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}',
+        b'{"type":"function_call_output","call_id":"c","output":[ ]}',
+        b'{"type":"function_call_output","call_id":"c","output":["a"]}',
+        b'{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":""}]}',
+        b'{"type":"function_call_output","call_id":"c","output":5}',
+        b'{"role":"user","content":[{}]}',
+    ],
+)
 def test_items_without_parts_carry_no_marker(item: bytes) -> None:
     assert not RESPONSES.markable(responses(b"[" + item + b"]"), 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            b'{"type":"function_call_output","call_id":"c","output":{"a":1}}',
+            b'{"type":"function_call_output","call_id":"c","output":{"a":2}}',
+        ),
+        (b'{"type":"item_reference","id":"a"}', b'{"type":"item_reference","id":"b"}'),
+        (b'{"type":"reasoning","id":"a","summary":[]}', b'{"type":"reasoning","id":"b","summary":[]}'),
+    ],
+)
+def test_items_that_say_different_things_differ(one: bytes, other: bytes) -> None:
+    assert RESPONSES.content(responses(b"[" + one + b"]"), 1) != RESPONSES.content(responses(b"[" + other + b"]"), 1)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "without", "with_empty"),
+    [
+        ("anthropic", b'{"messages":[]}', b'{"messages":[{"role":"assistant","content":[]}]}'),
+        ("openai_chat", b'{"messages":[]}', b'{"messages":[{"role":"assistant","content":null}]}'),
+        ("gemini", b'{"contents":[]}', b'{"contents":[{"role":"user","parts":[]}]}'),
+        ("openai_responses", b'{"input":[]}', b'{"input":[{"role":"user","content":[]}]}'),
+    ],
+)
+def test_a_message_without_content_is_a_block_all_the_same(dialect: str, without: bytes, with_empty: bytes) -> None:
+    assert len(parsed(without, dialect).blocks) == 0
+    body = parsed(with_empty, dialect)
+    assert len(body.blocks) == 1
+    assert not DIALECTS[dialect].markable(body, 0)
+    assert DIALECTS[dialect].content(body, 0)
 
 
 def test_gemini_has_no_markers_but_cached_objects() -> None:

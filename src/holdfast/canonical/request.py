@@ -68,7 +68,7 @@ def _places(messages: tuple[Message, ...]) -> Iterator[Violation]:
         if allowed is None:
             yield Violation(path, "role", f"{path} has the role {message.role!r}; use one of {', '.join(_PLACES)}")
             continue
-        if not message.content:
+        if not message.content and not message.extra:
             yield Violation(path, "empty", f"{path} has no content")
         for j, block in enumerate(message.content):
             where = f"{path}.content[{j}]"
@@ -93,27 +93,29 @@ def _pairing(messages: tuple[Message, ...]) -> Iterator[Violation]:
             open_calls, answered = {}, set()
         for j, block in enumerate(message.content):
             path = f"messages[{i}].content[{j}]"
-            if isinstance(block, ToolUse) and message.role == "assistant":
-                if block.id in open_calls:
-                    yield Violation(
-                        path,
-                        "duplicate_tool_use",
-                        f"{path} uses the id {block.id!r} twice in one turn",
-                    )
-                open_calls[block.id] = path
-            elif isinstance(block, ToolResult):
-                if block.tool_use_id in answered:
-                    yield Violation(path, "answered_twice", f"{path} answers {block.tool_use_id!r} a second time")
-                elif block.tool_use_id not in open_calls:
-                    yield Violation(
-                        path,
-                        "orphan_tool_result",
-                        f"{path} answers {block.tool_use_id!r}, which was not called",
-                    )
-                else:
-                    del open_calls[block.tool_use_id]
-                    answered.add(block.tool_use_id)
+            call, result = _ids(block, message.role)
+            if call is not None:
+                if call in open_calls:
+                    yield Violation(path, "duplicate_tool_use", f"{path} uses the id {call!r} twice in one turn")
+                open_calls[call] = path
+            elif result in answered:
+                yield Violation(path, "answered_twice", f"{path} answers {result!r} a second time")
+            elif result in open_calls:
+                del open_calls[result]
+                answered.add(result)
+            elif result is not None:
+                yield Violation(path, "orphan_tool_result", f"{path} answers {result!r}, which was not called")
     yield from _unanswered(open_calls)
+
+
+def _ids(block: Block, role: str) -> tuple[str | None, str | None]:
+    """The id a block calls with, and the id it answers."""
+    if isinstance(block, ToolUse):
+        return (block.id, None) if role == "assistant" else (None, None)
+    if isinstance(block, ToolResult):
+        return None, block.tool_use_id
+    call = block.call_id if isinstance(block, Opaque) else None
+    return (call, None) if role == "assistant" else (None, call)
 
 
 def _unanswered(open_calls: dict[str, str]) -> Iterator[Violation]:

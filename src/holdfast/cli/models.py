@@ -67,6 +67,8 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    if sys.stdout is None:  # closed by who started us
+        return
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
     shown = [index for index, (title, _) in enumerate(COLUMNS) if width >= WIDE or title in NARROW]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 Callback = Callable[[Envelope], None]
 DEFAULT_LIMIT = 10_000
+CLOSE_SECONDS = 30.0
+"""How long closing waits for subscribers: one that hangs must not keep the program from ending."""
 
 
 class _Gap(Struct):
@@ -55,7 +58,7 @@ class Subscription:
             raise HoldfastError(f"subscription {name} has a queue of {limit} events; give it at least one")
         self.name = name
         self.failures = 0
-        self.last_failure: Exception | None = None
+        self.last_failure: BaseException | None = None
         self.dropped = 0
         self._bus = bus
         self._limit = limit
@@ -80,14 +83,23 @@ class Subscription:
                 events.append(self._pop())
         return events
 
-    def close(self) -> None:
-        """Stop receiving; what is queued is still delivered (or can still be drained)."""
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Stop receiving; what is queued is still delivered (or can still be drained).
+
+        A callback that has not taken everything after `timeout` seconds is left behind, and the log says so.
+        """
         self._bus._forget(self)
+        self._stop()
+        if self._thread is None or self._thread is threading.current_thread():
+            return
+        self._thread.join(max(timeout, 0))
+        if self._thread.is_alive():
+            logger.error("event subscriber %s hangs; %d queued events are not delivered", self.name, self._waiting)
+
+    def _stop(self) -> None:
         with self._ready:
             self._closed = True
             self._ready.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
 
     def _offer(self, envelope: Envelope) -> bool:
         """Queue an event, or count it into the open gap; false once this subscription is closed."""
@@ -134,8 +146,8 @@ class Subscription:
                 envelope = self._pop()
             try:
                 callback(envelope)
-            except Exception as error:
-                # A subscriber is somebody else's code: whatever it raises, the others go on.
+            except BaseException as error:
+                # A subscriber is somebody else's code: whatever it raises, also SystemExit, the events go on.
                 self.failures += 1
                 self.last_failure = error
                 logger.exception("event subscriber %s failed on %s %s", self.name, envelope.type, envelope.id)
@@ -178,12 +190,17 @@ class Bus:
                 self.refused += 1
             logger.warning("event %s %s was published after the bus closed", envelope.type, envelope.id)
 
-    def close(self) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Deliver what is queued, waiting at most `timeout` seconds for all subscribers together."""
+        deadline = time.monotonic() + timeout
         with self._lock:
             self._closed = True
-            subscriptions = self._subscriptions
+            # All at once: an event that comes now is refused and counted, not given to some of them only.
+            subscriptions, self._subscriptions = self._subscriptions, ()
         for subscription in subscriptions:
-            subscription.close()
+            subscription._stop()
+        for subscription in subscriptions:
+            subscription.close(deadline - time.monotonic())
 
     def __enter__(self) -> Bus:
         return self

@@ -28,6 +28,10 @@ _REMEMBERED = 4096
 """Names kept in the cache, and models warned about: both come from clients and must not grow without end."""
 
 
+_LONGEST_NAME = 512
+"""Characters of a name that are looked at: no model's name is longer, and reading one takes quadratic time."""
+
+
 class Resolved(Struct, frozen=True, kw_only=True):
     """A model with what pricing needs beside its facts."""
 
@@ -87,6 +91,7 @@ class Facts:
         return tuple(resolved.facts for resolved in found)
 
     def resolve(self, name: str) -> Resolved:
+        name = name[:_LONGEST_NAME]
         found = self._resolved.get(name)
         if found is None:
             provider, rest = self._split(name)

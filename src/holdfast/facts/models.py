@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.canonical.capabilities import Capabilities
 from holdfast.canonical.usage import UNSPLIT
@@ -21,6 +21,9 @@ Caching = Literal["explicit", "automatic", "mixed", "none"]
 
 UsageConvention = Literal["inclusive", "exclusive"]
 """Whether the reported prompt contains the cached tokens (subtract them) or stands beside them (add them)."""
+
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Ttl(Struct, frozen=True):
@@ -36,7 +39,7 @@ class Cliff(Struct, frozen=True):
     A note for readers and predictions; what a usage costs comes from the price source.
     """
 
-    above: int
+    above: Count
     factor: Decimal
 
 
@@ -53,17 +56,17 @@ class Flags(Struct, frozen=True, kw_only=True):
 class Limits(Struct, frozen=True, kw_only=True):
     """Numbers only some providers have; None where they do not apply."""
 
-    explicit_markers: int | None = None
-    implicit_extra_markers: int | None = None
-    lookup_first: int | None = None
-    lookup_endings: int | None = None
-    cache_key_chars: int | None = None
-    requests_per_minute: int | None = None
-    in_memory_max_seconds: int | None = None
-    sticky_seconds: int | None = None
-    block_tokens: int | None = None
-    block_tokens_cpu: int | None = None
-    unread_tail_tokens: int | None = None
+    explicit_markers: Count | None = None
+    implicit_extra_markers: Count | None = None
+    lookup_first: Count | None = None
+    lookup_endings: Count | None = None
+    cache_key_chars: Count | None = None
+    requests_per_minute: Count | None = None
+    in_memory_max_seconds: Count | None = None
+    sticky_seconds: Count | None = None
+    block_tokens: Count | None = None
+    block_tokens_cpu: Count | None = None
+    unread_tail_tokens: Count | None = None
 
 
 class Knobs(Struct, frozen=True, kw_only=True):
@@ -74,8 +77,8 @@ class Knobs(Struct, frozen=True, kw_only=True):
     upgrade_5m_by_1h: bool | None = None
     collapse_tool_runs: bool | None = None
     effort_invalidates: Literal["messages", "all"] | None = None
-    implicit_hit_probability: float | None = None
-    lookup_latest: int | None = None
+    implicit_hit_probability: Annotated[float, Meta(ge=0, le=1)] | None = None
+    lookup_latest: Count | None = None
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):

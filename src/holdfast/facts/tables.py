@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from importlib import resources
@@ -19,11 +19,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.facts.models import Caching, Cliff, Flags, Knobs, Limits, UsageConvention
+from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, Limits, UsageConvention
 from holdfast.facts.names import normalise
 
 Table = dict[str, Any]
-Count = Annotated[int, Meta(ge=0)]
 
 SECTIONS = ("defaults", "knobs", "unknown", "groups", "models")
 """What an override file may say about a provider."""
@@ -169,7 +168,7 @@ def _checked_override(table: Table, where: str, label: str) -> Override:
         if key not in known:
             raise HoldfastError(f"{where}: unknown key `{key}`; {nearest(key, known)}")
     as_of = table.get("as_of")
-    if not isinstance(as_of, date):
+    if not isinstance(as_of, date) or isinstance(as_of, datetime):
         raise HoldfastError(f"{where}: key `as_of` must be a date; add a line like as_of = 2026-11-01.")
     source = table.get("source", label)
     if not isinstance(source, str):
@@ -189,6 +188,8 @@ def _check_section(section: object, provider: str, where: str) -> None:
             check_entry({"knobs": table}, provider, where)
         elif kind in ("groups", "models"):
             for name, entry in _as_table(table, where, path).items():
+                if not normalise(name):
+                    raise HoldfastError(f"{where}: `{path}` has an entry without a name; name it or remove it.")
                 check_entry(_as_table(entry, where, f"{path}.{name}"), f"{path}.{name}", where)
         else:
             check_entry(_as_table(table, where, path), path, where)

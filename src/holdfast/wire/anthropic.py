@@ -6,21 +6,24 @@ import re
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import Capabilities, Request, encode_string
 from holdfast.facts import ModelFacts
+from holdfast.facts import model as facts_of
 
-from . import scan
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, remove_member, set_member, with_context
+from . import cache_control, scan
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, with_context
 from .codecs import anthropic as codec
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import anthropic_usage
-from .values import array_of, obj, object_of, string_of
+from .values import obj, object_of, string_of
 
 NAME = "anthropic"
 _TAG = b'"cache_control"'
-_UNMARKABLE = frozenset({"thinking", "redacted_thinking", "mid_conv_system"})
+_MARKABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result", "tool_reference")
+_EMPTY = "messages[{0}]"
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
 _COMPACT = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant", "system")}
 _COMPACT_END = (b"]},{", b"]}]")
@@ -116,7 +119,8 @@ class _Walk:
             return end
 
         members, end = scan.walk_object(self.raw, pos, {"content": walk_content})
-        self.messages += with_context(found, [m for m in members if m.key not in ("role", "content")])
+        with_context(found, [m for m in members if m.key not in ("role", "content")])
+        self.messages += found or [BlockSpan(_EMPTY, "messages", message.role, pos, end, index)]
         return end
 
     def walk_content(self, index: int, message: _Message, pos: int) -> tuple[list[BlockSpan], int]:
@@ -142,10 +146,12 @@ class Anthropic:
     # Markers
 
     def kind(self, body: Body, index: int) -> str:
-        """The block's `type`; "tool" for tool definitions without one."""
+        """The block's `type`; "tool" for tool definitions without one, "message" for a message without content."""
         block = body.blocks[index]
         if block.form == "string":
             return "text"
+        if block.where == _EMPTY:
+            return "message"
         match = _kind(body.raw, block.start, block.end)
         if match is not None:
             return match[1].decode()
@@ -157,68 +163,62 @@ class Anthropic:
         block = body.blocks[index]
         if block.section != "tools" or body.raw.find(b'"defer_loading"', block.start, block.end) < 0:
             return False
-        return (object_of(body.text(block)) or {}).get("defer_loading") == b"true"
+        return cache_control.is_deferred(body.text(block))
 
     def markers(self, body: Body) -> tuple[Marker, ...]:
         """The body's own markers in prefix order; the automatic one (top level) last."""
-        found = [marker for index in range(len(body.blocks)) if (marker := self._marker(body, index)) is not None]
-        if (automatic := body.member("cache_control")) is not None and automatic != b"null":
-            found.append(Marker(None, _ttl(automatic)))
+        found = []
+        for index, block in enumerate(body.blocks):
+            if block.form == "object" and body.raw.find(_TAG, block.start, block.end) >= 0:
+                for at, ttl in cache_control.markers(body.raw, block.start):
+                    found.append(Marker(index, ttl, at != block.start, at))
+        if (automatic := cache_control.ttl_of(body.member("cache_control"))) is not None:
+            found.append(Marker(None, automatic))
         return tuple(found)
 
-    def _marker(self, body: Body, index: int) -> Marker | None:
-        block = body.blocks[index]
-        if body.raw.find(_TAG, block.start, block.end) < 0 or block.form == "string":
-            return None
-        members = object_of(body.text(block)) or {}
-        if (own := members.get("cache_control")) is not None and own != b"null":
-            return Marker(index, _ttl(own))
-        for inner in array_of(members.get("content", b"")) or []:
-            nested = (object_of(inner) or {}).get("cache_control")
-            if nested is not None and nested != b"null":
-                return Marker(index, _ttl(nested), nested=True)
-        return None
-
     def markable(self, body: Body, index: int) -> bool:
-        """Whether the provider accepts a marker on this block."""
+        """Whether the provider accepts a marker on this block (rule 1.7)."""
         block, kind = body.blocks[index], self.kind(body, index)
-        if kind in _UNMARKABLE or kind == "unknown" or self.deferred(body, index):
+        if block.section == "tools":
+            return bool(object_of(body.text(block))) and not self.deferred(body, index)
+        if kind not in (_MARKABLE if block.section == "messages" else ("text",)) and not kind.endswith("_tool_result"):
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))
         members = object_of(body.text(block))
-        if members is None:
-            return False
-        return kind != "text" or bool(string_of(members.get("text")))
+        return members is not None and (kind != "text" or bool(string_of(members.get("text"))))
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
-        """Splices that put a marker on a block that can carry one, in the place of one it has."""
-        block = body.blocks[index]
-        value = codec.MARKERS[ttl]
+        """Splices that put a marker on a block that can carry one, in the place of those it has on or in it."""
+        block, value = body.blocks[index], cache_control.MARKERS[ttl]
         if block.form == "string":
             head, tail = b'[{"type":"text","text":', b',"cache_control":' + value + b"}]"
             return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
         members, end = scan.walk_object(body.raw, block.start)
-        return [set_member(members, end, "cache_control", value)]
+        splices = change_members(members, end, {"cache_control": value})
+        if body.raw.find(_TAG, block.start, block.end) >= 0:
+            nested = [at for at, _ in cache_control.markers(body.raw, block.start) if at != block.start]
+            splices += self._unmark(body, nested)
+        return splices
 
     def remove(self, body: Body, marker: Marker) -> list[Splice]:
         """Splices that take one of the body's own markers away."""
         if marker.block is None:
-            return body.remove_member("cache_control")
-        block = body.blocks[marker.block]
-        members, _ = scan.walk_object(body.raw, block.start)
-        if not marker.nested:
-            return remove_member(members, "cache_control")
-        content = next(m for m in members if m.key == "content")
-        items = scan.decode(body.raw[content.start : content.end], list[Raw])
-        spans, _ = scan.walk_array(body.raw, content.start, items)
-        return [s for start, _ in spans for s in remove_member(scan.walk_object(body.raw, start)[0], "cache_control")]
+            return body.change_members({}, ("cache_control",))
+        return self._unmark(body, [marker.at])
+
+    def _unmark(self, body: Body, places: list[int]) -> list[Splice]:
+        walks = (scan.walk_object(body.raw, at) for at in places)
+        return [s for members, end in walks for s in change_members(members, end, {}, ("cache_control",))]
 
     def content(self, body: Body, index: int) -> bytes:
-        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling."""
+        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling.
+
+        Role and message borders are the block's own fields, not part of its content.
+        """
         block = body.blocks[index]
         text = body.text(block)
-        whole = codec.as_text_block(text) if block.form == "string" else codec.unmarked(text)
+        whole = cache_control.as_text_block(text) if block.form == "string" else cache_control.unmarked(text)
         return whole + body.context(block)
 
     # Canonical values
@@ -228,7 +228,12 @@ class Anthropic:
         return codec.decode(body.top())
 
     def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
-        """A body for the request; with `mark`, the two breakpoints of the seed: last tool, last stable system block."""
+        """A body for the request; with `mark`, two breakpoints: the last tool and the last stable system block.
+
+        The provider demands an output limit: a request from another dialect without one gets the model's own.
+        """
+        if request.output_limit is None and request.dialect not in (None, self.name):
+            request = replace(request, output_limit=facts_of(request.model).output_limit)
         return codec.encode(request, mark)
 
     # Responses
@@ -250,10 +255,6 @@ class Anthropic:
         """An error body of our own in the provider's form."""
         inner = obj((("type", encode_string(error.kind)), ("message", encode_string(error.message))))
         return obj((("type", b'"error"'), ("error", inner)))
-
-
-def _ttl(marker: bytes) -> str:
-    return string_of((object_of(marker) or {}).get("ttl")) or "5m"
 
 
 class _Event(Struct):

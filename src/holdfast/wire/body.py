@@ -6,7 +6,7 @@ without one the output is the input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -47,19 +47,24 @@ class BlockSpan(Struct, frozen=True, gc=False):
 
 
 class Marker(Struct, frozen=True):
-    """A cache marker the body carries: on a block, nested in one, or at the top level (`block` is None)."""
+    """A cache marker the body carries: on a block, nested in one, or at the top level (`block` is None).
+
+    `at` is where the object begins that carries it.
+    """
 
     block: int | None
     ttl: str
     nested: bool = False
+    at: int = 0
 
 
 class Splice(NamedTuple):
-    """Replace raw[start:end] by `new`. Splices at one point keep their order."""
+    """Replace raw[start:end] by `new`. At one point, what belongs to an inner value (`outer` 0) comes first."""
 
     start: int
     end: int
     new: bytes
+    outer: int = 0
 
 
 class Unreadable(Struct, frozen=True):
@@ -98,12 +103,13 @@ class Body(Struct, frozen=True):
     def apply(self, splices: Iterable[Splice]) -> bytes:
         return apply(self.raw, splices)
 
-    def set_member(self, name: str, value: bytes) -> Splice:
+    def set_member(self, name: str, value: bytes) -> list[Splice]:
         """Give a top-level member this raw value: in its place, or as a new last member."""
-        return set_member(self.members.values(), self.end, name, value)
+        return change_members(list(self.members.values()), self.end, {name: value})
 
-    def remove_member(self, *names: str) -> list[Splice]:
-        return remove_member(list(self.members.values()), *names)
+    def change_members(self, values: Mapping[str, bytes], remove: Collection[str] = ()) -> list[Splice]:
+        """Set and remove top-level members in one go, so that the commas come out right."""
+        return change_members(list(self.members.values()), self.end, values, remove)
 
 
 def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:
@@ -119,12 +125,12 @@ def _canonical_member(raw: bytes) -> bytes:
 
 def apply(raw: bytes, splices: Iterable[Splice]) -> bytes:
     """The text with all splices made. Overlapping splices are a programming error (ValueError)."""
-    ordered = sorted(splices, key=lambda splice: (splice.start, splice.end))
+    ordered = sorted(splices, key=lambda splice: (splice.start, splice.end, splice.outer))
     if not ordered:
         return raw
     out: list[bytes] = []
     at = 0
-    for start, end, new in ordered:
+    for start, end, new, _ in ordered:
         if start < at:
             raise ValueError(f"splices overlap at byte {start}")
         out += (raw[at:start], new)
@@ -133,20 +139,28 @@ def apply(raw: bytes, splices: Iterable[Splice]) -> bytes:
     return b"".join(out)
 
 
-def set_member(members: Iterable[Member], end: int, name: str, value: bytes) -> Splice:
-    """Set a member of the object whose members these are and which ends at `end`."""
-    last = None
-    for last in members:
-        if last.key == name:
-            return Splice(last.start, last.end, value)
-    comma = b"," if last is not None else b""
-    at = last.end if last is not None else end - 1
-    return Splice(at, at, comma + encode_string(name) + b":" + value)
+def change_members(
+    members: list[Member], end: int, values: Mapping[str, bytes], remove: Collection[str] = ()
+) -> list[Splice]:
+    """Set and remove members of the object whose members these are and which ends at `end`.
+
+    A new member goes after the last one, and after whatever is added to the end of that one's value.
+    """
+    splices = [Splice(m.start, m.end, values[m.key]) for m in members if m.key in values]
+    splices += _removals(members, remove)
+    kept = any(member.key not in remove for member in members)
+    known = {member.key for member in members}
+    for name, value in values.items():
+        if name not in known:
+            new = (b"," if kept else b"") + encode_string(name) + b":" + value
+            at = members[-1].end if members else end - 1
+            splices.append(Splice(at, at, new, outer=1))
+            kept = True
+    return splices
 
 
-def remove_member(members: list[Member], *names: str) -> list[Splice]:
-    """Remove members together with their commas; nothing for those that are not there."""
-    splices: list[Splice] = []
+def _removals(members: list[Member], names: Collection[str]) -> Iterator[Splice]:
+    """Remove runs of members, each together with its commas."""
     kept: Member | None = None
     run: list[Member] = []
     for member in (*members, None):
@@ -156,7 +170,6 @@ def remove_member(members: list[Member], *names: str) -> list[Splice]:
         if run:
             start = run[0].key_start if kept is None else kept.end
             end = run[-1].end if kept is not None or member is None else member.key_start
-            splices.append(Splice(start, end, b""))
+            yield Splice(start, end, b"")
             run = []
         kept = member
-    return splices

@@ -10,7 +10,7 @@ from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
 
 from .body import Body, Splice
-from .codecs.anthropic import MARKERS
+from .cache_control import MARKERS
 from .values import obj, object_of, string_of
 
 LONGEST_KEY = 64
@@ -41,12 +41,12 @@ def read(body: Body) -> Caching:
 
 def set_automatic(body: Body, ttl: Literal["5m", "1h"], facts: ModelFacts) -> list[Splice]:
     """Anthropic's automatic caching: the provider puts the marker on the last block that can carry it."""
-    return [body.set_member("cache_control", MARKERS[ttl])] if facts.automatic_field else []
+    return body.set_member("cache_control", MARKERS[ttl]) if facts.automatic_field else []
 
 
 def set_key(body: Body, key: str) -> list[Splice]:
     """`prompt_cache_key` of the OpenAI dialects, at most 64 characters."""
-    return [body.set_member("prompt_cache_key", encode_string(key[:LONGEST_KEY]))]
+    return body.set_member("prompt_cache_key", encode_string(key[:LONGEST_KEY]))
 
 
 def set_mode(body: Body, mode: Literal["implicit", "explicit"], facts: ModelFacts) -> list[Splice]:
@@ -55,16 +55,16 @@ def set_mode(body: Body, mode: Literal["implicit", "explicit"], facts: ModelFact
         return []
     options = object_of(body.member("prompt_cache_options") or b"") or {}
     options["mode"] = encode_string(mode)
-    return [body.set_member("prompt_cache_options", obj(options.items()))]
+    return body.set_member("prompt_cache_options", obj(options.items()))
 
 
 def set_retention(body: Body, retention: Literal["in_memory", "24h"], facts: ModelFacts) -> list[Splice]:
     """`prompt_cache_retention`, only before GPT-5.6: later models answer it with an error."""
     if not facts.retention_field:
         return []
-    return [body.set_member("prompt_cache_retention", encode_string(retention))]
+    return body.set_member("prompt_cache_retention", encode_string(retention))
 
 
 def set_stored(body: Body) -> list[Splice]:
     """`store: true`, so that OpenAI keeps the completion; a client's own choice is left alone."""
-    return [] if "store" in body.members else [body.set_member("store", b"true")]
+    return [] if "store" in body.members else body.set_member("store", b"true")

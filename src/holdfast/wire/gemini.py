@@ -17,11 +17,11 @@ from .codecs import gemini as codec
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import gemini_usage
-from .values import canon, obj, object_of, string_of
+from .values import array_of, canon, obj, object_of, string_of
 
 NAME = "gemini"
-FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config")
-"""What a cached object carries in the place of the request."""
+FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "cached_content")
+"""What a cached object carries in the place of the request, and the other spelling of its own name."""
 
 _STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 _STATUS |= {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
@@ -98,7 +98,8 @@ class _Walk:
             return end
 
         members, end = scan.walk_object(self.raw, pos, {field: walk})
-        into += with_context(found, [m for m in members if m.key not in ("role", field)])
+        with_context(found, [m for m in members if m.key not in ("role", field)])
+        into += found or [BlockSpan(path, section, role, pos, end)]
         return end
 
 
@@ -139,13 +140,11 @@ class Gemini:
 
     def use_cached(self, body: Body, name: str, contents: int = 0) -> list[Splice]:
         """Use a cached object: it takes the place of system instruction, tools and the first `contents` contents."""
-        splices = [*body.remove_member(*FROZEN), body.set_member("cachedContent", encode_string(name))]
+        splices = body.change_members({"cachedContent": encode_string(name)}, FROZEN)
         member = body.members.get("contents")
-        if contents and member is not None:
-            items = scan.decode(body.raw[member.start : member.end], list[Raw])
-            spans, _ = scan.walk_array(body.raw, member.start, items)
-            last = spans[min(contents, len(spans)) - 1][1]
-            end = spans[contents][0] if contents < len(spans) else last
+        spans = scan.walk_values(body.raw, member.start)[0][: max(contents, 0) + 1] if member is not None else []
+        if spans and contents > 0:
+            end = spans[contents][0] if contents < len(spans) else spans[-1][1]
             splices.append(Splice(spans[0][0], end, b""))
         return splices
 
@@ -195,6 +194,7 @@ class _Chunk(Struct, rename="camel"):
     usage_metadata: Raw = Raw()
     response_id: Raw = Raw()
     model_version: Raw = Raw()
+    candidates: Raw = Raw()
     error: Raw = Raw()
 
 
@@ -212,4 +212,5 @@ def _read_event(data: bytes, report: Report) -> None:
     if bytes(chunk.error) not in (b"", b"null"):
         report.error = Gemini().read_error(0, data).message
     if b'"finishReason"' in data:
-        report.finished = True
+        candidates = array_of(bytes(chunk.candidates)) or []
+        report.finished |= any("finishReason" in (object_of(candidate) or {}) for candidate in candidates)

@@ -10,16 +10,19 @@ from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, remove_member, set_member, with_context
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, with_context
+from .cache_control import as_text_block
 from .codecs import openai_chat as codec
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import canon, obj, object_of, string_of
+from .values import canon, obj, object_of, string_of, wire_model
 
 NAME = "openai_chat"
 BREAKPOINT = b'{"mode":"explicit"}'
+PARTS = ("text", "image_url", "input_audio", "file")
 _SYSTEM = ("system", "developer")
+_NO_CONTEXT = ("role", "content", "tool_calls", "cache_control")
 
 
 class _Message(Struct):
@@ -89,7 +92,7 @@ class _Walk:
         if not found:
             found.append(BlockSpan("messages[{0}]", section, message.role, pos, end, index))
         else:
-            with_context(found, [m for m in members if m.key not in ("role", "content", "tool_calls")])
+            with_context(found, [m for m in members if m.key not in _NO_CONTEXT])
         self.messages += found
         return end
 
@@ -135,8 +138,8 @@ class OpenAIChat:
         for index, block in enumerate(body.blocks):
             if block.form == "object" and body.raw.find(tag, block.start, block.end) >= 0:
                 marker = (object_of(body.text(block)) or {}).get(self.marker_key, b"null")
-                if marker != b"null":
-                    found.append(Marker(index, self.ttl_of(body, marker)))
+                if marker[:1] == b"{":
+                    found.append(Marker(index, self.ttl_of(body, marker), at=block.start))
         return tuple(found)
 
     def ttl_of(self, body: Body, marker: bytes) -> str:
@@ -149,10 +152,8 @@ class OpenAIChat:
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))
-        members = object_of(body.text(block))
-        if members is None:
-            return False
-        return "text" not in members or bool(string_of(members["text"]))
+        kind, members = self.kind(body, index), object_of(body.text(block)) or {}
+        return kind in PARTS and (kind != "text" or bool(string_of(members.get("text"))))
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
         """Splices that put a marker on a part that can carry one, in the place of one it has."""
@@ -162,22 +163,25 @@ class OpenAIChat:
             head = b'[{"type":"text","text":'
             return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
         members, end = scan.walk_object(body.raw, block.start)
-        return [set_member(members, end, self.marker_key, value)]
+        return change_members(members, end, {self.marker_key: value})
 
     def remove(self, body: Body, marker: Marker) -> list[Splice]:
         if marker.block is None:
-            return []
-        members, _ = scan.walk_object(body.raw, body.blocks[marker.block].start)
-        return remove_member(members, self.marker_key)
+            return body.change_members({}, (self.marker_key,))
+        members, end = scan.walk_object(body.raw, marker.at)
+        return change_members(members, end, {}, (self.marker_key,))
 
     def content(self, body: Body, index: int) -> bytes:
-        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling."""
+        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling.
+
+        Role and message borders are the block's own fields, not part of its content.
+        """
         block = body.blocks[index]
         text = body.text(block)
         if block.form == "string":
-            return b'{"type":"text","text":' + canon(text) + b"}" + body.context(block)
+            return as_text_block(text) + body.context(block)
         members = object_of(text)
-        if members is None or block.section == "tools" or self.marker_key not in members:
+        if members is None or self.marker_key not in members:
             return canon(text) + body.context(block)
         del members[self.marker_key]
         return obj((key, canon(value)) for key, value in members.items()) + body.context(block)
@@ -191,14 +195,14 @@ class OpenAIChat:
     def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
         """A body for the request; `mark` puts a breakpoint after the stable system text where the route takes one."""
         marker = None
-        if mark is not None and self.takes_markers(request.model.partition(":")[2]):
+        if mark is not None and self.takes_markers(wire_model(request.model)):
             marker = (self.marker_key, self.marker_value(mark))
         return codec.encode(request, self.name, limit_key=self.limit_key, marker=marker)
 
     # Responses
 
     def tap(self) -> Tap:
-        return Tap(_read_event, openai_usage)
+        return Tap(read_event, openai_usage)
 
     def capabilities(self, facts: ModelFacts) -> Capabilities:
         """The provider caches prefixes by itself, and this dialect keeps them byte-stable."""
@@ -239,7 +243,7 @@ class _Chunk(Struct):
     error: Raw = Raw()
 
 
-def _read_event(data: bytes, report: Report) -> None:
+def read_event(data: bytes, report: Report) -> None:
     """Usage comes in the last chunk, or in every one with the counts so far: the latest counts."""
     report.started = True
     if data.strip() == b"[DONE]":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -10,16 +12,20 @@ from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, remove_member, set_member, with_context
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, with_context
 from .codecs import openai_responses as codec
 from .openai_chat import BREAKPOINT, read_openai_error, write_openai_error
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import arr, array_of, canon, obj, object_of, string_of
+from .values import arr, array_of, canon, obj, object_at, object_of, string_of, wire_model
 
 NAME = "openai_responses"
+PARTS = ("input_text", "output_text", "input_image", "input_file")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _KEY = "prompt_cache_breakpoint"
+_TAG = b'"prompt_cache_breakpoint"'
+_SPEAKING = {"content", "call_id", "encrypted_content", "output", "arguments", "input", "action"}
 _SYSTEM = ("system", "developer")
 _PATH = "input[{0}].content[{1}]"
 
@@ -137,14 +143,23 @@ class OpenAIResponses:
         found = []
         ttl = facts_of(f"openai:{body.model}").default_ttl or "30m"
         for index, block in enumerate(body.blocks):
-            if block.form == "string" or body.raw.find(b'"' + _KEY.encode() + b'"', block.start, block.end) < 0:
-                continue
-            members = object_of(body.text(block)) or {}
-            if members.get(_KEY, b"null") != b"null":
-                found.append(Marker(index, ttl))
-            elif any((object_of(part) or {}).get(_KEY) for part in array_of(members.get("output", b"")) or ()):
-                found.append(Marker(index, ttl, nested=True))
+            if block.form == "object" and body.raw.find(_TAG, block.start, block.end) >= 0:
+                for at in (block.start, *self._output_parts(body, index)):
+                    if (object_at(body.raw, at) or {}).get(_KEY, b"")[:1] == b"{":
+                        found.append(Marker(index, ttl, at != block.start, at))
         return tuple(found)
+
+    def _output_parts(self, body: Body, index: int) -> list[int]:
+        """Where the parts of a tool output begin; none for other items and for outputs that are not parts."""
+        block = body.blocks[index]
+        if self.kind(body, index) not in OUTPUTS or ".content[" in block.where:
+            return []
+        members, _ = scan.walk_object(body.raw, block.start)
+        output = next((m for m in members if m.key == "output"), None)
+        if output is None or body.raw[output.start : output.start + 1] != b"[":
+            return []
+        spans, _ = scan.walk_values(body.raw, output.start)
+        return [start for start, _ in spans if body.raw[start : start + 1] == b"{"]
 
     def markable(self, body: Body, index: int) -> bool:
         """Markers stand on content parts and on the last part of a tool output, never on tools or instructions."""
@@ -153,29 +168,27 @@ class OpenAIResponses:
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))
-        members = object_of(body.text(block))
-        if members is None:
-            return False
         if ".content[" in block.where:
-            return "text" not in members or bool(string_of(members["text"]))
-        output = members.get("output", b"")
-        return self.kind(body, index).endswith("_output") and output not in (b"", b'""', b"[]", b"null")
+            return _is_part(body.raw, block.start)
+        if self.kind(body, index) not in OUTPUTS:
+            return False
+        if string_of((object_of(body.text(block)) or {}).get("output")):
+            return True
+        parts = self._output_parts(body, index)
+        return bool(parts) and _is_part(body.raw, parts[-1])
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
         """Splices that put a breakpoint on a block that can carry one. The provider has one TTL."""
         block = body.blocks[index]
         if block.form == "string":
             return self._wrap(body, index, block.start, block.end)
-        members, end = scan.walk_object(body.raw, block.start)
-        if ".content[" in block.where:
-            return [set_member(members, end, _KEY, BREAKPOINT)]
+        parts = self._output_parts(body, index)
+        if parts or ".content[" in block.where:
+            members, end = scan.walk_object(body.raw, parts[-1] if parts else block.start)
+            return change_members(members, end, {_KEY: BREAKPOINT})
+        members, _ = scan.walk_object(body.raw, block.start)
         output = next(m for m in members if m.key == "output")
-        if body.raw[output.start : output.start + 1] == b'"':
-            return self._wrap(body, index, output.start, output.end)
-        parts = scan.decode(body.raw[output.start : output.end], list[Raw])
-        spans, _ = scan.walk_array(body.raw, output.start, parts)
-        inner, end = scan.walk_object(body.raw, spans[-1][0])
-        return [set_member(inner, end, _KEY, BREAKPOINT)]
+        return self._wrap(body, index, output.start, output.end)
 
     def _wrap(self, body: Body, index: int, start: int, end: int) -> list[Splice]:
         block = body.blocks[index]
@@ -186,18 +199,15 @@ class OpenAIResponses:
         return [Splice(start, start, head), Splice(end, end, tail)]
 
     def remove(self, body: Body, marker: Marker) -> list[Splice]:
-        if marker.block is None:
-            return []
-        members, _ = scan.walk_object(body.raw, body.blocks[marker.block].start)
-        if not marker.nested:
-            return remove_member(members, _KEY)
-        output = next(m for m in members if m.key == "output")
-        parts = scan.decode(body.raw[output.start : output.end], list[Raw])
-        spans, _ = scan.walk_array(body.raw, output.start, parts)
-        return [s for start, _ in spans for s in remove_member(scan.walk_object(body.raw, start)[0], _KEY)]
+        members, end = scan.walk_object(body.raw, marker.at)
+        return change_members(members, end, {}, (_KEY,))
 
     def content(self, body: Body, index: int) -> bytes:
-        """The block's canonical bytes, without markers and item ids: equal for equal content."""
+        """The block's canonical bytes, without markers: equal for equal content, whatever its spelling.
+
+        Item ids differ between sessions and are left out, except where the id is all an item says. Role and message
+        borders are the block's own fields, not part of its content.
+        """
         block = body.blocks[index]
         text = body.text(block)
         if block.form == "string":
@@ -208,10 +218,11 @@ class OpenAIResponses:
             return canon(text)
         members.pop(_KEY, None)
         if ".content[" not in block.where:
-            members.pop("id", None)
-            members.pop("status", None)
-            if "output" in members:
-                members["output"] = _unmarked_output(members["output"])
+            if members.keys() & _SPEAKING:
+                members.pop("id", None)
+                members.pop("status", None)
+            if self.kind(body, index) in OUTPUTS:
+                members["output"] = _unmarked_output(members.get("output", b"null"))
         return obj((key, canon(value)) for key, value in members.items()) + body.context(block)
 
     # Canonical values
@@ -221,7 +232,7 @@ class OpenAIResponses:
 
     def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
         """A body for the request; `mark` puts a breakpoint after the stable system text where the model takes one."""
-        marked = mark is not None and self.takes_markers(request.model.partition(":")[2])
+        marked = mark is not None and self.takes_markers(wire_model(request.model))
         return codec.encode(request, BREAKPOINT if marked else None)
 
     # Responses
@@ -240,18 +251,25 @@ class OpenAIResponses:
         return write_openai_error(error)
 
 
+def _is_part(raw: bytes, start: int) -> bool:
+    """Whether a content part that can carry a breakpoint begins here."""
+    members = object_at(raw, start) or {}
+    kind = string_of(members.get("type"))
+    return kind in PARTS and (not kind.endswith("_text") or bool(string_of(members.get("text"))))
+
+
 def _unmarked_output(raw: bytes) -> bytes:
-    """A tool output as parts without markers; a string is one part."""
+    """A tool output without markers; a string is one part."""
     if raw[:1] == b'"':
         return b'[{"type":"input_text","text":' + canon(raw) + b"}]"
     parts = []
-    for part in array_of(raw) or []:
+    for part in array_of(raw) or [raw]:
         members = object_of(part)
         if members is None:
-            return raw
+            return canon(raw)
         members.pop(_KEY, None)
         parts.append(obj((key, canon(value)) for key, value in members.items()))
-    return arr(parts)
+    return arr(parts) if raw[:1] == b"[" else parts[0]
 
 
 class _Event(Struct):
@@ -263,15 +281,17 @@ class _Event(Struct):
     model: Raw = Raw()
     usage: Raw = Raw()
     message: Raw = Raw()
+    status: Raw = Raw()
 
 
+_is_delta = re.compile(rb'\s*\{\s*"type"\s*:\s*"response\.[a-z_.]*\.delta"').match
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
 def _read_event(data: bytes, report: Report) -> None:
     """The last event carries the response with its usage; a response that is not streamed is that object itself."""
     report.started = True
-    if b'.delta"' in data[:80]:
+    if _is_delta(data):
         return
     try:
         event = scan.decode(data, _Event)
@@ -285,5 +305,5 @@ def _read_event(data: bytes, report: Report) -> None:
     merge_counts(report, response.usage)
     if kind in _LAST:
         report.finished = True
-    if kind in ("error", "response.failed"):
+    if kind == "error" or text_of(response.status) == "failed" or kind == "response.failed":
         report.error = text_of(event.message) or read_openai_error(0, bytes(event.response) or data).message

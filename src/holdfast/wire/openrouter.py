@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.canonical import Capabilities
+from holdfast.canonical import UNSPLIT, Capabilities
 from holdfast.facts import ModelFacts
 
-from .body import Body
-from .codecs.anthropic import MARKERS
-from .openai_chat import OpenAIChat
-from .values import object_of, string_of
+from .body import Body, Marker
+from .cache_control import MARKERS, ttl_of
+from .openai_chat import OpenAIChat, read_event
+from .stream import Tap
+from .usage import openai_usage
 
 NAME = "openrouter"
 
@@ -32,7 +34,16 @@ class OpenRouter(OpenAIChat):
         return MARKERS[ttl]
 
     def ttl_of(self, body: Body, marker: bytes) -> str:
-        return string_of((object_of(marker) or {}).get("ttl")) or "5m"
+        return ttl_of(marker) or "5m"
+
+    def markers(self, body: Body) -> tuple[Marker, ...]:
+        """The body's own markers; the automatic one (top level) last."""
+        automatic = ttl_of(body.member("cache_control"))
+        return (*super().markers(body), *((Marker(None, automatic),) if automatic is not None else ()))
+
+    def tap(self) -> Tap:
+        """Writes are reported without their TTL, which is the backing provider's."""
+        return Tap(read_event, partial(openai_usage, write_ttl=UNSPLIT))
 
     def capabilities(
         self, facts: ModelFacts, *, caching: Literal["never", "seen"] = "seen", read_seen: bool = False

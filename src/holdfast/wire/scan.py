@@ -20,12 +20,16 @@ T = TypeVar("T")
 Span = tuple[int, int]
 
 _CLOSING = ord("]")
-_space = re.compile(rb"[ \t\n\r]*").match
-_key = re.compile(rb'[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\n\r]*:[ \t\n\r]*').match
-_string = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL).match
+# Possessive quantifiers: without them a long run of escapes costs sixty times its size in backtracking state.
+_SPACE = rb"[ \t\n\r]*+"
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_space = re.compile(_SPACE).match
+_key = re.compile(_SPACE + rb"(" + _STRING + rb")" + _SPACE + rb":" + _SPACE, re.DOTALL).match
+_string = re.compile(_STRING, re.DOTALL).match
 _scalar = re.compile(rb"[^\s,\]}]+").match
-_next_bracket = re.compile(rb'[^"\[\]{}]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^"\[\]{}]*)*([\[\]{}])').match
-_after = re.compile(rb"[ \t\n\r]*([,\]}])[ \t\n\r]*").match
+_OTHER = rb'[^"\[\]{}]*+'
+_next_bracket = re.compile(_OTHER + rb"(?:" + _STRING + _OTHER + rb")*+([\[\]{}])", re.DOTALL).match
+_after = re.compile(_SPACE + rb"([,\]}])" + _SPACE).match
 _escape = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|[^u])")
 
 
@@ -167,6 +171,27 @@ def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], 
     if sign != _CLOSING:
         raise Misfit(f"no end of the array at byte {pos}")
     return spans, pos if items else pos + 1
+
+
+def walk_values(raw: bytes, pos: int) -> tuple[list[Span], bool]:
+    """The spans of an array's items without knowing their lengths, and whether the array is complete.
+
+    Slower than `walk_array`, but bounded by nothing: any depth, and also the beginning of an array that was cut off.
+    """
+    spans: list[Span] = []
+    try:
+        pos = first_item(raw, pos)
+        while raw[pos : pos + 1] != b"]":
+            end = skip_value(raw, pos)
+            after = _after(raw, end)
+            if after is not None or raw[end - 1] in b'"]}':  # a scalar at the very end may be cut off itself
+                spans.append((pos, end))
+            if after is None or after[1] != b",":
+                return spans, after is not None and after[1] == b"]"
+            pos = after.end()
+    except Misfit:
+        return spans, False
+    return spans, not spans
 
 
 def walk_objects(raw: bytes, pos: int, count: int, visit: Callable[[int, int], int]) -> int:

@@ -7,16 +7,18 @@ and nothing else, so a long stream costs no memory; a line beyond the limit is s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
-import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.canonical import Usage
 
+from . import scan
 from .usage import Counts, counts_of
 from .values import string_of
 
 LONGEST_LINE = 16 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
 
 
 class Report(Struct, kw_only=True):
@@ -39,13 +41,12 @@ class Tap:
     def __init__(self, read: Callable[[bytes, Report], None], convert: Callable[[Counts], Usage]) -> None:
         self._read = read
         self._convert = convert
-        self._pending: list[bytes] = []  # pieces of the unfinished line
-        self._pending_size = 0
-        self._data: list[bytes] = []
-        self._skipping = False
-        self._seen = False
-        self._plain: list[bytes] | None = None
-        self._plain_size = 0
+        self._line = bytearray()  # the unfinished line; the whole response if it is plain JSON
+        self._data = bytearray()  # the unfinished event
+        self._form: Literal["unknown", "events", "json"] = "unknown"
+        self._after_return = False
+        self._too_long = False
+        self._recognised = False
         self.report = Report()
         self.skipped_lines = 0
 
@@ -54,67 +55,82 @@ class Tap:
         return None if self.report.counts is None else self._convert(self.report.counts)
 
     def feed(self, chunk: bytes) -> None:
-        if not chunk:
-            return
-        if self._plain is None and not self._seen:
-            self._seen = True
-            head = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-            if head in (b"{", b"["):
-                self._plain = []
-        if self._plain is not None:
-            self._plain_size += len(chunk)
-            if self._plain_size <= LONGEST_LINE:
-                self._plain.append(chunk)
-            return
-        if b"\n" not in chunk:
+        if self._form == "unknown":
+            self._line += chunk
+            start = bytes(self._line).removeprefix(_BOM).lstrip()
+            if not start or _BOM.startswith(bytes(self._line)):
+                return
+            self._form = "json" if start[:1] in (b"{", b"[") else "events"
+            chunk, self._line = start, bytearray()
+        if self._form == "json":
             self._hold(chunk)
             return
-        first, *lines, last = chunk.split(b"\n")
-        self._line(b"".join([*self._pending, first]))
+        if self._after_return and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+        self._after_return = chunk[-1:] == b"\r" if chunk else self._after_return
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, last = chunk.split(b"\n")
         for line in lines:
-            self._line(line)
-        self._pending, self._pending_size = [], 0
+            self._hold(line)
+            self._end_of_line()
         self._hold(last)
-
-    def _hold(self, piece: bytes) -> None:
-        self._pending.append(piece)
-        self._pending_size += len(piece)
-        if self._pending_size > LONGEST_LINE:
-            self._pending, self._pending_size = [], 0
-            self.skipped_lines += not self._skipping
-            self._skipping = True
 
     def close(self) -> Report:
         """The response is over; reads what is still held back."""
-        if self._plain is not None:
-            body, self._plain = b"".join(self._plain), None
-            if self._plain_size > LONGEST_LINE:
-                self.skipped_lines += 1
-                return self.report
-            for item in _items(body):
-                self._read(item, self.report)
-            self.report.finished = True
-            return self.report
-        self._line(b"".join(self._pending))
-        self._pending, self._pending_size = [], 0
-        self._dispatch()
+        if self._form == "json":
+            self._close_json()
+        elif self._form == "events":
+            self._end_of_line()
+            self._dispatch()
+        if self._form != "unknown" and not self._recognised and self.report.error is None:
+            self.report.error = "a response that is neither JSON nor an event stream"
         return self.report
 
-    def _line(self, line: bytes) -> None:
-        if self._skipping:
-            self._skipping = False
+    def _hold(self, piece: bytes) -> None:
+        """Keep a piece of the unfinished line; a line beyond the limit is given up and counted once."""
+        if len(self._line) + len(piece) <= LONGEST_LINE:
+            self._line += piece
             return
-        line = line.rstrip(b"\r")
-        if not line:
+        self.skipped_lines += not self._too_long
+        self._too_long = True
+        self._line.clear()
+
+    def _end_of_line(self) -> None:
+        line, self._line = bytes(self._line), bytearray()
+        if self._too_long:
+            self._too_long = False
+        elif not line:
             self._dispatch()
         elif line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
+            self._recognised = True
+            if len(self._data) + len(line) > LONGEST_LINE:
+                self._data.clear()
+                self.skipped_lines += 1
+                return
+            self._data += (b"\n" if self._data else b"") + line[5:].removeprefix(b" ")
+        elif line.startswith((b":", b"event:", b"id:", b"retry:")):
+            self._recognised = True
 
     def _dispatch(self) -> None:
         if self._data:
-            data = b"\n".join(self._data)
-            self._data = []
+            data, self._data = bytes(self._data), bytearray()
             self._read(data, self.report)
+
+    def _close_json(self) -> None:
+        self._recognised = True
+        text, self._line = bytes(self._line).rstrip(), bytearray()
+        if self._too_long:
+            return
+        items, complete = [text], True
+        if text[:1] == b"[":
+            spans, complete = scan.walk_values(text, 0)
+            items = [text[start:end] for start, end in spans]
+        for item in items:
+            self._read(item, self.report)
+        if not complete and self.report.error is None:
+            self.report.error = "a response that breaks off"
+        self.report.finished = self.report.error is None
 
 
 def text_of(raw: Raw) -> str | None:
@@ -122,19 +138,12 @@ def text_of(raw: Raw) -> str | None:
     return string_of(bytes(raw))
 
 
-def _items(body: bytes) -> list[bytes]:
-    """A JSON response as one item, a JSON array as its items."""
-    text = body.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] != b"[":
-        return [text]
-    try:
-        return [bytes(item) for item in msgspec.json.decode(text, type=list[Raw])]
-    except (msgspec.DecodeError, RecursionError):
-        return []
-
-
 def merge_counts(report: Report, raw: Raw) -> None:
     """Fields of a later usage object replace those of an earlier one; they are never added."""
     counts = counts_of(raw)
-    if counts is not None:
-        report.counts = {**(report.counts or {}), **{key: value for key, value in counts.items() if value is not None}}
+    if counts is None:
+        return
+    known = dict(report.counts or {})
+    if "cache_creation_input_tokens" in counts and "cache_creation" not in counts:
+        known.pop("cache_creation", None)  # the split of an older sum
+    report.counts = {**known, **{key: value for key, value in counts.items() if value is not None}}

@@ -6,21 +6,34 @@ subtracted. A count that is absent, null or not a number is zero; usage that is 
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 from msgspec import Raw
 
 from holdfast.canonical import UNSPLIT, Usage, usage
 
 Counts = dict[str, object]
+LARGEST = 2**53
+"""No prompt is longer; a larger count is an error of whoever reported it and is not counted."""
 
 
 def counts_of(raw: bytes | Raw) -> Counts | None:
-    """A usage object as plain values; None if it is not an object."""
+    """A usage object as plain values; None if it is not an object. An absurd number costs only itself."""
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except RecursionError:
         return None
+    except msgspec.DecodeError:
+        try:
+            value = json.loads(bytes(raw), parse_int=_whole)
+        except (ValueError, RecursionError):
+            return None
     return value if isinstance(value, dict) else None
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) < 20 else 0
 
 
 def count(counts: Counts, *path: str) -> int:
@@ -28,7 +41,7 @@ def count(counts: Counts, *path: str) -> int:
     value: object = counts
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
         return 0
     return int(value)
 
@@ -51,7 +64,7 @@ def anthropic_usage(counts: Counts) -> Usage:
     )
 
 
-def openai_usage(counts: Counts) -> Usage:
+def openai_usage(counts: Counts, write_ttl: str = "30m") -> Usage:
     """Chat Completions and Responses, and what speaks like them (OpenRouter, DeepSeek, vLLM, llama.cpp).
 
     GPT-5.6 and later report `cache_write_tokens`, whose TTL is 30 minutes; earlier models write for free.
@@ -67,7 +80,7 @@ def openai_usage(counts: Counts) -> Usage:
     return usage(
         input=prompt - read - written,
         read=read,
-        writes={"30m": written},
+        writes={write_ttl: written},
         output=count(counts, "completion_tokens") or count(counts, "output_tokens"),
     )
 

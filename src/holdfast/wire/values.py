@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
-from msgspec import Raw
 
 from holdfast.canonical import Block, Extra, NotJson, Opaque, Text, canonical_json, decode_string, encode_string
 
 from . import scan
-
-_arrays = list[Raw]
 
 
 def canon(raw: bytes) -> bytes:
@@ -25,10 +22,13 @@ def canon(raw: bytes) -> bytes:
 
 def object_of(raw: bytes) -> dict[str, bytes] | None:
     """The members of an object by key, raw; None if it is not one or names a key twice."""
-    if raw[:1] != b"{":
-        return None
+    return object_at(raw, 0)
+
+
+def object_at(raw: bytes, start: int) -> dict[str, bytes] | None:
+    """The members of the object that begins at `start`."""
     try:
-        members, _ = scan.walk_object(raw, 0)
+        members, _ = scan.walk_object(raw, start)
     except scan.Misfit:
         return None
     return {member.key: raw[member.start : member.end] for member in members}
@@ -37,11 +37,8 @@ def object_of(raw: bytes) -> dict[str, bytes] | None:
 def array_of(raw: bytes) -> list[bytes] | None:
     if raw[:1] != b"[":
         return None
-    try:
-        spans, _ = scan.walk_array(raw, 0, scan.decode(raw, _arrays))
-    except (msgspec.DecodeError, RecursionError, scan.Misfit):
-        return None
-    return [raw[start:end] for start, end in spans]
+    spans, complete = scan.walk_values(raw, 0)
+    return [raw[start:end] for start, end in spans] if complete else None
 
 
 def string_of(raw: bytes | None) -> str | None:
@@ -67,8 +64,8 @@ def extra_of(members: Mapping[str, bytes], known: Collection[str]) -> Extra:
     return tuple((key, canon(raw)) for key, raw in members.items() if key not in known)
 
 
-def opaque(kind: str | None, raw: bytes) -> Opaque:
-    return Opaque(kind=kind or "unknown", raw=canon(raw))
+def opaque(kind: str | None, raw: bytes, call_id: str | None = None) -> Opaque:
+    return Opaque(kind or "unknown", canon(raw), call_id)
 
 
 def obj(pairs: Iterable[tuple[str, bytes]]) -> bytes:
@@ -87,12 +84,10 @@ def as_blocks(system: str | tuple[Block, ...] | None) -> tuple[Block, ...]:
 
 
 def as_segment(blocks: tuple[Block, ...]) -> str | tuple[Block, ...] | None:
-    """The simplest form of a system segment: a text where one plain block says it all."""
-    if not blocks:
-        return None
-    if len(blocks) == 1 and isinstance(blocks[0], Text) and not blocks[0].extra and blocks[0].text:
-        return blocks[0].text
-    return blocks
+    """The simplest form of a system segment: a text where one plain block says it all, nothing for an empty one."""
+    if len(blocks) == 1 and isinstance(blocks[0], Text) and not blocks[0].extra:
+        return blocks[0].text or None
+    return blocks or None
 
 
 def texts_of(blocks: Iterable[Block]) -> str:

@@ -22,6 +22,9 @@ from holdfast.canonical import (
     encode_string,
 )
 
+from .. import scan
+from ..body import apply, change_members
+from ..cache_control import MARKERS, is_deferred, markers, unmarked
 from ..values import (
     arr,
     array_of,
@@ -38,23 +41,22 @@ from ..values import (
 )
 
 NAME = "anthropic"
-MARKERS = {"5m": b'{"type":"ephemeral"}', "1h": b'{"type":"ephemeral","ttl":"1h"}'}
-"""A five-minute marker has no ttl member: it is the default, and compatible servers may refuse the member."""
 
-_TOP = ("model", "max_tokens", "tools", "system", "messages", "cache_control")
+_TOP = ("model", "tools", "system", "messages", "cache_control")
 
 
 def decode(members: Mapping[str, bytes]) -> Request:
     """A request from a body's top-level members. System blocks after the last marked one are the volatile segment."""
     stable, volatile = _decode_system(members.get("system"))
+    limit = int_of(members.get("max_tokens"))
     return Request(
         model=f"{NAME}:{string_of(members.get('model')) or ''}",
         tools=tuple(decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
         system_prompt=as_segment(stable),
         system_prompt_volatile=as_segment(volatile),
         messages=tuple(_decode_message(raw) for raw in array_of(members.get("messages", b"")) or ()),
-        output_limit=int_of(members.get("max_tokens")),
-        rest=extra_of(members, _TOP),
+        output_limit=limit,
+        rest=extra_of(members, (*_TOP, "max_tokens") if limit is not None else _TOP),
         dialect=NAME,
     )
 
@@ -65,7 +67,7 @@ def _decode_system(raw: bytes | None) -> tuple[tuple[Block, ...], tuple[Block, .
     if (text := string_of(raw)) is not None:
         return (Text(text),), ()
     items = array_of(raw) or []
-    marked = [i for i, item in enumerate(items) if (object_of(item) or {}).get("cache_control", b"null") != b"null"]
+    marked = [i for i, item in enumerate(items) if any(at == 0 for at, _ in markers(item, 0))]
     border = marked[-1] + 1 if marked else len(items)
     return tuple(map(decode_block, items[:border])), tuple(map(decode_block, items[border:]))
 
@@ -97,15 +99,24 @@ def _role(role: str) -> Role:
     return role  # type: ignore[return-value]  # a role nobody knows is named by validate()
 
 
-def decode_block(raw: bytes) -> Block:
-    """One content block; anything that is not of its kind's known shape stays opaque."""
+def _present(members: Mapping[str, bytes], key: str, default: bytes) -> bytes:
+    """A member, with null as good as none."""
+    value = members.get(key, default)
+    return default if value == b"null" else value
+
+
+def decode_block(raw: bytes, inside_result: bool = False) -> Block:
+    """One content block; anything that is not of its kind's known shape stays opaque, and results hold no results."""
     members = object_of(raw)
     if members is None:
         return opaque(None, raw)
     members.pop("cache_control", None)
     kind = string_of(members.get("type"))
-    block = _decode_known(kind, members)
-    return block if block is not None else opaque(kind, obj(members.items()))
+    block = None if inside_result and kind == "tool_result" else _decode_known(kind, members)
+    if block is not None:
+        return block
+    call = string_of(members.get("id")) if kind == "tool_use" else string_of(members.get("tool_use_id"))
+    return opaque(kind, obj(members.items()), call if kind in ("tool_use", "tool_result") else None)
 
 
 def _decode_known(kind: str | None, members: Mapping[str, bytes]) -> Block | None:
@@ -132,12 +143,12 @@ def _decode_known(kind: str | None, members: Mapping[str, bytes]) -> Block | Non
 
 
 def _decode_result(call: str, members: Mapping[str, bytes]) -> Block | None:
-    content = members.get("content", b"[]")
-    is_error = members.get("is_error", b"false")
+    content = _present(members, "content", b"[]")
+    is_error = _present(members, "is_error", b"false")
     if (text := string_of(content)) is not None:
         inner: tuple[Block, ...] = (Text(text),)
     elif (items := array_of(content)) is not None:
-        inner = tuple(decode_block(item) for item in items)
+        inner = tuple(decode_block(item, inside_result=True) for item in items)
     else:
         return None
     if is_error not in (b"true", b"false"):
@@ -155,47 +166,28 @@ def _decode_source(kind: str, members: Mapping[str, bytes]) -> Block | None:
         case {"type": "url", "url": str(url), **more} if not more:
             return shape(url=url, extra=extra)
         case {"type": "base64", "media_type": str(media), "data": str(data), **more} if not more:
-            return shape(media_type=media, data=data, extra=extra)
+            return None if media == "text/plain" else shape(media_type=media, data=data, extra=extra)
         case {"type": "text", "media_type": "text/plain", "data": str(data), **more} if not more:
             return shape(media_type="text/plain", data=data, extra=extra)
     return None
 
 
-def unmarked(raw: bytes) -> bytes:
-    """The canonical text of a block without its own marker and those nested in it; a string stays one text block."""
-    members = object_of(raw)
-    if members is None:
-        return canon(raw)
-    members.pop("cache_control", None)
-    if string_of(members.get("type")) == "tool_result":
-        content = members.get("content", b"")
-        if content[:1] == b'"':
-            members["content"] = arr([as_text_block(content)])
-        elif (items := array_of(content)) is not None:
-            members["content"] = arr(unmarked(item) for item in items)
-    return obj((key, canon(value)) for key, value in members.items())
-
-
-def as_text_block(literal: bytes) -> bytes:
-    """A string is one text block."""
-    return b'{"type":"text","text":' + canon(literal) + b"}"
-
-
 def encode(request: Request, mark: str | None = None) -> bytes:
     """A body; with `mark`, the two breakpoints of that TTL: the last tool and the last stable system block."""
-    own = request.dialect == NAME
+    own = request.dialect in (None, NAME)
     members: list[tuple[str, bytes]] = [("model", encode_string(wire_model(request.model)))]
     if request.output_limit is not None:
         members.append(("max_tokens", b"%d" % request.output_limit))
     tools = [tool for tool in request.tools if own or not isinstance(tool, Opaque)]
     if tools:
         encoded = [encode_tool(tool, own) for tool in tools]
-        _mark_last(encoded, mark, deferred=b'"defer_loading":true')
+        _mark_last(encoded, mark, [bool(object_of(tool)) and not is_deferred(tool) for tool in encoded])
         members.append(("tools", arr(encoded)))
-    stable = [encode_block(block, own) for block in as_blocks(request.system_prompt)]
+    segments = as_blocks(request.system_prompt)
+    stable = [encode_block(block, own) for block in segments]
     volatile = [encode_block(block, own) for block in as_blocks(request.system_prompt_volatile)]
     if stable or volatile:
-        _mark_last(stable, mark)
+        _mark_last(stable, mark, [isinstance(block, Text) and bool(block.text) for block in segments])
         members.append(("system", arr([*stable, *volatile])))
     members.append(("messages", arr(_encode_messages(request.messages, own))))
     if own:
@@ -203,13 +195,12 @@ def encode(request: Request, mark: str | None = None) -> bytes:
     return obj(members)
 
 
-def _mark_last(encoded: list[bytes], mark: str | None, deferred: bytes | None = None) -> None:
-    if mark is None:
-        return
-    for i in range(len(encoded) - 1, -1, -1):
-        if deferred is None or deferred not in encoded[i]:
-            encoded[i] = encoded[i][:-1] + b',"cache_control":' + MARKERS[mark] + b"}"
-            return
+def _mark_last(encoded: list[bytes], mark: str | None, allowed: list[bool]) -> None:
+    """Put a marker on the last of the objects that may carry one."""
+    last = next((i for i in range(len(encoded) - 1, -1, -1) if allowed[i]), None)
+    if mark is not None and last is not None:
+        members, end = scan.walk_object(encoded[last], 0)
+        encoded[last] = apply(encoded[last], change_members(members, end, {"cache_control": MARKERS[mark]}))
 
 
 def encode_tool(tool: ToolDefinition | Opaque, own: bool) -> bytes:
@@ -226,7 +217,10 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
     """Runs of tool messages become one user message: their results answer one assistant turn."""
     results: list[bytes] = []
     for message in messages:
-        blocks = [encode_block(b, own) for b in message.content if own or not isinstance(b, Opaque)]
+        content = message.content if own else [block for block in message.content if _travels(block)]
+        if not content and not own:
+            continue
+        blocks = [encode_block(block, own) for block in content]
         if message.role == "tool":
             results += blocks
             continue
@@ -236,6 +230,13 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
         yield _message(message.role, blocks, message.extra if own else ())
     if results:
         yield _message("user", results, ())
+
+
+def _travels(block: Block) -> bool:
+    """What another dialect's conversation can bring along: no foreign signatures, no unknown kinds, no empty texts."""
+    if isinstance(block, Text):
+        return bool(block.text)
+    return not isinstance(block, Opaque | Thinking | RedactedThinking)
 
 
 def _message(role: str, blocks: Iterable[bytes], extra: Extra) -> bytes:
@@ -260,10 +261,10 @@ def encode_block(block: Block, own: bool) -> bytes:
                 ("type", b'"tool_use"'),
                 ("id", encode_string(call)),
                 ("name", encode_string(name)),
-                ("input", arguments),
+                ("input", arguments if arguments[:1] == b"{" or own else obj((("arguments", arguments),))),
             ]
         case ToolResult(tool_use_id=call, content=content, is_error=is_error):
-            inner = arr(encode_block(b, own) for b in content if own or not isinstance(b, Opaque))
+            inner = arr(encode_block(b, own) for b in content if own or _travels(b))
             members = [("type", b'"tool_result"'), ("tool_use_id", encode_string(call)), ("content", inner)]
             if is_error:
                 members.append(("is_error", b"true"))

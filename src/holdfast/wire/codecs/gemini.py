@@ -6,8 +6,8 @@ left out again on the way back.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.canonical import (
     Block,
@@ -32,6 +32,7 @@ NAME = "gemini"
 _TOP = ("contents", "systemInstruction", "system_instruction", "tools", "generationConfig")
 _ROLES: dict[str | None, Role] = {"model": "assistant", "function": "tool", "system": "system"}
 _MADE = "gemini-call-"
+_KEY = "response"  # on the text of a response: the member it stood in, null for the whole object
 
 
 def decode(members: Mapping[str, bytes], model: str) -> Request:
@@ -76,7 +77,7 @@ class _Contents:
 
     def __init__(self) -> None:
         self._made = 0
-        self._open: dict[str, deque[str]] = defaultdict(deque)
+        self._open: dict[str, dict[str, None]] = defaultdict(dict)  # per name, the unanswered calls in order
 
     def message(self, raw: bytes) -> Message:
         members = object_of(raw) or {}
@@ -101,35 +102,39 @@ class _Contents:
 
     def _call(self, call: Mapping[str, bytes], extra: Extra, raw: bytes) -> Block:
         name, identity = string_of(call.get("name")), string_of(call.get("id"))
-        if name is None or call.keys() - {"id", "name", "args"}:
+        if name is None:
             return opaque("functionCall", raw)
         if identity is None:
             self._made += 1
             identity = f"{_MADE}{self._made}"
-        self._open[name].append(identity)
+        if call.keys() - {"id", "name", "args"}:
+            self._open[name][identity] = None
+            return opaque("functionCall", raw, identity)
+        self._open[name][identity] = None
         return ToolUse(identity, name, canon(call.get("args", b"{}")), extra)
 
     def _response(self, response: Mapping[str, bytes], extra: Extra, raw: bytes) -> Block:
         name, identity = string_of(response.get("name")), string_of(response.get("id"))
-        if name is None or response.keys() - {"id", "name", "response"}:
+        if name is None:
             return opaque("functionResponse", raw)
         waiting = self._open[name]
         if identity is None:
-            identity = waiting.popleft() if waiting else f"{_MADE}unknown-{name}"
-        elif identity in waiting:
-            waiting.remove(identity)
+            identity = next(iter(waiting), f"{_MADE}unknown-{name}")
+        waiting.pop(identity, None)
+        if response.keys() - {"id", "name", "response"}:
+            return opaque("functionResponse", raw, identity)
         content, is_error = _decode_response(response.get("response", b"{}"))
         return ToolResult(identity, content, is_error, (("name", encode_string(name)), *extra))
 
 
 def _decode_response(raw: bytes) -> tuple[tuple[Block, ...], bool]:
-    """`{"result": text}` and `{"error": text}` are texts; any other object stays as it is."""
+    """A response's text: that of its one string member, whose key is kept, or the whole object as JSON text."""
     members = object_of(raw) or {}
-    if len(members) == 1:
-        for key in ("result", "error"):
-            if (text := string_of(members.get(key))) is not None:
-                return (Text(text),), key == "error"
-    return (opaque("json", raw),), False
+    key, value = next(iter(members.items()), ("", b""))
+    if len(members) == 1 and (text := string_of(value)) is not None:
+        extra: Extra = () if key in ("result", "error") else ((_KEY, encode_string(key)),)
+        return (Text(text, extra),), key == "error"
+    return (Text(canon(raw).decode("utf-8", "replace"), ((_KEY, b"null"),)),), False
 
 
 def _media(members: Mapping[str, bytes]) -> Block | None:
@@ -140,6 +145,8 @@ def _media(members: Mapping[str, bytes]) -> Block | None:
         mime, data = string_of(source.get("mimeType")), string_of(source.get(data_key))
         if mime is None or data is None or len(source) > 2 or len(members) > 1:
             return None
+        if mime == "text/plain" and key == "inlineData":
+            return None
         shape = Image if mime.startswith("image/") else Document
         return shape(mime, data=data) if key == "inlineData" else shape(mime, url=data)
     return None
@@ -147,7 +154,7 @@ def _media(members: Mapping[str, bytes]) -> Block | None:
 
 def encode(request: Request) -> bytes:
     """A body: the system instruction's parts (volatile text last), tools, contents."""
-    own = request.dialect == NAME
+    own = request.dialect in (None, NAME)
     names = {b.id: b.name for m in request.messages for b in m.content if isinstance(b, ToolUse)}
     members: list[tuple[str, bytes]] = []
     system = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
@@ -157,7 +164,7 @@ def encode(request: Request) -> bytes:
     tools = list(_encode_tools(request, own))
     if tools:
         members.append(("tools", arr(tools)))
-    members.append(("contents", arr(_encode_message(message, own, names) for message in request.messages)))
+    members.append(("contents", arr(_encode_messages(request.messages, own, names))))
     rest = dict(request.rest) if own else {}
     config = object_of(rest.pop("generationConfig", b"{}")) or {}
     if request.output_limit is not None:
@@ -168,11 +175,17 @@ def encode(request: Request) -> bytes:
 
 
 def _encode_tools(request: Request, own: bool) -> Iterator[bytes]:
-    functions = [tool for tool in request.tools if isinstance(tool, ToolDefinition)]
-    if functions:
-        yield obj((("functionDeclarations", arr(_encode_function(tool, own) for tool in functions)),))
-    if own:
-        yield from (tool.raw for tool in request.tools if isinstance(tool, Opaque))
+    """Tools in order; neighbouring functions share one declaration list."""
+    run: list[bytes] = []
+    for tool in (*request.tools, None):
+        if isinstance(tool, ToolDefinition):
+            run.append(_encode_function(tool, own))
+            continue
+        if run:
+            yield obj((("functionDeclarations", arr(run)),))
+            run = []
+        if tool is not None and own:
+            yield tool.raw
 
 
 def _encode_function(tool: ToolDefinition, own: bool) -> bytes:
@@ -185,10 +198,25 @@ def _encode_function(tool: ToolDefinition, own: bool) -> bytes:
     return obj((*members, *extra))
 
 
-def _encode_message(message: Message, own: bool, names: Mapping[str, str]) -> bytes:
-    role = b'"model"' if message.role == "assistant" else b'"user"'
-    parts = arr(part for block in message.content for part in _encode_part(block, own, names))
-    return obj((("role", role), ("parts", parts), *(message.extra if own else ())))
+def _encode_messages(messages: Iterable[Message], own: bool, names: Mapping[str, str]) -> Iterator[bytes]:
+    """Runs of tool messages become one content: their responses answer one turn of calls."""
+    responses: list[bytes] = []
+    for message in messages:
+        parts = [part for block in message.content for part in _encode_part(block, own, names)]
+        if message.role == "tool":
+            responses += parts
+            continue
+        if responses:
+            yield _content("user", responses)
+            responses = []
+        if parts or not message.content:
+            yield _content("model" if message.role == "assistant" else "user", parts, message.extra if own else ())
+    if responses:
+        yield _content("user", responses)
+
+
+def _content(role: str, parts: Iterable[bytes], extra: Extra = ()) -> bytes:
+    return obj((("role", encode_string(role)), ("parts", arr(parts)), *extra))
 
 
 def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[bytes]:
@@ -205,13 +233,18 @@ def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[
             yield obj((("functionCall", call), *extra))
         case ToolResult(tool_use_id=identity):
             name = names.get(identity) or string_of(dict(extra).get("name")) or "unknown"
-            response = obj((*_identity(identity), ("name", encode_string(name)), ("response", _encode_response(block))))
+            response = obj(
+                (*_identity(identity), ("name", encode_string(name)), ("response", _encode_response(block, own)))
+            )
             yield obj((("functionResponse", response), *(pair for pair in extra if pair[0] != "name")))
             for inner in block.content:
                 if isinstance(inner, Image | Document):
                     yield from _encode_part(inner, own, names)
+        case Document(media_type="text/plain", data=str(text)):
+            yield obj((("text", encode_string(text)),))
         case Image() | Document():
-            mime = ("mimeType", encode_string(block.media_type or "application/octet-stream"))
+            unknown = "image/png" if isinstance(block, Image) else "application/octet-stream"
+            mime = ("mimeType", encode_string(block.media_type or unknown))
             if block.url is not None:
                 yield obj((("fileData", obj((mime, ("fileUri", encode_string(block.url))))),))
             else:
@@ -224,8 +257,12 @@ def _identity(identity: str) -> Extra:
     return () if identity.startswith(_MADE) else (("id", encode_string(identity)),)
 
 
-def _encode_response(block: ToolResult) -> bytes:
-    if len(block.content) == 1 and isinstance(block.content[0], Opaque):
-        return block.content[0].raw
+def _encode_response(block: ToolResult, own: bool) -> bytes:
     text = "\n\n".join(inner.text for inner in block.content if isinstance(inner, Text))
-    return obj((("error" if block.is_error else "result", encode_string(text)),))
+    key = "error" if block.is_error else "result"
+    if own and len(block.content) == 1 and isinstance(block.content[0], Text):
+        kept = dict(block.content[0].extra).get(_KEY)
+        if kept == b"null":
+            return text.encode("utf-8", "replace")
+        key = string_of(kept) or key
+    return obj(((key, encode_string(text)),))

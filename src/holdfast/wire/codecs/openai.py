@@ -27,8 +27,9 @@ def image_of(url: str) -> Image:
 
 
 def document_of(data: str) -> Document | None:
+    """A file from its data URL; plain text in base64 is no canonical document and stays as it was sent."""
     match = _data_url(data)
-    return None if match is None else Document(media_type=match[1], data=match[2])
+    return None if match is None or match[1] == "text/plain" else Document(media_type=match[1], data=match[2])
 
 
 def url_of(block: Image | Document) -> str:
@@ -66,8 +67,10 @@ def plain_system(request: Request) -> str | None:
 
 
 def document_text(block: Document) -> str | None:
-    """The text of a plain-text document, which these dialects take as a text part."""
-    return block.data if block.media_type == "text/plain" and block.data is not None else None
+    """What stands for a document that cannot be sent as a file: its own text, or where it is."""
+    if block.url is not None:
+        return block.url
+    return block.data if block.media_type == "text/plain" else None
 
 
 def splits(content: tuple[Block, ...]) -> tuple[list[Block], list[Block]]:

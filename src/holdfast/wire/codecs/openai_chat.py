@@ -128,7 +128,7 @@ def _decode_call(raw: bytes) -> Block:
     function = object_of(members.get("function", b"")) or {}
     call, name = string_of(members.get("id")), string_of(function.get("name"))
     if call is None or name is None or function.keys() - {"name", "arguments"}:
-        return opaque(string_of(members.get("type")) or "tool_call", raw)
+        return opaque(string_of(members.get("type")) or "tool_call", raw, call or "")
     return ToolUse(
         call, name, input_of(function.get("arguments", b'""')), extra_of(members, ("id", "type", "function"))
     )
@@ -136,7 +136,7 @@ def _decode_call(raw: bytes) -> Block:
 
 def encode(request: Request, name: str, *, limit_key: str, marker: tuple[str, bytes] | None = None) -> bytes:
     """A body: system, then tools, then messages; `marker` goes on the last stable system part."""
-    own = request.dialect == name
+    own = request.dialect in (None, name)
     messages = [*_encode_system(request, own, marker), *_encode_messages(request.messages, own)]
     members = [("model", encode_string(wire_model(request.model))), ("messages", arr(messages))]
     tools = [_encode_tool(tool, own) for tool in request.tools if own or not isinstance(tool, Opaque)]
@@ -191,7 +191,8 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
         if message.role == "tool":
             continue
         if message.role == "assistant":
-            yield _encode_assistant(others, extra, own)
+            if own or any(isinstance(block, Text | Image | Document | ToolUse) for block in others):
+                yield _encode_assistant(others, extra, own)
         elif left or others or not message.content:
             yield _message(message.role, _content([*left, *others], own), extra)
             left = []
@@ -201,15 +202,13 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
 
 def _encode_assistant(blocks: list[Block], extra: Extra, own: bool) -> bytes:
     calls = [_encode_call(block, own) for block in blocks if isinstance(block, ToolUse)]
-    calls += [block.raw for block in blocks if own and isinstance(block, Opaque) and _is_call(block)]
-    shown = [b for b in blocks if not isinstance(b, ToolUse) and not (isinstance(b, Opaque) and _is_call(b))]
+    calls += [block.raw for block in blocks if own and isinstance(block, Opaque) and block.call_id is not None]
+    shown = [
+        b for b in blocks if isinstance(b, Text | Image | Document) or (isinstance(b, Opaque) and b.call_id is None)
+    ]
     content = _content(shown, own) if any(True for _ in _parts(shown, own)) else b"null"
     tool_calls = (("tool_calls", arr(calls)),) if calls else ()
     return _message("assistant", content, (*tool_calls, *extra))
-
-
-def _is_call(block: Opaque) -> bool:
-    return '"function"' in block.raw.decode("utf-8", "replace") or block.kind in ("custom", "tool_call")
 
 
 def _encode_call(block: ToolUse, own: bool) -> bytes:
@@ -235,8 +234,8 @@ def _parts(blocks: Iterable[Block], own: bool) -> Iterator[bytes]:
                 yield obj((("type", b'"text"'), ("text", encode_string(text)), *extra))
             case Image():
                 yield obj((("type", b'"image_url"'), ("image_url", obj((("url", encode_string(url_of(block))),)))))
-            case Document() if (text := document_text(block) or "") and not own:
-                yield obj((("type", b'"text"'), ("text", encode_string(text))))
+            case Document() if (plain := document_text(block)) is not None:
+                yield obj((("type", b'"text"'), ("text", encode_string(plain))))
             case Document():
                 names = extra or (("filename", b'"document"'),)
                 file = obj((*names, ("file_data", encode_string(url_of(block)))))

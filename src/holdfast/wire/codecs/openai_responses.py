@@ -46,6 +46,7 @@ NAME = "openai_responses"
 _TOP = ("model", "instructions", "input", "tools", "max_output_tokens")
 _SYSTEM = ("system", "developer")
 _ITEM = "item."
+_PART = "part."  # before the kind of an unknown content part, which is no item of its own
 _MARKER = "prompt_cache_breakpoint"
 Turn = Literal["user", "assistant", "system", "tool"]
 
@@ -84,16 +85,17 @@ def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
 
 
 def _decode_input(raw: bytes) -> list[Message]:
+    """Items in order; those of one assistant turn, and the results that answer it, become one message."""
     if (text := string_of(raw)) is not None:
         return [Message("user", (Text(text),))]
-    messages: list[Message] = []
+    runs: list[tuple[Turn, list[Block]]] = []
     for item in array_of(raw) or ():
         role, blocks = _decode_item(item)
-        if messages and messages[-1].role == role and role in ("assistant", "tool"):
-            messages[-1] = replace(messages[-1], content=messages[-1].content + blocks)
+        if runs and runs[-1][0] == role and role in ("assistant", "tool"):
+            runs[-1][1].extend(blocks)
         else:
-            messages.append(Message(role, blocks))
-    return messages
+            runs.append((role, list(blocks)))
+    return [Message(role, tuple(blocks)) for role, blocks in runs]
 
 
 def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
@@ -108,11 +110,11 @@ def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
     if kind == "function_call_output" and call is not None:
         extra = _item_extra(members, ("type", "call_id", "output"))
         output = members.get("output", b'""')
-        content = tuple(_decode_part(part) for part in array_of(output) or ())
         if (text := string_of(output)) is not None:
-            content = (Text(text),)
-        return "tool", (ToolResult(call, content, extra=extra),)
-    return "tool" if (kind or "").endswith("_output") else "assistant", (opaque(kind, raw),)
+            return "tool", (ToolResult(call, (Text(text),), extra=extra),)
+        if (parts := array_of(output)) is not None:
+            return "tool", (ToolResult(call, tuple(_decode_part(part) for part in parts), extra=extra),)
+    return "tool" if (kind or "").endswith("_output") else "assistant", (opaque(kind, raw, call),)
 
 
 def _decode_message(members: Mapping[str, bytes]) -> tuple[Turn, tuple[Block, ...]]:
@@ -136,22 +138,24 @@ def _item_extra(members: Mapping[str, bytes], known: tuple[str, ...]) -> Extra:
 def _decode_part(raw: bytes) -> Block:
     members = object_of(raw)
     if members is None:
-        return opaque(None, raw)
+        return opaque(_PART, raw)
     members.pop(_MARKER, None)
     match string_of(members.get("type")):
         case "input_text" | "output_text" | "text" if (text := string_of(members.get("text"))) is not None:
             return Text(text, extra_of(members, ("type", "text")))
         case "input_image" if (url := string_of(members.get("image_url"))) is not None:
             return replace(image_of(url), extra=extra_of(members, ("type", "image_url")))
+        case "input_file" if (url := string_of(members.get("file_url"))) is not None:
+            return Document(url=url, extra=extra_of(members, ("type", "file_url")))
         case "input_file" if (file := document_of(string_of(members.get("file_data")) or "")) is not None:
             return replace(file, extra=extra_of(members, ("type", "file_data")))
         case kind:
-            return opaque(kind, obj(members.items()))
+            return opaque(f"{_PART}{kind or ''}", obj(members.items()))
 
 
 def encode(request: Request, marker: bytes | None = None) -> bytes:
     """A body; with `marker`, the stable system text becomes a developer message that can carry it."""
-    own = request.dialect == NAME
+    own = request.dialect in (None, NAME)
     plain = plain_system(request)
     members = [("model", encode_string(wire_model(request.model)))]
     items: list[bytes] = []
@@ -241,13 +245,15 @@ def _encode_item(block: Block, own: bool) -> bytes | None:
 
 
 def _encode_output(content: tuple[Block, ...], own: bool) -> bytes:
-    if len(content) == 1 and isinstance(content[0], Text) and not content[0].extra:
+    if not content:
+        return b'""'
+    if len(content) == 1 and isinstance(content[0], Text) and not (own and content[0].extra):
         return encode_string(content[0].text)
     return arr(_parts(content, b'"input_text"', own))
 
 
 def _is_part(block: Opaque) -> bool:
-    return block.kind.startswith(("input_", "output_")) or block.kind in ("refusal", "unknown")
+    return block.kind.startswith(_PART)
 
 
 def _parts(blocks: Iterable[Block], text_kind: bytes, own: bool) -> Iterator[bytes]:
@@ -258,8 +264,10 @@ def _parts(blocks: Iterable[Block], text_kind: bytes, own: bool) -> Iterator[byt
                 yield obj((("type", text_kind), ("text", encode_string(text)), *extra))
             case Image():
                 yield obj((("type", b'"input_image"'), ("image_url", encode_string(url_of(block))), *extra))
-            case Document() if (text := document_text(block) or "") and not own:
-                yield obj((("type", text_kind), ("text", encode_string(text))))
+            case Document(url=str(url)):
+                yield obj((("type", b'"input_file"'), *extra, ("file_url", encode_string(url))))
+            case Document() if (plain := document_text(block)) is not None:
+                yield obj((("type", text_kind), ("text", encode_string(plain))))
             case Document():
                 names = extra or (("filename", b'"document"'),)
                 yield obj((("type", b'"input_file"'), *names, ("file_data", encode_string(url_of(block)))))

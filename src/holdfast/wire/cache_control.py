@@ -1,0 +1,89 @@
+"""`cache_control` on and in a block, as Anthropic and the routes to it understand it.
+
+A marker stands on a block or on one of the blocks it holds; the same word inside a tool's input or schema is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from . import scan
+from .body import apply, change_members
+from .values import arr, canon, obj, object_at, object_of, string_of
+
+MARKERS = {"5m": b'{"type":"ephemeral"}', "1h": b'{"type":"ephemeral","ttl":"1h"}'}
+"""A five-minute marker has no ttl member: it is the default, and compatible servers may refuse the member."""
+
+_HOLDERS = ("tool_result", "search_result")
+
+
+def markers(raw: bytes, start: int) -> Iterator[tuple[int, str]]:
+    """Every marker on and in the block that begins at `start`: where its object begins, and its TTL."""
+    for at, _ in _objects(raw, start):
+        ttl = ttl_of((object_at(raw, at) or {}).get("cache_control"))
+        if ttl is not None:
+            yield at, ttl
+
+
+def ttl_of(marker: bytes | None) -> str | None:
+    """The TTL of a marker; None if it is not one."""
+    members = object_of(marker or b"")
+    return None if members is None else string_of(members.get("ttl")) or "5m"
+
+
+def is_deferred(tool: bytes) -> bool:
+    return (object_of(tool) or {}).get("defer_loading") == b"true"
+
+
+def _objects(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """The block at `start` and the blocks it holds, two levels deep: a result may hold a document with blocks."""
+    level = [start]
+    for _ in range(3):
+        inner: list[int] = []
+        for at in level:
+            try:
+                members, end = scan.walk_object(raw, at)
+            except scan.Misfit:
+                continue
+            yield at, end
+            inner += (start for start, _ in _held(raw, {m.key: m for m in members}))
+        level = inner
+
+
+def _held(raw: bytes, members: Mapping[str, scan.Member]) -> list[scan.Span]:
+    kind = string_of(raw[members["type"].start : members["type"].end]) if "type" in members else None
+    if (
+        kind == "document"
+        and "source" in members
+        and raw[members["source"].start : members["source"].start + 1] == b"{"
+    ):
+        inside, _ = scan.walk_object(raw, members["source"].start)
+        content = next((m for m in inside if m.key == "content"), None)
+    elif kind in _HOLDERS or (kind or "").endswith("_tool_result"):
+        content = members.get("content")
+    else:
+        content = None
+    if content is None or raw[content.start : content.start + 1] != b"[":
+        return []
+    spans, _ = scan.walk_values(raw, content.start)
+    return [span for span in spans if raw[span[0] : span[0] + 1] == b"{"]
+
+
+def unmarked(raw: bytes) -> bytes:
+    """The canonical text of a block without its own marker and those nested in it; a string stays one text block."""
+    splices = []
+    for at, _ in markers(raw, 0):
+        members, end = scan.walk_object(raw, at)
+        splices += change_members(members, end, {}, ("cache_control",))
+    raw = apply(raw, splices)
+    members_of = object_of(raw)
+    if members_of is None:
+        return canon(raw)
+    if string_of(members_of.get("type")) == "tool_result" and members_of.get("content", b"")[:1] == b'"':
+        members_of["content"] = arr([as_text_block(members_of["content"])])
+    return obj((key, canon(value)) for key, value in members_of.items())
+
+
+def as_text_block(literal: bytes) -> bytes:
+    """A string is one text block."""
+    return b'{"type":"text","text":' + canon(literal) + b"}"
