@@ -11,6 +11,7 @@ import click
 
 from holdfast import facts
 from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, encode_string
+from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
 from holdfast.facts import Rates, estimate_json
 from holdfast.wire import DIALECTS, Body
@@ -51,6 +52,7 @@ def command(turns: int, model: str, once: bool) -> None:
       holdfast demo
       holdfast demo --turns 60 --model anthropic:claude-haiku-4-5
     """
+    use_configured_facts()
     rates = facts.rates(model)
     if rates is None or not model.startswith("anthropic:"):
         raise HoldfastError(f"no Anthropic prices are known for {model!r}; choose one from `holdfast models`")

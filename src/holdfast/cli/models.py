@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.setup import use_configured_facts
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
 
 PIPE_WIDTH = 240
@@ -52,6 +53,7 @@ def command(provider: str | None, json_: bool) -> None:
       holdfast models --provider anthropic
       holdfast models --provider openai --json
     """
+    use_configured_facts()
     facts = default()
     now = datetime.now(UTC)
     found = [(model, rates(model.ref, now, facts=facts)) for model in facts.models(provider)]

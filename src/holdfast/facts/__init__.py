@@ -5,7 +5,7 @@ imports only `canonical` and `errors`.
 """
 
 from holdfast.facts.calibration import Calibration
-from holdfast.facts.catalogue import Facts, default, model
+from holdfast.facts.catalogue import Facts, default, model, use
 from holdfast.facts.models import Cliff, Flags, Knobs, Limits, ModelFacts, Ttl
 from holdfast.facts.prices import Rates, price, rates
 from holdfast.facts.tokens import IMAGE_TOKENS, estimate, estimate_blocks, estimate_json, heuristic_tokens
@@ -29,4 +29,5 @@ __all__ = [
     "model",
     "price",
     "rates",
+    "use",
 ]

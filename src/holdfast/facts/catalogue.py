@@ -319,9 +319,22 @@ def _facts(
 
 
 @cache
-def default() -> Facts:
-    """The facts as shipped, shared by everyone who brings no overrides."""
+def _shipped() -> Facts:
     return Facts.load()
+
+
+_chosen: Facts | None = None
+
+
+def default() -> Facts:
+    """The facts everyone shares who brings none of their own: as shipped, or what `use` put in their place."""
+    return _chosen or _shipped()
+
+
+def use(facts: Facts | None) -> None:
+    """Make these the shared facts of the process; the command line does so with the configured overrides."""
+    global _chosen
+    _chosen = facts
 
 
 def model(name: str) -> ModelFacts:
