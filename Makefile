@@ -40,8 +40,11 @@ test: lint types imports  ## everything CI runs, with the coverage floor
 bench: $(READY)  ## speed, as ratios of interleaved runs
 	$(BIN)/python -m benchmarks $(ARGS)
 
-serve: $(READY)  ## the gateway
-	@$(BIN)/holdfast serve $(ARGS)
+serve:  ## the gateway (not built yet)
+	@echo "the gateway is not built yet; CHANGELOG.md says what is" >&2; exit 1
+
+docs: $(READY)  ## renew the pages that are generated from the code
+	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
 
 lock: $(READY)  ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra agent --extra dev --universal --python-version 3.11 \

@@ -15,9 +15,8 @@ from scripts import make_shapes
 from tests.shapes import FIXTURES, Shape, conversations, load
 
 ROOT = Path(__file__).parent.parent
-# The recordings themselves are not part of the repository: they are looked for beside it.
-BESIDE = sorted(str(path) for path in ROOT.parent.glob("*/shapes"))
-SOURCE = Path(os.environ.get("HOLDFAST_TEST_RECORDINGS") or (BESIDE[0] if BESIDE else "absent"))
+# The recordings themselves are not part of the repository.
+SOURCE = Path(os.environ.get("HOLDFAST_TEST_RECORDINGS") or ROOT.parent / "shared" / "shapes")
 needs_recordings = pytest.mark.skipif(
     not SOURCE.is_dir(), reason="the recordings the fixtures were made from are not on this machine"
 )

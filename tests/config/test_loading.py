@@ -231,7 +231,6 @@ def test_empty_variables_and_flags_that_were_not_given_count_as_not_set(place: P
 def test_reserved_and_foreign_variables_are_left_alone(place: Place) -> None:
     place.environ |= {
         "HOLDFAST_HOME": "/x",
-        "HOLDFAST_CONFIG": "/x",
         "HOLDFAST_TRACEBACK": "1",
         "HOLDFAST_TEST_POSTGRES": "x",
         "PATH": "/bin",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import date
 from decimal import Decimal
@@ -149,7 +150,7 @@ def test_a_file_that_is_not_text_or_not_a_file_is_refused(tmp_path: Path) -> Non
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HoldfastError, match="not UTF-8"):
         Facts.load([binary])
-    with pytest.raises(HoldfastError, match="cannot be read"):
+    with pytest.raises(HoldfastError, match="no file of reasonable size"):
         Facts.load([tmp_path])
 
 
@@ -174,3 +175,14 @@ def test_the_date_of_an_override_is_a_day(tmp_path: Path) -> None:
     file.write_text("as_of = 2026-01-01T12:00:00Z\n[anthropic.models.claude-opus-4-1]\nfloor = 5\n")
     with pytest.raises(HoldfastError, match="`as_of` must be a date"):
         Facts.load([file])
+
+
+def test_a_pipe_or_a_huge_file_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    huge = tmp_path / "huge.toml"
+    with huge.open("wb") as file:
+        file.truncate(2_000_000)
+    for path in (pipe, huge, Path("/dev/zero")):
+        with pytest.raises(HoldfastError, match="reasonable size"):
+            Facts.load([path])

@@ -33,7 +33,7 @@ class Hold:
 
     def __call__(self, _: object) -> None:
         self.entered.set()
-        self.go.wait()
+        self.go.wait(30)
 
 
 def test_an_answer_comes_only_after_the_commit_and_writes_gather_meanwhile(store: SqliteStore) -> None:
@@ -62,7 +62,7 @@ def test_one_bad_write_does_not_harm_its_neighbours(store: SqliteStore, caplog: 
         for answer in bad:
             with pytest.raises(HoldfastError) as error:
                 answer.result()
-            assert str(store.path) in str(error.value)
+            assert "write it again" in str(error.value)
     assert (good.result(), after.result()) == (None, None)
     assert [one.id for one in store.sessions()] == ["s1"]
     assert store.failed_writes == len(bad)

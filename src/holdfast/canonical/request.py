@@ -57,7 +57,7 @@ _INSIDE_RESULT = frozenset({"text", "image", "document"})
 
 
 def validate(request: Request) -> tuple[Violation, ...]:
-    """Everything that is wrong with a request's messages, in order; empty when a provider can accept them."""
+    """Every rule a request's messages break, in order."""
     return (*_places(request.messages), *_pairing(request.messages))
 
 

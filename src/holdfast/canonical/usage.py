@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 UNSPLIT = "unsplit"
 """The TTL of written tokens when the provider reported only their sum; priced like a five-minute write."""
+
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -17,10 +21,10 @@ class Usage(Struct, frozen=True, kw_only=True):
     Build it with `usage()`, which keeps that order.
     """
 
-    input: int = 0
-    read: int = 0
-    writes: tuple[tuple[str, int], ...] = ()
-    output: int = 0
+    input: Count = 0
+    read: Count = 0
+    writes: tuple[tuple[str, Count], ...] = ()
+    output: Count = 0
     cost: Decimal | None = None
     price_version: str | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,14 +14,6 @@ import click
 
 from holdfast.cli.setup import use_configured_facts
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
-
-PIPE_WIDTH = 240
-"""Nothing is cut off in a pipe: every row fits on one line of this length."""
-
-WIDE = 150
-"""Terminals narrower than this get the columns that matter most; --json has them all."""
-
-NARROW = ("MODEL", "FLOOR", "TTL", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT")
 
 COLUMNS = (
     ("MODEL", "left"),
@@ -36,6 +29,9 @@ COLUMNS = (
     ("CACHING", "left"),
     ("AS OF", "left"),
 )
+
+FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "AS OF", "CONTEXT")
+"""What a narrow terminal shows as long as it fits, most wanted first; a pipe gets everything."""
 
 
 @click.command()
@@ -60,27 +56,29 @@ def command(provider: str | None, json_: bool) -> None:
     if json_:
         click.echo(json.dumps([_as_json(model, price) for model, price in found], indent=2))
         return
-    _print_table([_row(model, price) for model, price in found])
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    for line in _table([_row(model, price) for model, price in found], width):
+        click.echo(line)
     click.echo(_footer(facts, provider, found))
 
 
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    # Imported here: rich takes longer to import than `holdfast --help` to run.
-    from rich.console import Console
-    from rich.table import Table
-
-    if sys.stdout is None:  # closed by who started us
-        return
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else PIPE_WIDTH
-    shown = [index for index, (title, _) in enumerate(COLUMNS) if width >= WIDE or title in NARROW]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for index in shown:
-        title, side = COLUMNS[index]
-        table.add_column(title, justify="right" if side == "right" else "left", no_wrap=not terminal)
-    for row in rows:
-        table.add_row(*(row[index] for index in shown))
-    Console(file=sys.stdout, width=width, highlight=False, markup=False).print(table)
+def _table(rows: list[tuple[str, ...]], width: int | None) -> Iterator[str]:
+    """The rows as lines. Whole columns are left out where the width does not hold them, and named at the end."""
+    titles = [title for title, _ in COLUMNS]
+    widths = [max(len(cell) for cell in cells) for cells in zip(titles, *rows, strict=True)]
+    wanted = sorted(range(len(titles)), key=lambda i: FIRST.index(titles[i]) if titles[i] in FIRST else len(FIRST))
+    shown: list[int] = []
+    for index in wanted:
+        if not shown or width is None or sum(widths[i] + 2 for i in (*shown, index)) - 2 <= width:
+            shown.append(index)
+    shown.sort()
+    for row in (titles, *rows):
+        cells = (row[i].rjust(widths[i]) if COLUMNS[i][1] == "right" else row[i].ljust(widths[i]) for i in shown)
+        yield "  ".join(cells).rstrip()
+    if len(shown) < len(titles):
+        left_out = ", ".join(title for i, title in enumerate(titles) if i not in shown)
+        yield f"\nLeft out for want of room: {left_out}; a wider terminal, a pipe or --json shows them."
 
 
 def _row(model: ModelFacts, price: Rates | None) -> tuple[str, ...]:
@@ -108,7 +106,8 @@ def _footer(facts: Facts, provider: str | None, found: list[tuple[ModelFacts, Ra
     names = [provider] if provider else list(facts.providers())
     prices = f"prices: {', '.join(versions)}" if versions else "no prices known"
     dates = sorted({model.as_of.isoformat() for model, _ in found})
-    return f"\n{len(found)} models of {', '.join(names)}; facts as of {', '.join(dates)}; {prices}."
+    count = "1 model" if len(found) == 1 else f"{len(found)} models"
+    return f"\n{count} of {', '.join(names)}; facts as of {', '.join(dates)}; {prices}."
 
 
 def _as_json(model: ModelFacts, price: Rates | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from holdfast.config.schema import Settings
 Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 
 # Names that begin like a setting's variable but are none.
-RESERVED = ("HOLDFAST_HOME", "HOLDFAST_CONFIG", "HOLDFAST_TRACEBACK")
+RESERVED = ("HOLDFAST_HOME", "HOLDFAST_TRACEBACK")
 RESERVED_PREFIX = "HOLDFAST_TEST_"
 _LONGEST = 200  # characters of a name that are compared: the comparison is quadratic, and no real name is longer
 

@@ -83,6 +83,9 @@ _PAGE = """\
 
 This page is generated from the code: `python -m holdfast.config --markdown > docs/configuration.md`.
 
+**Not everything acts yet.** The page lists every key there is or will be; `docs/conformance.md` says which behaviour
+is built. Some keys have another name or value in the documents Holdfast implements; theirs is given beside ours.
+
 Holdfast works without any configuration. What you want otherwise stands in `holdfast.toml`, in the
 environment or in flags; `holdfast config show` prints every value and where it came from. Later ones win:
 
@@ -139,8 +142,8 @@ def _row(key: Key) -> str:
         meaning.append("*Not in a workspace.*")
     if key.zones:
         meaning.append('Only with `cache.strategy = "zones"`.')
-    if key.seed and not key.seed.startswith("("):
-        meaning.append(f"Also known as `{key.seed}`.")
+    if key.seed and not key.seed.startswith("(") and " " not in key.seed:
+        meaning.append(f"In the source documents: `{key.seed}`.")
     if key.seed_value is not None:
-        meaning.append(f"Originally prescribed: `{shown(key.seed_value)}`.")
+        meaning.append(f"Their value: `{shown(key.seed_value)}`.")
     return f"| `{key.name.rpartition('.')[2]}` | {default} | {key.allowed} | {' '.join(meaning)} |\n"

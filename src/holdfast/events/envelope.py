@@ -6,6 +6,7 @@ The payload decides the type; the envelope adds who, when, where and how sensiti
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 from difflib import get_close_matches
 
 import msgspec
@@ -62,7 +63,18 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
         parent: str | None = None,
         sensitivity: Sensitivity | None = None,
     ) -> Envelope:
-        """An envelope with the sensitivity of its event type unless a stricter one is given."""
+        """A checked envelope, with the sensitivity of its event type unless a stricter one is given.
+
+        Checking here, where the mistake is made, keeps a session's log readable later.
+        """
+        if not isinstance(payload, Event):
+            raise HoldfastError(f"{type(payload).__name__} is no event; make one of holdfast.events.CATALOGUE")
+        head = {"id": id, "at": at, "session": session, "turn": turn, "parent": parent, "actor": actor}
+        try:
+            msgspec.convert(head, _Head)
+            msgspec.convert(msgspec.to_builtins(payload, builtin_types=(bytes, Decimal)), payload.__class__)
+        except msgspec.ValidationError as error:
+            raise HoldfastError(f"event {payload.type} is not valid: {error}; correct the value") from error
         return cls(
             id=id,
             at=at,
@@ -73,6 +85,15 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
             payload=payload,
             sensitivity=sensitivity or payload.sensitivity,
         )
+
+
+class _Head(Struct, frozen=True, kw_only=True):
+    id: str
+    at: int
+    session: str
+    turn: str | None = None
+    parent: str | None = None
+    actor: Actor
 
 
 class _Wire(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

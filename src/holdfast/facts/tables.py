@@ -144,6 +144,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean `{close[0]}`?" if close else f"known are {', '.join(words)}."
 
 
+LARGEST_OVERRIDE = 1_000_000
+
+
 def read_override(name: str | Path) -> Override:
     """A shipped override set by its name, or an override file by its path."""
     if isinstance(name, str) and name in shipped_overrides():
@@ -151,6 +154,8 @@ def read_override(name: str | Path) -> Override:
         return _checked_override(parse(folder.joinpath(f"{name}.toml").read_text("utf-8"), f"{name}.toml"), name, name)
     path = Path(name)
     try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > LARGEST_OVERRIDE):
+            raise HoldfastError(f"facts override `{path}` is no file of reasonable size; check the path.")
         text = path.read_text("utf-8")
     except FileNotFoundError as error:
         hint = nearest(str(name), shipped_overrides())

@@ -78,6 +78,8 @@ def estimate_json(raw: bytes) -> int:
 
 def estimate_blocks(blocks: Iterable[str | bytes]) -> int:
     """Tokens of a request: the sum over its blocks, texts or wire bytes."""
+    if isinstance(blocks, str | bytes):  # one block, not its characters
+        blocks = (blocks,)
     return sum(estimate(block) if isinstance(block, str) else estimate_json(block) for block in blocks)
 
 

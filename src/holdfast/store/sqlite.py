@@ -7,10 +7,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
+
+import msgspec
 
 from ..errors import HoldfastError
 from ..events import Envelope
@@ -42,17 +45,27 @@ from .writer import Transaction, Write, Writer
 T = TypeVar("T")
 
 
+def _checked(write: Callable[[T, Transaction], None], value: T, kind: type[T], transaction: Transaction) -> None:
+    """Write a value if it is what it claims to be; a wrong one is named now and not when it is read back."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes, Decimal)), kind)
+    except msgspec.ValidationError as error:
+        name = kind.__name__.lower()
+        raise HoldfastError(f"this {name} cannot be stored: {error}; correct the value and write it again") from error
+    write(value, transaction)
+
+
 class SqliteWrites:
-    """The writes of `base.Writes`, each handed on as a function of a transaction."""
+    """The writes of `base.Writes`, each handed on as a function of a transaction. Times are UTC microseconds."""
 
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
         raise NotImplementedError
 
     def put_session(self, session: Session) -> Future[None]:
-        return self._write(partial(writes.put_session, session))
+        return self._write(partial(_checked, writes.put_session, session, Session))
 
     def put_lane(self, lane: Lane) -> Future[None]:
-        return self._write(partial(writes.put_lane, lane))
+        return self._write(partial(_checked, writes.put_lane, lane, Lane))
 
     def end_lane(self, tenant: str, lane: str, at: int) -> Future[None]:
         return self._write(partial(removals.end_lane, tenant, lane, at))
@@ -72,10 +85,10 @@ class SqliteWrites:
         return self._write(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
 
     def put_call(self, call: Call) -> Future[None]:
-        return self._write(partial(writes.put_call, call))
+        return self._write(partial(_checked, writes.put_call, call, Call))
 
     def put_break(self, found: Break) -> Future[None]:
-        return self._write(partial(writes.put_break, found))
+        return self._write(partial(_checked, writes.put_break, found, Break))
 
     def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Blob]:
         return self._write(partial(writes.put_blob, tenant, owner, data, at))

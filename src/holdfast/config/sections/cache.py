@@ -20,7 +20,7 @@ class Breaks(Struct, frozen=True):
     min_tokens: Annotated[int, count("A break also needs reads to fall by more tokens than this.", seed="(2K)")] = 2000
     dir: Annotated[
         str,
-        name("Directory of the break reports, one file per day.", seed="(~/.comis/cache-breaks/)", path=True),
+        name("Directory of the break reports, one file per day.", seed="(cache-breaks)", path=True),
     ] = "HOLDFAST_HOME/cache-breaks"
     keep: Annotated[int, count("Break reports kept before the oldest are removed.")] = 1000
 
