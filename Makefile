@@ -12,7 +12,8 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Holdfast needs Python 3.11 or newer; install it or call make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Holdfast needs Python 3.11 or newer; install it or call make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -47,6 +48,7 @@ docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
 
 lock: $(READY)  ## renew requirements.lock (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile pyproject.toml --extra agent --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 

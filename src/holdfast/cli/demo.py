@@ -38,10 +38,9 @@ class Bill:
 
 
 @click.command()
-@click.option("--turns", default=20, show_default=True, type=click.IntRange(2, 200), help="Turns of the session.")
+@click.option("--turns", default=20, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
 @click.option("--model", default=MODEL, show_default=True, help="The Anthropic model whose prices are used.")
-@click.option("--once", is_flag=True, help="Exit at the end (it always does for now).")
-def command(turns: int, model: str, once: bool) -> None:
+def command(turns: int, model: str) -> None:
     """See what a stable prompt prefix is worth.
 
     Makes the same coding session twice, as a careful client sends it and with a clock at the head of the system
@@ -53,9 +52,13 @@ def command(turns: int, model: str, once: bool) -> None:
       holdfast demo --turns 60 --model anthropic:claude-haiku-4-5
     """
     use_configured_facts()
-    rates = facts.rates(model)
-    if rates is None or not model.startswith("anthropic:"):
-        raise HoldfastError(f"no Anthropic prices are known for {model!r}; choose one from `holdfast models`")
+    known = facts.model(model)
+    rates = facts.rates(known.ref)
+    if rates is None or known.provider != "anthropic":
+        raise HoldfastError(
+            f"no Anthropic prices are known for {model!r}; choose one of `holdfast models --provider anthropic`"
+        )
+    model = known.ref
     click.echo(f"A coding session of {turns} turns on {model}, one request a turn, each within the cache's lifetime.\n")
     click.echo(
         f"{'':26}{'prompt tokens':>14}{'shared prefix':>15}{'no cache':>12}{'at best':>10}{'':>4}first difference"

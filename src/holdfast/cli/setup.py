@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from holdfast.config import load_here
@@ -10,6 +11,7 @@ from holdfast.facts import Facts, use
 
 def use_configured_facts() -> None:
     """Lay the override sets of `facts.overrides` over the shipped facts, for this process."""
+    logging.basicConfig(format="holdfast: %(message)s")  # warnings of the library, as the command says them
     config = load_here()
     sets = [_place(config.path(name), name) for name in config.settings.facts.overrides]
     use(Facts.load(sets) if sets else None)
