@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from random import Random
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.canonical import NotJson, Request, canonical_json, validate
 from holdfast.wire import DIALECTS, Body, Unreadable
-from tests.properties.bodies import BODIES
+from holdfast.wire.gemini import Gemini
+from tests.properties.bodies import ANYTHING, BODIES, write
 from tests.shapes import Shape, load
 
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -52,7 +54,8 @@ def check_plan(name: str, body: Body, indices: list[int]) -> None:
     restored = after.apply(s for m in dialect.markers(after) if m.block in fresh for s in dialect.remove(after, m))
     again = parsed(name, restored, body.model)
     wrapped = [i for i in chosen if body.blocks[i].form == "string" or dialect.kind(body, i).endswith("_output")]
-    if not wrapped and fresh == set(chosen):
+    named = [i for i in chosen if b"ache_control" in body.text(body.blocks[i])]  # null is lost when it is replaced
+    if not wrapped and not named and fresh == set(chosen):
         assert restored == body.raw
     assert [dialect.content(again, i) for i in range(len(again.blocks))] == [
         dialect.content(body, i) for i in range(len(body.blocks))
@@ -108,6 +111,61 @@ def test_recorded_bodies_keep_their_bytes(shape: Shape) -> None:
     assert body.apply([]) is shape.body
     check_addresses(shape.dialect, body)
     check_plan(shape.dialect, body, list(range(len(body.blocks))))
+
+
+def reading(name: str, raw: bytes) -> list[object]:
+    """What a body says by its addresses, without the offsets."""
+    dialect, body = DIALECTS[name], parsed(name, raw)
+    blocks = [(b.path, b.section, b.role, b.form, dialect.content(body, i)) for i, b in enumerate(body.blocks)]
+    return [*blocks, *((m.block, m.ttl, m.nested) for m in dialect.markers(body))]
+
+
+@pytest.mark.parametrize("shape", SHAPES[::3], ids=lambda shape: shape.id)
+def test_recorded_bodies_say_the_same_in_another_spacing(shape: Shape) -> None:
+    """The quick walk of compact messages and the walk of any spacing read the same."""
+    assert shape.dialect is not None
+    tree = json.loads(shape.body or b"")
+    spellings = [json.dumps(tree, indent=1), json.dumps(tree, separators=(" ,", ": ")), json.dumps(tree)]
+    expected = reading(shape.dialect, json.dumps(tree, separators=(",", ":")).encode())
+    assert all(reading(shape.dialect, text.encode()) == expected for text in spellings)
+
+
+@pytest.mark.parametrize("name", BODIES)
+@LAX
+@given(data=st.data())
+def test_many_changes_at_once_mean_what_each_means(name: str, data: st.DataObject) -> None:
+    """Markers set and taken away and members set, in any order: all of it is there, and nothing else has changed."""
+    dialect, body = DIALECTS[name], parsed(name, data.draw(BODIES[name]))
+    places = [i for i in range(len(body.blocks)) if dialect.markable(body, i)]
+    chosen = data.draw(st.lists(st.sampled_from(places), unique=True, max_size=4)) if places else []
+    own = [marker for marker in dialect.markers(body) if marker.block not in chosen]
+    gone = data.draw(st.lists(st.sampled_from(own), unique=True)) if own else []
+    asked = data.draw(st.dictionaries(st.sampled_from(["x_new", "store", "prompt_cache_key", "é"]), st.just(b"[1]")))
+    changes = [*(dialect.place(body, i, "1h") for i in chosen), *(dialect.remove(body, m) for m in gone)]
+    changes += [body.set_member(key, value) for key, value in asked.items()]
+    after = parsed(name, body.apply(s for change in data.draw(st.permutations(changes)) for s in change), body.model)
+
+    assert all(after.member(key) == value for key, value in asked.items())
+    kept = {marker.block for marker in dialect.markers(body) if marker not in gone}
+    assert {marker.block for marker in dialect.markers(after)} == kept | set(chosen)
+    for i, (old, new) in enumerate(zip(body.blocks, after.blocks, strict=True)):
+        assert dialect.content(after, i) == dialect.content(body, i)
+        assert i in chosen or i in {m.block for m in gone} or after.text(new) == body.text(old)
+    parts = {"tools", "system", "messages", "input", "cache_control", *asked}
+    assert all(after.member(key) == body.member(key) for key in body.members.keys() - parts)
+
+
+@given(data=st.data())
+@LAX
+def test_a_cached_object_takes_the_place_of_what_it_holds(data: st.DataObject) -> None:
+    body, contents = parsed("gemini", data.draw(BODIES["gemini"])), data.draw(st.integers(-1, 5))
+    before, after = (
+        json.loads(body.raw),
+        json.loads(body.apply(Gemini().use_cached(body, "cachedContents/1", contents))),
+    )
+    assert after.pop("cachedContent") == "cachedContents/1"
+    assert after.pop("contents") == before.pop("contents")[max(contents, 0) :]
+    assert after == {key: value for key, value in before.items() if key not in ("systemInstruction", "tools")}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.id)
@@ -193,6 +251,31 @@ def test_unreadable_bodies_say_why_and_stay_forwardable(name: str, raw: bytes, r
     assert body.raw is raw
 
 
+TWICE = {
+    "anthropic": rb'{"model":"m","messages":[{"role":"user","content":["aaaaa]}]}","x"],"content":["bbbb"]}]}',
+    "openai_chat": rb'{"messages":[{"role":"user","content":"a","content":"b"}]}',
+    "openai_responses": rb'{"input":[{"role":"user","content":["a"],"content":["b"]}]}',
+    "gemini": rb'{"contents":[{"role":"user","parts":[{"text":"a"}],"parts":[{"text":"b"}]}]}',
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_message_that_names_a_key_twice_is_unreadable(name: str) -> None:
+    """Also where the text is made so that the lengths of the one value seem to fit the other."""
+    body = DIALECTS[name].parse(TWICE[name])
+    assert isinstance(body, Unreadable)
+    assert "cannot be addressed" in body.reason
+
+
+def test_a_block_that_names_a_key_twice_is_carried() -> None:
+    """It is nobody's business but the provider's: it keeps its bytes, and is no place for a marker."""
+    block = rb'{"type":"text","text":"a","text":"b"}'
+    body = parsed("anthropic", rb'{"messages":[{"role":"user","content":[' + block + rb"]}]}")
+    assert body.text(body.blocks[0]) == block
+    assert DIALECTS["anthropic"].content(body, 0) == block
+    assert not DIALECTS["anthropic"].markable(body, 0)
+
+
 def test_bytes_that_are_not_utf8_are_carried_or_named() -> None:
     """Where we do not have to read them they pass; where we do, the reason says so."""
     dialect = DIALECTS["anthropic"]
@@ -236,8 +319,6 @@ def test_lone_surrogates_do_not_hide_a_body(name: str) -> None:
 @LAX
 def test_spelling_does_not_change_content(data: st.DataObject) -> None:
     """The same tree written twice, with other spacing and escapes, has the same canonical text."""
-    from tests.properties.bodies import ANYTHING, write
-
     tree = data.draw(ANYTHING)
     one = write(tree, Random(data.draw(st.integers(0, 999)))).encode()
     other = write(tree, Random(data.draw(st.integers(0, 999)))).encode()
@@ -247,8 +328,6 @@ def test_spelling_does_not_change_content(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=60))
 def test_canonical_json_refuses_or_agrees_with_the_standard_library(raw: bytes) -> None:
-    import json
-
     try:
         text = canonical_json(raw)
     except NotJson:

@@ -343,6 +343,10 @@ def test_chat_arguments_that_are_not_json_are_kept() -> None:
         ),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}}, PNG),
         (
+            {"type": "image_url", "image_url": {"url": "https://example.org/a.png", "detail": "low"}},
+            Image(url="https://example.org/a.png", extra=(("detail", b'"low"'),)),
+        ),
+        (
             {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,aGVsbG8="}},
             Document("application/pdf", "aGVsbG8=", extra=(("filename", b'"a.pdf"'),)),
         ),
@@ -357,7 +361,7 @@ def test_chat_parts(part: dict[str, Any], block: Block) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        {"type": "image_url", "image_url": {"url": "u", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": "u"}, "unknown": 1},
         {"type": "input_audio", "input_audio": {"data": "x"}},
         {"type": "file", "file": {"file_id": "f"}},
     ],
@@ -451,3 +455,115 @@ def test_gemini_schemas_of_both_kinds_are_kept() -> None:
     ]
     raw = {"tools": [{"functionDeclarations": declarations}], "contents": []}
     assert json.loads(DIALECTS["gemini"].encode(body("gemini", raw)))["tools"] == raw["tools"]
+
+
+def test_a_picture_with_a_detail_travels() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png", "detail": "low"}}
+    request = body("openai_chat", {"messages": [{"role": "user", "content": [part]}]})
+    (message,) = json.loads(DIALECTS["anthropic"].encode(request))["messages"]
+    assert message["content"] == [{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}]
+
+
+CHAT_CALL = {"id": "c", "type": "function", "function": {"name": "n", "arguments": "{}"}}
+FREE_CALL = {"id": "d", "type": "custom", "custom": {"name": "n", "input": "free"}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "function", "name": "n", "content": "the old way to answer"},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}, {"type": "new", "x": 1}]},
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+        {"role": "assistant", "content": None, "tool_calls": [FREE_CALL, CHAT_CALL]},
+        {"role": "assistant", "content": None, "tool_calls": [{**CHAT_CALL, "type": "new"}]},
+        *(
+            {"role": "assistant", "content": None, "tool_calls": [{**CHAT_CALL, "function": {"name": "n", **given}}]}
+            for given in ({"arguments": {"an": "object"}}, {"arguments": '"a JSON string"'}, {"arguments": "7"})
+        ),
+    ],
+)
+def test_odd_chat_messages_come_back_as_they_were(message: dict[str, Any]) -> None:
+    request = body("openai_chat", {"messages": [{"role": "user", "content": "go"}, message]})
+    assert json.loads(DIALECTS["openai_chat"].encode(request))["messages"][1:] == [message]
+
+
+def said_by(role: str, text: str, **more: Any) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}], **more}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [said_by("assistant", "one"), said_by("assistant", "two")],
+        [said_by("assistant", "one", id="m1"), said_by("assistant", "two")],
+        [{"type": "message", "role": "user", "content": [{"type": "input_image", "file_id": "f"}], "id": "m1"}],
+        [{"type": "message", "role": "user", "content": [], "id": "m1"}],
+        [{"type": "message", "role": "critic", "content": [{"type": "input_text", "text": "no"}]}],
+        [{"type": "function_call", "call_id": "c", "name": "n", "arguments": {"an": "object"}}],
+        [{"type": "function_call_output", "call_id": "c", "output": ""}],
+    ],
+)
+def test_odd_items_come_back_as_they_were(items: list[dict[str, Any]]) -> None:
+    request = body("openai_responses", {"input": items})
+    assert json.loads(DIALECTS["openai_responses"].encode(request))["input"] == items
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"contents": [{"role": "function", "parts": [{"functionResponse": {"name": "f", "response": {"": "x"}}}]}]},
+        {"contents": [{"role": "system", "parts": [{"text": "a"}], "more": 1}]},
+        {"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": ["no object"]}}]}]},
+        {"contents": [{"role": "model", "parts": [{"text": "a", "thought": True, "thoughtSignature": 5}]}]},
+        {"contents": [], "tools": [{"functionDeclarations": [{"description": "no name"}]}]},
+        {"contents": [], "tools": [{"functionDeclarations": [{"name": "f", "description": 5}]}]},
+        {"contents": [], "generationConfig": "no object"},
+        {"contents": [], "generationConfig": {"maxOutputTokens": "many"}},
+        {"contents": [], "systemInstruction": {"parts": [{"text": "a"}]}, "system_instruction": {"parts": []}},
+    ],
+)
+def test_odd_gemini_bodies_come_back_as_they_were(raw: dict[str, Any]) -> None:
+    assert json.loads(DIALECTS["gemini"].encode(body("gemini", raw))) == raw
+
+
+def test_arguments_that_are_no_object_move_to_gemini_inside_one() -> None:
+    request = Request(model="gemini:m", messages=(Message("assistant", (ToolUse("c", "n", b'"{broken"'),)),))
+    (part,) = json.loads(DIALECTS["gemini"].encode(request))["contents"][0]["parts"]
+    assert part["functionCall"]["args"] == {"arguments": "{broken"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "tool"),
+    [
+        ("openai_chat", {"type": "function", "function": {"name": "n", "description": 5, "parameters": {}}}),
+        ("openai_chat", {"type": "new", "function": {"name": "n", "parameters": {}}}),
+        ("openai_responses", {"type": "function", "name": "n", "description": 5, "parameters": {}}),
+        ("anthropic", {"name": "n", "description": 5, "input_schema": {}}),
+    ],
+)
+def test_odd_tools_come_back_as_they_were(dialect: str, tool: dict[str, Any]) -> None:
+    sent = json.loads(DIALECTS[dialect].encode(body(dialect, {"tools": [tool]})))
+    assert sent["tools"] == [tool]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [("anthropic", "max_tokens"), ("openai_chat", "max_completion_tokens"), ("openai_responses", "max_output_tokens")],
+)
+@pytest.mark.parametrize("limit", [None, "many", [1]])
+def test_a_limit_that_cannot_be_read_is_kept(dialect: str, name: str, limit: Any) -> None:
+    request = body(dialect, {name: limit})
+    assert request.output_limit is None
+    assert json.loads(DIALECTS[dialect].encode(request))[name] == limit
+
+
+def test_a_signature_that_is_no_text_is_kept() -> None:
+    raw = anthropic("assistant", {"type": "thinking", "thinking": "a", "signature": 5})
+    assert json.loads(DIALECTS["anthropic"].encode(body("anthropic", raw)))["messages"] == raw["messages"]
+
+
+def test_markers_deep_in_unknown_blocks_are_not_taken_along() -> None:
+    inner = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    raw = anthropic("user", {"type": "search_result", "source": "s", "title": "t", "content": [inner]})
+    assert b"cache_control" not in DIALECTS["anthropic"].encode(body("anthropic", raw))

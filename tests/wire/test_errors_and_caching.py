@@ -33,6 +33,7 @@ def test_an_error_of_ours_reads_back(name: str, status: int) -> None:
         ("openai_chat", b'{"error":{"message":"m","type":"t","param":null,"code":"c"}}', "c", "m"),
         ("openai_responses", b'{"error":{"message":"m","type":"t","code":null}}', "t", "m"),
         ("gemini", b'{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED"}}', "RESOURCE_EXHAUSTED", "m"),
+        ("gemini", b'[{"error":{"code":429,"message":"m","status":"ABORTED"}}]', "ABORTED", "m"),
         ("gemini", b"\xff\xfe", "RESOURCE_EXHAUSTED", "\ufffd\ufffd"),
         ("openrouter", b'{"error":{"message":"m","code":429}}', "api_error", "m"),
     ],
@@ -66,7 +67,10 @@ def test_paths_name_their_dialect(path: str, name: str, model: str) -> None:
     assert (found[0].name, found[1]) == (name, model)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/models", "/api/hello", "/v1/responses/resp_1", "/v1beta/cachedContents"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/v1/models", "/api/hello", "/v1/responses/resp_1", "/v1beta/cachedContents", "/v1/threads/t/messages"],
+)
 def test_side_calls_have_none(path: str) -> None:
     assert dialect_of(path) is None
 
@@ -86,6 +90,7 @@ def test_caching_parameters_are_read() -> None:
     assert caching.read(parsed(b'{"cache_control":{"type":"ephemeral"}}', "anthropic")).automatic == "5m"
     assert caching.read(parsed(b'{"cache_control":{"ttl":"1h"}}', "anthropic")).automatic == "1h"
     assert caching.read(parsed(b'{"cachedContent":"cachedContents/x"}', "gemini")).cached_content == "cachedContents/x"
+    assert caching.read(parsed(b'{"cached_content":"cachedContents/x"}', "gemini")).cached_content == "cachedContents/x"
     assert caching.read(parsed(b"{}", "openai_chat")) == caching.Caching()
 
 

@@ -353,3 +353,83 @@ def test_a_cached_object_takes_the_place_of_what_it_holds(frozen: int) -> None:
     body = parsed(raw, "gemini")
     after = body.apply(Gemini().use_cached(body, "cachedContents/x", contents=frozen))
     assert after == b'{"contents":[' + b", ".join(items[frozen:]) + b'],"cachedContent":"cachedContents/x"}'
+
+
+@pytest.mark.parametrize("value", [b"null", b'"ephemeral"', b"[]"])
+def test_a_marker_that_says_nothing_is_none_and_no_content(value: bytes) -> None:
+    """Some clients write null where they have no marker."""
+    plain = messages(b'[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"}]}]')
+    inner = b'{"type":"text","text":"a","cache_control":' + value + b"}"
+    body = messages(
+        b'[{"type":"tool_result","cache_control":' + value + b',"tool_use_id":"t","content":[' + inner + b"]}]"
+    )
+    assert ANTHROPIC.markers(body) == ()
+    assert ANTHROPIC.content(body, 0) == ANTHROPIC.content(plain, 0)
+    marked = parsed(body.apply(ANTHROPIC.place(body, 0, "5m")))
+    assert found(ANTHROPIC.markers(marked)) == [(0, "5m", False)]
+    assert ANTHROPIC.content(marked, 0) == ANTHROPIC.content(plain, 0)
+
+
+ESCAPED = {
+    "anthropic": rb'{"model":"claude-opus-5-5","messages":[{"role":"user","content":'
+    rb'[{"type":"text","text":"a","\u0063ache_control":{"type":"ephemeral"}}]}]}',
+    "openai_chat": rb'{"model":"gpt-6.1-sol","messages":[{"role":"user","content":'
+    rb'[{"type":"text","text":"a","prompt\u005Fcache_breakpoint":{"mode":"explicit"}}]}]}',
+    "openai_responses": rb'{"model":"gpt-6.1-sol","input":[{"role":"user","content":'
+    rb'[{"type":"input_text","text":"a","prompt\u005fcache_breakpoint":{"mode":"explicit"}}]}]}',
+    "openrouter": rb'{"model":"anthropic/claude-opus-4.6","messages":[{"role":"user","content":'
+    rb'[{"type":"text","text":"a","cache_contro\u006c":{"type":"ephemeral"}}]}]}',
+}
+
+
+@pytest.mark.parametrize("name", ESCAPED)
+def test_a_marker_is_found_whatever_its_key_is_spelled_like(name: str) -> None:
+    body, dialect = parsed(ESCAPED[name], name), DIALECTS[name]
+    (marker,) = dialect.markers(body)
+    assert marker.block == 0
+    again = parsed(body.apply(dialect.place(body, 0, "5m")), name)
+    assert len(dialect.markers(again)) == 1
+    assert dialect.markers(parsed(body.apply(dialect.remove(body, marker)), name)) == ()
+
+
+def test_a_deferred_tool_is_found_whatever_its_key_is_spelled_like() -> None:
+    body = parsed(rb'{"tools":[{"name":"t","\u0064efer_loading":true}],"messages":[]}')
+    assert ANTHROPIC.deferred(body, 0)
+
+
+def test_a_key_that_stands_twice_inside_a_document_hides_no_marker() -> None:
+    body = messages(b'[{"type":"document","source":{"a":1,"a":2},"cache_control":{"type":"ephemeral"}}]')
+    assert found(ANTHROPIC.markers(body)) == [(0, "5m", False)]
+    assert b"cache_control" not in ANTHROPIC.content(body, 0)
+
+
+def test_either_marker_of_a_chat_part_is_no_content() -> None:
+    """Servers of the chat dialect know both spellings, and moving a marker is no change of what is said."""
+    texts = [b"", b',"cache_control":{"type":"ephemeral"}', b',"prompt_cache_breakpoint":{"mode":"explicit"}']
+    for name in ("openai_chat", "openrouter"):
+        bodies = [
+            parsed(b'{"messages":[{"role":"user","content":[{"type":"text","text":"a"' + t + b"}]}]}", name)
+            for t in texts
+        ]
+        assert len({DIALECTS[name].content(body, 0) for body in bodies}) == 1
+
+
+@pytest.mark.parametrize("name", ["openai_chat", "openai_responses"])
+@pytest.mark.parametrize("model", [b"gpt-5.5", b"gpt-5.6", b"gpt-6.1-sol", b"gpt-99"])
+def test_a_breakpoint_lives_half_an_hour_on_every_model(name: str, model: bytes) -> None:
+    """Also where the model's own cache has another TTL: what a client marked is a breakpoint."""
+    member = b"messages" if name == "openai_chat" else b"input"
+    part = b'{"type":"text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}}'
+    raw = b'{"model":"' + model + b'","' + member + b'":[{"role":"user","content":[' + part + b"]}]}"
+    assert [marker.ttl for marker in DIALECTS[name].markers(parsed(raw, name))] == ["30m"]
+
+
+def test_markers_among_odd_parts_of_an_output_are_no_content() -> None:
+    def output(marker: bytes) -> Body:
+        parts = b'["odd",{"type":"input_text","text":"a"' + marker + b"}]"
+        item = b'{"type":"function_call_output","call_id":"c","output":' + parts + b"}"
+        return parsed(b'{"model":"gpt-6.1-sol","input":[' + item + b"]}", "openai_responses")
+
+    responses = DIALECTS["openai_responses"]
+    marked = output(b',"prompt_cache_breakpoint":{"mode":"explicit"}')
+    assert responses.content(marked, 0) == responses.content(output(b""), 0)

@@ -329,3 +329,19 @@ def test_events_without_end_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None
         tap.feed(b"data: " + b"x" * 90 + b"\n")
     assert tap.skipped_lines > 0
     assert len(tap._data) <= 1000
+
+
+def test_a_repeated_sum_of_writes_keeps_its_split() -> None:
+    """The API's own `message_delta` repeats the sum of `message_start`, without saying again how it splits by TTL."""
+    delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 60, "output_tokens": 5}}
+    found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
+    assert found == usage(input=7, read=900, writes={"5m": 40, "1h": 20}, output=5)
+    null = {"type": "message_delta", "usage": {"cache_creation_input_tokens": None, "output_tokens": 5}}
+    assert tapped("anthropic", [sse((None, START), (None, null))]).usage == found
+
+
+def test_another_sum_of_writes_has_no_split() -> None:
+    delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 50}}
+    found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
+    assert found is not None
+    assert found.writes == ((UNSPLIT, 50),)

@@ -13,15 +13,15 @@ from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import cache_control, scan
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, with_context
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .codecs import anthropic as codec
-from .parsing import WireError, guarded
+from .parsing import WireError, error_of, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import anthropic_usage
 from .values import obj, object_of, string_of
 
 NAME = "anthropic"
-_TAG = b'"cache_control"'
+_KEY = "cache_control"
 _MARKABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result", "tool_reference")
 _EMPTY = "messages[{0}]"
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
@@ -70,13 +70,12 @@ class _Walk:
             handlers["system"] = self.walk_system
         if self.top.tools is not None:
             handlers["tools"] = self.walk_tools
-        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        members, end = scan.walk_body(self.raw, handlers)
         blocks = (*self.tools, *self.system, *self.messages)
         return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
 
     def walk_tools(self, pos: int) -> int:
-        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
+        self.tools, end = tool_spans(self.raw, pos, self.top.tools or [])
         return end
 
     def walk_system(self, pos: int) -> int:
@@ -161,7 +160,7 @@ class Anthropic:
     def deferred(self, body: Body, index: int) -> bool:
         """A tool with `defer_loading`: no part of the prefix, and no place for a marker."""
         block = body.blocks[index]
-        if block.section != "tools" or body.raw.find(b'"defer_loading"', block.start, block.end) < 0:
+        if block.section != "tools" or not scan.may_name(body.raw, "defer_loading", block.start, block.end):
             return False
         return cache_control.is_deferred(body.text(block))
 
@@ -169,10 +168,10 @@ class Anthropic:
         """The body's own markers in prefix order; the automatic one (top level) last."""
         found = []
         for index, block in enumerate(body.blocks):
-            if block.form == "object" and body.raw.find(_TAG, block.start, block.end) >= 0:
+            if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at, ttl in cache_control.markers(body.raw, block.start):
                     found.append(Marker(index, ttl, at != block.start, at))
-        if (automatic := cache_control.ttl_of(body.member("cache_control"))) is not None:
+        if (automatic := cache_control.ttl_of(body.member(_KEY))) is not None:
             found.append(Marker(None, automatic))
         return tuple(found)
 
@@ -195,8 +194,8 @@ class Anthropic:
             head, tail = b'[{"type":"text","text":', b',"cache_control":' + value + b"}]"
             return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
         members, end = scan.walk_object(body.raw, block.start)
-        splices = change_members(members, end, {"cache_control": value})
-        if body.raw.find(_TAG, block.start, block.end) >= 0:
+        splices = change_members(members, end, {_KEY: value})
+        if scan.may_name(body.raw, _KEY, block.start, block.end):
             nested = [at for at, _ in cache_control.markers(body.raw, block.start) if at != block.start]
             splices += self._unmark(body, nested)
         return splices
@@ -204,12 +203,12 @@ class Anthropic:
     def remove(self, body: Body, marker: Marker) -> list[Splice]:
         """Splices that take one of the body's own markers away."""
         if marker.block is None:
-            return body.change_members({}, ("cache_control",))
+            return body.change_members({}, (_KEY,))
         return self._unmark(body, [marker.at])
 
     def _unmark(self, body: Body, places: list[int]) -> list[Splice]:
         walks = (scan.walk_object(body.raw, at) for at in places)
-        return [s for members, end in walks for s in change_members(members, end, {}, ("cache_control",))]
+        return [s for members, end in walks for s in change_members(members, end, {}, (_KEY,))]
 
     def content(self, body: Body, index: int) -> bytes:
         """The block's canonical bytes, without markers: equal for equal content, whatever its spelling.
@@ -247,9 +246,8 @@ class Anthropic:
 
     def read_error(self, status: int, raw: bytes) -> WireError:
         """What an error response says; never fails, whatever the body."""
-        error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
-        kind = string_of(error.get("type")) or ERROR_TYPES.get(status, "api_error")
-        return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
+        error, message = error_of(raw)
+        return WireError(status, string_of(error.get("type")) or ERROR_TYPES.get(status, "api_error"), message)
 
     def write_error(self, error: WireError) -> bytes:
         """An error body of our own in the provider's form."""

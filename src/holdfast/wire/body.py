@@ -6,15 +6,15 @@ without one the output is the input.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.canonical import encode_string
 
-from .scan import Member, Span
+from .scan import Member, Span, walk_array
 from .values import canon
 
 Section = Literal["tools", "system", "messages"]
@@ -110,6 +110,12 @@ class Body(Struct, frozen=True):
     def change_members(self, values: Mapping[str, bytes], remove: Collection[str] = ()) -> list[Splice]:
         """Set and remove top-level members in one go, so that the commas come out right."""
         return change_members(list(self.members.values()), self.end, values, remove)
+
+
+def tool_spans(raw: bytes, pos: int, tools: Sequence[Raw]) -> tuple[list[BlockSpan], int]:
+    """The tools of the list that begins at `pos` as blocks, and where the list ends."""
+    spans, end = walk_array(raw, pos, tools)
+    return [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)], end
 
 
 def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:

@@ -52,13 +52,8 @@ def _objects(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 def _held(raw: bytes, members: Mapping[str, scan.Member]) -> list[scan.Span]:
     kind = string_of(raw[members["type"].start : members["type"].end]) if "type" in members else None
-    if (
-        kind == "document"
-        and "source" in members
-        and raw[members["source"].start : members["source"].start + 1] == b"{"
-    ):
-        inside, _ = scan.walk_object(raw, members["source"].start)
-        content = next((m for m in inside if m.key == "content"), None)
+    if kind == "document" and "source" in members:
+        content = scan.member_at(raw, members["source"].start, "content")
     elif kind in _HOLDERS or (kind or "").endswith("_tool_result"):
         content = members.get("content")
     else:
@@ -70,9 +65,12 @@ def _held(raw: bytes, members: Mapping[str, scan.Member]) -> list[scan.Span]:
 
 
 def unmarked(raw: bytes) -> bytes:
-    """The canonical text of a block without its own marker and those nested in it; a string stays one text block."""
+    """The canonical text of a block without its own marker and those nested in it; a string stays one text block.
+
+    A `cache_control` of any value goes: null is how some clients say that there is none.
+    """
     splices = []
-    for at, _ in markers(raw, 0):
+    for at, _ in _objects(raw, 0):
         members, end = scan.walk_object(raw, at)
         splices += change_members(members, end, {}, ("cache_control",))
     raw = apply(raw, splices)

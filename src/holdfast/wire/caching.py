@@ -35,7 +35,7 @@ def read(body: Body) -> Caching:
         key=string_of(body.member("prompt_cache_key")),
         mode=string_of(options.get("mode")),
         retention=string_of(body.member("prompt_cache_retention")),
-        cached_content=string_of(body.member("cachedContent")),
+        cached_content=string_of(body.member("cachedContent") or body.member("cached_content")),
     )
 
 

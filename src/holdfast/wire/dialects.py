@@ -49,7 +49,7 @@ _gemini_path = re.compile(r"/models/([^/:]+):(?:streamGenerateContent|generateCo
 def dialect_of(path: str) -> tuple[Dialect, str] | None:
     """The dialect of a request path, and the model if the path names it; None for side calls."""
     path = path.partition("?")[0].rstrip("/")
-    if path.endswith(("/messages", "/messages/count_tokens")):
+    if path.endswith(("/messages", "/messages/count_tokens")) and "/threads/" not in path:
         return DIALECTS["anthropic"], ""
     if path.endswith("/chat/completions"):
         return DIALECTS["openai_chat"], ""

@@ -14,7 +14,7 @@ from holdfast.facts import ModelFacts
 from . import scan
 from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, with_context
 from .codecs import gemini as codec
-from .parsing import WireError, guarded
+from .parsing import WireError, error_of, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import gemini_usage
 from .values import array_of, canon, obj, object_of, string_of
@@ -61,7 +61,7 @@ class _Walk:
                 handlers[name] = self._system_handler(name, content)
         if (tools := self.top.tools) is not None:
             handlers["tools"] = lambda pos: scan.walk_objects(self.raw, pos, len(tools), self.walk_tool)
-        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        members, end = scan.walk_body(self.raw, handlers)
         blocks = (*self.system, *self.tools, *self.messages)
         return Body(self.raw, NAME, self.model, blocks, {m.key: m for m in members}, end)
 
@@ -173,9 +173,8 @@ class Gemini:
 
     def read_error(self, status: int, raw: bytes) -> WireError:
         """What an error response says; never fails, whatever the body."""
-        error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
-        kind = string_of(error.get("status")) or _STATUS.get(status, "UNKNOWN")
-        return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
+        error, message = error_of(raw)
+        return WireError(status, string_of(error.get("status")) or _STATUS.get(status, "UNKNOWN"), message)
 
     def write_error(self, error: WireError) -> bytes:
         """An error body of our own in the provider's form."""

@@ -7,10 +7,9 @@ from msgspec import Raw, Struct
 
 from holdfast.canonical import Capabilities, Request, encode_string
 from holdfast.facts import ModelFacts
-from holdfast.facts import model as facts_of
 
-from . import scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, with_context
+from . import openai, scan
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
 from .parsing import WireError, guarded
@@ -19,9 +18,7 @@ from .usage import openai_usage
 from .values import canon, obj, object_of, string_of, wire_model
 
 NAME = "openai_chat"
-BREAKPOINT = b'{"mode":"explicit"}'
 PARTS = ("text", "image_url", "input_audio", "file")
-_SYSTEM = ("system", "developer")
 _NO_CONTEXT = ("role", "content", "tool_calls", "cache_control")
 
 
@@ -47,21 +44,20 @@ class _Walk:
         self.tools: list[BlockSpan] = []
         self.messages: list[BlockSpan] = []
         roles = [message.role for message in top.messages]
-        self.leading = next((i for i, role in enumerate(roles) if role not in _SYSTEM), len(roles))
+        self.leading = next((i for i, role in enumerate(roles) if role not in openai.SYSTEM_ROLES), len(roles))
 
     def body(self) -> Body:
         handlers = {"messages": lambda pos: scan.walk_objects(self.raw, pos, len(self.top.messages), self.walk_message)}
         if self.top.tools is not None:
             handlers["tools"] = self.walk_tools
-        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        members, end = scan.walk_body(self.raw, handlers)
         system = [block for block in self.messages if block.section == "system"]
         others = [block for block in self.messages if block.section != "system"]
         blocks = (*system, *self.tools, *others)
         return Body(self.raw, self.name, self.top.model, blocks, {m.key: m for m in members}, end)
 
     def walk_tools(self, pos: int) -> int:
-        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
+        self.tools, end = tool_spans(self.raw, pos, self.top.tools or [])
         return end
 
     def walk_message(self, index: int, pos: int) -> int:
@@ -102,7 +98,7 @@ class OpenAIChat:
 
     name = NAME
     provider = "openai"
-    marker_key = "prompt_cache_breakpoint"
+    marker_key = openai.BREAKPOINT_KEY
     limit_key = "max_completion_tokens"
 
     def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
@@ -113,10 +109,10 @@ class OpenAIChat:
 
     def takes_markers(self, model: str) -> bool:
         """Whether this model's route accepts explicit breakpoints; others answer them with an error."""
-        return facts_of(f"openai:{model}").breakpoints
+        return openai.takes_breakpoints(model)
 
     def marker_value(self, ttl: str) -> bytes:
-        return BREAKPOINT
+        return openai.BREAKPOINT
 
     def kind(self, body: Body, index: int) -> str:
         block = body.blocks[index]
@@ -133,17 +129,16 @@ class OpenAIChat:
 
     def markers(self, body: Body) -> tuple[Marker, ...]:
         """The body's own markers in prefix order."""
-        tag = b'"' + self.marker_key.encode() + b'"'
         found = []
         for index, block in enumerate(body.blocks):
-            if block.form == "object" and body.raw.find(tag, block.start, block.end) >= 0:
+            if block.form == "object" and scan.may_name(body.raw, self.marker_key, block.start, block.end):
                 marker = (object_of(body.text(block)) or {}).get(self.marker_key, b"null")
                 if marker[:1] == b"{":
                     found.append(Marker(index, self.ttl_of(body, marker), at=block.start))
         return tuple(found)
 
     def ttl_of(self, body: Body, marker: bytes) -> str:
-        return facts_of(f"openai:{body.model}").default_ttl or "30m"
+        return openai.breakpoint_ttl(body.model)
 
     def markable(self, body: Body, index: int) -> bool:
         """Markers stand on non-empty content parts only, never on tools or tool calls."""
@@ -181,10 +176,10 @@ class OpenAIChat:
         if block.form == "string":
             return as_text_block(text) + body.context(block)
         members = object_of(text)
-        if members is None or self.marker_key not in members:
+        if members is None:
             return canon(text) + body.context(block)
-        del members[self.marker_key]
-        return obj((key, canon(value)) for key, value in members.items()) + body.context(block)
+        kept = ((key, canon(value)) for key, value in members.items() if key not in codec.MARKER_KEYS)
+        return obj(kept) + body.context(block)
 
     # Canonical values
 
@@ -209,29 +204,10 @@ class OpenAIChat:
         return facts.capabilities
 
     def read_error(self, status: int, raw: bytes) -> WireError:
-        return read_openai_error(status, raw)
+        return openai.read_error(status, raw)
 
     def write_error(self, error: WireError) -> bytes:
-        return write_openai_error(error)
-
-
-def read_openai_error(status: int, raw: bytes) -> WireError:
-    """What an error response says; never fails, whatever the body."""
-    error = object_of((object_of(raw.strip()) or {}).get("error", b"")) or {}
-    kind = string_of(error.get("code")) or string_of(error.get("type")) or "api_error"
-    return WireError(status, kind, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace"))
-
-
-def write_openai_error(error: WireError) -> bytes:
-    """An error body of our own in the provider's form."""
-    kind = "invalid_request_error" if 400 <= error.status < 500 else "server_error"
-    inner = (
-        ("message", encode_string(error.message)),
-        ("type", encode_string(kind)),
-        ("param", b"null"),
-        ("code", encode_string(error.kind)),
-    )
-    return obj((("error", obj(inner)),))
+        return openai.write_error(error)
 
 
 class _Chunk(Struct):
@@ -258,4 +234,4 @@ def read_event(data: bytes, report: Report) -> None:
     report.model = text_of(chunk.model) or report.model
     merge_counts(report, chunk.usage)
     if bytes(chunk.error) not in (b"", b"null"):
-        report.error = read_openai_error(0, data).message
+        report.error = openai.read_error(0, data).message

@@ -9,12 +9,12 @@ from msgspec import Raw, Struct
 
 from holdfast.canonical import Capabilities, Request
 from holdfast.facts import ModelFacts
-from holdfast.facts import model as facts_of
 
-from . import scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, with_context
+from . import openai, scan
+from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .codecs import openai_responses as codec
-from .openai_chat import BREAKPOINT, read_openai_error, write_openai_error
+from .openai import BREAKPOINT
+from .openai import BREAKPOINT_KEY as _KEY
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
@@ -23,10 +23,7 @@ from .values import arr, array_of, canon, obj, object_at, object_of, string_of, 
 NAME = "openai_responses"
 PARTS = ("input_text", "output_text", "input_image", "input_file")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_KEY = "prompt_cache_breakpoint"
-_TAG = b'"prompt_cache_breakpoint"'
 _SPEAKING = {"content", "call_id", "encrypted_content", "output", "arguments", "input", "action"}
-_SYSTEM = ("system", "developer")
 _PATH = "input[{0}].content[{1}]"
 
 
@@ -54,7 +51,7 @@ class _Walk:
         self.system: list[BlockSpan] = []
         self.messages: list[BlockSpan] = []
         roles = [item.role for item in self.items]
-        self.leading = next((i for i, role in enumerate(roles) if role not in _SYSTEM), len(roles))
+        self.leading = next((i for i, role in enumerate(roles) if role not in openai.SYSTEM_ROLES), len(roles))
 
     def body(self) -> Body:
         handlers = {}
@@ -64,7 +61,7 @@ class _Walk:
             handlers["instructions"] = self.walk_instructions
         if self.top.tools is not None:
             handlers["tools"] = self.walk_tools
-        members, end = scan.walk_object(self.raw, scan.first_value(self.raw), handlers)
+        members, end = scan.walk_body(self.raw, handlers)
         self.system.sort(key=lambda block: block.message)  # instructions come first wherever they stand in the body
         blocks = (*self.system, *self.tools, *self.messages)
         return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
@@ -75,8 +72,7 @@ class _Walk:
         return end
 
     def walk_tools(self, pos: int) -> int:
-        spans, end = scan.walk_array(self.raw, pos, self.top.tools or [])
-        self.tools += [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)]
+        self.tools, end = tool_spans(self.raw, pos, self.top.tools or [])
         return end
 
     def walk_input(self, pos: int) -> int:
@@ -125,7 +121,7 @@ class OpenAIResponses:
 
     def takes_markers(self, model: str) -> bool:
         """Whether this model accepts explicit breakpoints; others answer them with an error."""
-        return facts_of(f"openai:{model}").breakpoints
+        return openai.takes_breakpoints(model)
 
     def kind(self, body: Body, index: int) -> str:
         block = body.blocks[index]
@@ -141,9 +137,9 @@ class OpenAIResponses:
     def markers(self, body: Body) -> tuple[Marker, ...]:
         """The body's own markers in prefix order; one inside a tool output counts for its item."""
         found = []
-        ttl = facts_of(f"openai:{body.model}").default_ttl or "30m"
+        ttl = openai.breakpoint_ttl(body.model)
         for index, block in enumerate(body.blocks):
-            if block.form == "object" and body.raw.find(_TAG, block.start, block.end) >= 0:
+            if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at in (block.start, *self._output_parts(body, index)):
                     if (object_at(body.raw, at) or {}).get(_KEY, b"")[:1] == b"{":
                         found.append(Marker(index, ttl, at != block.start, at))
@@ -154,8 +150,7 @@ class OpenAIResponses:
         block = body.blocks[index]
         if self.kind(body, index) not in OUTPUTS or ".content[" in block.where:
             return []
-        members, _ = scan.walk_object(body.raw, block.start)
-        output = next((m for m in members if m.key == "output"), None)
+        output = scan.member_at(body.raw, block.start, "output")
         if output is None or body.raw[output.start : output.start + 1] != b"[":
             return []
         spans, _ = scan.walk_values(body.raw, output.start)
@@ -245,10 +240,10 @@ class OpenAIResponses:
         return facts.capabilities
 
     def read_error(self, status: int, raw: bytes) -> WireError:
-        return read_openai_error(status, raw)
+        return openai.read_error(status, raw)
 
     def write_error(self, error: WireError) -> bytes:
-        return write_openai_error(error)
+        return openai.write_error(error)
 
 
 def _is_part(raw: bytes, start: int) -> bool:
@@ -262,14 +257,15 @@ def _unmarked_output(raw: bytes) -> bytes:
     """A tool output without markers; a string is one part."""
     if raw[:1] == b'"':
         return b'[{"type":"input_text","text":' + canon(raw) + b"}]"
-    parts = []
-    for part in array_of(raw) or [raw]:
-        members = object_of(part)
-        if members is None:
-            return canon(raw)
-        members.pop(_KEY, None)
-        parts.append(obj((key, canon(value)) for key, value in members.items()))
-    return arr(parts) if raw[:1] == b"[" else parts[0]
+    parts = array_of(raw)
+    return canon(raw) if parts is None else arr(_unmarked(part) for part in parts)
+
+
+def _unmarked(part: bytes) -> bytes:
+    members = object_of(part)
+    if members is None:
+        return canon(part)
+    return obj((key, canon(value)) for key, value in members.items() if key != _KEY)
 
 
 class _Event(Struct):
@@ -306,4 +302,4 @@ def _read_event(data: bytes, report: Report) -> None:
     if kind in _LAST:
         report.finished = True
     if kind == "error" or text_of(response.status) == "failed" or kind == "response.failed":
-        report.error = text_of(event.message) or read_openai_error(0, bytes(event.response) or data).message
+        report.error = text_of(event.message) or openai.read_error(0, bytes(event.response) or data).message

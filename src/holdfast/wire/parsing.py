@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from . import scan
 from .body import Body, Unreadable
+from .values import array_of, object_of, string_of
 
 T = TypeVar("T")
 
@@ -20,6 +21,17 @@ class WireError(Struct, frozen=True):
     status: int
     kind: str
     message: str
+
+
+def error_of(raw: bytes) -> tuple[dict[str, bytes], str]:
+    """The members of an error response's `error`, and its message: the beginning of the body where it has none.
+
+    Gemini answers a stream that is not one of events with an array around the error.
+    """
+    raw = raw.strip()
+    whole = object_of(next(iter(array_of(raw) or ()), raw)) or {}
+    error = object_of(whole.get("error", b"")) or {}
+    return error, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace")
 
 
 def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body]) -> Body | Unreadable:

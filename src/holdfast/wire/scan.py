@@ -88,11 +88,6 @@ def _patch_surrogates(raw: bytes) -> bytes | None:
     return bytes(patched)
 
 
-def first_value(raw: bytes) -> int:
-    """Where the text's one value begins."""
-    return _past_space(raw, 0)
-
-
 def skip_value(raw: bytes, pos: int) -> int:
     """The end of the value that begins at `pos`."""
     first = raw[pos : pos + 1]
@@ -152,6 +147,32 @@ def walk_object(
         if after[1] == b"}":
             return members, after.end(1)
         pos = after.end()
+
+
+def walk_body(raw: bytes, handlers: Mapping[str, Callable[[int], int]]) -> tuple[list[Member], int]:
+    """The members of the object that is the whole text, and where it ends.
+
+    A key given twice makes the walk use the lengths of the second value on the first; one that came through all the
+    same does not end where the text does.
+    """
+    members, end = walk_object(raw, _past_space(raw, 0), handlers)
+    if _past_space(raw, end) != len(raw):
+        raise Misfit(f"no end of the body at byte {end}")
+    return members, end
+
+
+def member_at(raw: bytes, pos: int, key: str) -> Member | None:
+    """A member of the object that begins at `pos`; None where there is no such member or no readable object."""
+    try:
+        members, _ = walk_object(raw, pos)
+    except Misfit:
+        return None
+    return next((member for member in members if member.key == key), None)
+
+
+def may_name(raw: bytes, key: str, start: int, end: int) -> bool:
+    """A quick no for the many spans in which the key does not occur, written plainly or with escapes."""
+    return raw.find(b'"%b"' % key.encode(), start, end) >= 0 or raw.find(b"\\u00", start, end) >= 0
 
 
 def walk_array(raw: bytes, pos: int, items: Sequence[Raw]) -> tuple[list[Span], int]:

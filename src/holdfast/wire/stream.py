@@ -144,6 +144,8 @@ def merge_counts(report: Report, raw: Raw) -> None:
     if counts is None:
         return
     known = dict(report.counts or {})
-    if "cache_creation_input_tokens" in counts and "cache_creation" not in counts:
-        known.pop("cache_creation", None)  # the split of an older sum
-    report.counts = {**known, **{key: value for key, value in counts.items() if value is not None}}
+    news = {key: value for key, value in counts.items() if value is not None}
+    total = "cache_creation_input_tokens"
+    if "cache_creation" not in news and news.get(total, known.get(total)) != known.get(total):
+        known.pop("cache_creation", None)  # the split of an older sum; a sum that is repeated keeps its split
+    report.counts = {**known, **news}

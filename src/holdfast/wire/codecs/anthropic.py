@@ -1,4 +1,9 @@
-"""Anthropic Messages as canonical values."""
+"""Anthropic Messages as canonical values.
+
+On the way back to the dialect these are gone or spelled in one way: markers, which the request says anew; the order of
+members in a block or tool; bare strings, which become one text block; tools, `system` and results that are empty or
+null; `is_error` where it is false.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,8 @@ from ..values import (
     as_segment,
     canon,
     extra_of,
-    int_of,
+    is_text_or_none,
+    limit_of,
     obj,
     object_of,
     opaque,
@@ -48,7 +54,7 @@ _TOP = ("model", "tools", "system", "messages", "cache_control")
 def decode(members: Mapping[str, bytes]) -> Request:
     """A request from a body's top-level members. System blocks after the last marked one are the volatile segment."""
     stable, volatile = _decode_system(members.get("system"))
-    limit = int_of(members.get("max_tokens"))
+    limit, read = limit_of(members, "max_tokens")
     return Request(
         model=f"{NAME}:{string_of(members.get('model')) or ''}",
         tools=tuple(decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
@@ -56,7 +62,7 @@ def decode(members: Mapping[str, bytes]) -> Request:
         system_prompt_volatile=as_segment(volatile),
         messages=tuple(_decode_message(raw) for raw in array_of(members.get("messages", b"")) or ()),
         output_limit=limit,
-        rest=extra_of(members, (*_TOP, "max_tokens") if limit is not None else _TOP),
+        rest=extra_of(members, (*_TOP, *read)),
         dialect=NAME,
     )
 
@@ -116,7 +122,7 @@ def decode_block(raw: bytes, inside_result: bool = False) -> Block:
     if block is not None:
         return block
     call = string_of(members.get("id")) if kind == "tool_use" else string_of(members.get("tool_use_id"))
-    return opaque(kind, obj(members.items()), call if kind in ("tool_use", "tool_result") else None)
+    return opaque(kind, unmarked(raw), call if kind in ("tool_use", "tool_result") else None)
 
 
 def _decode_known(kind: str | None, members: Mapping[str, bytes]) -> Block | None:
@@ -129,7 +135,7 @@ def _decode_known(kind: str | None, members: Mapping[str, bytes]) -> Block | Non
     match kind:
         case "text" if (value := text("text")) is not None:
             return Text(value, extra("text"))
-        case "thinking" if (value := text("thinking")) is not None:
+        case "thinking" if (value := text("thinking")) is not None and is_text_or_none(members.get("signature")):
             return Thinking(value, text("signature"), extra("thinking", "signature"))
         case "redacted_thinking" if (value := text("data")) is not None:
             return RedactedThinking(value, extra("data"))

@@ -2,6 +2,12 @@
 
 Gemini pairs calls and responses by name and order where they carry no id; canonical ids are made from their order and
 left out again on the way back.
+
+On the way back to the dialect these are gone or spelled in one way: members of the system instruction beside its
+parts, such as its role; the order of members; the borders between neighbouring lists of functions; a function's
+description or a thought's signature that is null; an empty list of tools and an empty `generationConfig`. A content
+without a role is the user's, a call without arguments and a response without content get `{}`, and so does a function
+without a schema.
 """
 
 from __future__ import annotations
@@ -26,22 +32,36 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..values import arr, array_of, as_blocks, as_segment, canon, extra_of, int_of, obj, object_of, opaque, string_of
+from ..values import (
+    arr,
+    array_of,
+    as_blocks,
+    as_segment,
+    canon,
+    extra_of,
+    is_text_or_none,
+    limit_of,
+    obj,
+    object_of,
+    opaque,
+    string_of,
+)
 
 NAME = "gemini"
-_TOP = ("contents", "systemInstruction", "system_instruction", "tools", "generationConfig")
-_ROLES: dict[str | None, Role] = {"model": "assistant", "function": "tool", "system": "system"}
+_TOP = ("contents", "tools")
+_ROLES: dict[str | None, Role] = {"model": "assistant", "system": "system"}
 _MADE = "gemini-call-"
 _KEY = "response"  # on the text of a response: the member it stood in, null for the whole object
 
 
 def decode(members: Mapping[str, bytes], model: str) -> Request:
-    system = object_of(members.get("systemInstruction", members.get("system_instruction", b""))) or {}
-    config = object_of(members.get("generationConfig", b"")) or {}
-    limit = int_of(config.pop("maxOutputTokens", None))
-    rest = extra_of(members, _TOP)
-    if config:
-        rest = (*rest, ("generationConfig", canon(obj(config.items()))))
+    system_name = "systemInstruction" if "systemInstruction" in members else "system_instruction"
+    system = object_of(members.get(system_name, b"")) or {}
+    config = object_of(members.get("generationConfig", b""))
+    limit, read = limit_of(config or {}, "maxOutputTokens")
+    rest = extra_of(members, (*_TOP, system_name, *(() if config is None else ("generationConfig",))))
+    if config and (settings := extra_of(config, read)):
+        rest = (*rest, ("generationConfig", obj(settings)))
     decoder = _Contents()
     return Request(
         model=f"{NAME}:{model}",
@@ -63,8 +83,8 @@ def _decode_tools(raw: bytes) -> Iterator[ToolDefinition | Opaque]:
     for item in declarations:
         function = object_of(item) or {}
         name, description = string_of(function.get("name")), string_of(function.get("description"))
-        if name is None:
-            yield opaque("functionDeclaration", item)
+        if name is None or not is_text_or_none(function.get("description")):
+            yield opaque("functionDeclarations", obj((("functionDeclarations", arr([item])),)))
             continue
         # `parameters` is Gemini's own schema language: kept as it is, not taken for a JSON schema.
         schema = canon(function.get("parametersJsonSchema", b"{}"))
@@ -81,8 +101,11 @@ class _Contents:
 
     def message(self, raw: bytes) -> Message:
         members = object_of(raw) or {}
-        role = _ROLES.get(string_of(members.get("role")), "user")
-        return Message(role, self.parts(members.get("parts")), extra_of(members, ("role", "parts")))
+        name = string_of(members.get("role"))
+        extra = extra_of(members, ("role", "parts"))
+        if name not in ("user", "model", None):
+            extra = (("role", encode_string(name)), *extra)  # kept beside what it means here
+        return Message(_ROLES.get(name, "user"), self.parts(members.get("parts")), extra)
 
     def parts(self, raw: bytes | None) -> tuple[Block, ...]:
         return tuple(self._part(item) for item in array_of(raw or b"") or ())
@@ -90,7 +113,7 @@ class _Contents:
     def _part(self, raw: bytes) -> Block:
         members = object_of(raw) or {}
         if (text := string_of(members.get("text"))) is not None:
-            if members.get("thought") == b"true":
+            if members.get("thought") == b"true" and is_text_or_none(members.get("thoughtSignature")):
                 signature = string_of(members.get("thoughtSignature"))
                 return Thinking(text, signature, extra_of(members, ("text", "thought", "thoughtSignature")))
             return Text(text, extra_of(members, ("text",)))
@@ -107,11 +130,11 @@ class _Contents:
         if identity is None:
             self._made += 1
             identity = f"{_MADE}{self._made}"
-        if call.keys() - {"id", "name", "args"}:
-            self._open[name][identity] = None
-            return opaque("functionCall", raw, identity)
         self._open[name][identity] = None
-        return ToolUse(identity, name, canon(call.get("args", b"{}")), extra)
+        args = call.get("args", b"{}")
+        if call.keys() - {"id", "name", "args"} or args[:1] != b"{":
+            return opaque("functionCall", raw, identity)
+        return ToolUse(identity, name, canon(args), extra)
 
     def _response(self, response: Mapping[str, bytes], extra: Extra, raw: bytes) -> Block:
         name, identity = string_of(response.get("name")), string_of(response.get("id"))
@@ -166,10 +189,9 @@ def encode(request: Request) -> bytes:
         members.append(("tools", arr(tools)))
     members.append(("contents", arr(_encode_messages(request.messages, own, names))))
     rest = dict(request.rest) if own else {}
-    config = object_of(rest.pop("generationConfig", b"{}")) or {}
     if request.output_limit is not None:
+        config = object_of(rest.get("generationConfig", b"{}")) or {}
         config["maxOutputTokens"] = b"%d" % request.output_limit
-    if config:
         rest["generationConfig"] = obj(config.items())
     return obj((*members, *rest.items()))
 
@@ -216,7 +238,7 @@ def _encode_messages(messages: Iterable[Message], own: bool, names: Mapping[str,
 
 
 def _content(role: str, parts: Iterable[bytes], extra: Extra = ()) -> bytes:
-    return obj((("role", encode_string(role)), ("parts", arr(parts)), *extra))
+    return obj({"role": encode_string(role), "parts": arr(parts), **dict(extra)}.items())
 
 
 def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[bytes]:
@@ -228,7 +250,7 @@ def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[
             signed = (("thoughtSignature", encode_string(signature)),) if signature is not None else ()
             yield obj((("text", encode_string(text)), ("thought", b"true"), *signed, *extra))
         case ToolUse(id=identity, name=name, input=input):
-            args = input if input[:1] == b"{" else b"{}"
+            args = input if input[:1] == b"{" else obj((("arguments", input),))
             call = obj((*_identity(identity), ("name", encode_string(name)), ("args", args)))
             yield obj((("functionCall", call), *extra))
         case ToolResult(tool_use_id=identity):
@@ -264,5 +286,5 @@ def _encode_response(block: ToolResult, own: bool) -> bytes:
         kept = dict(block.content[0].extra).get(_KEY)
         if kept == b"null":
             return text.encode("utf-8", "replace")
-        key = string_of(kept) or key
+        key = key if kept is None else string_of(kept) or ""
     return obj(((key, encode_string(text)),))

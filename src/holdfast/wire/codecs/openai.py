@@ -39,12 +39,16 @@ def url_of(block: Image | Document) -> str:
 
 
 def input_of(arguments: bytes) -> bytes:
-    """A tool's input from the string literal that carries it; arguments that are not JSON stay a JSON string."""
+    """A tool's input from the string literal that carries it; arguments that are not JSON stay a JSON string.
+
+    Arguments that are a JSON string themselves stay one too, with their quotes: bare they would be another text.
+    """
     text = string_of(arguments) or ""
     try:
-        return canonical_json(text.encode("utf-8", "surrogatepass"))
+        value = canonical_json(text.encode("utf-8", "surrogatepass"))
     except NotJson:
         return encode_string(text)
+    return encode_string(text) if value[:1] == b'"' else value
 
 
 def arguments_of(input: bytes) -> bytes:
@@ -74,6 +78,6 @@ def document_text(block: Document) -> str | None:
 
 
 def splits(content: tuple[Block, ...]) -> tuple[list[Block], list[Block]]:
-    """A tool result's blocks: texts, and what a tool message cannot hold."""
-    texts: list[Block] = [block for block in content if isinstance(block, Text)]
-    return texts, [block for block in content if isinstance(block, Image | Document)]
+    """A tool result's blocks: what a tool message can hold, and the pictures and files that it cannot."""
+    pictures: list[Block] = [block for block in content if isinstance(block, Image | Document)]
+    return [block for block in content if not isinstance(block, Image | Document)], pictures

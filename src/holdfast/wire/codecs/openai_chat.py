@@ -1,8 +1,17 @@
-"""OpenAI Chat Completions as canonical values."""
+"""OpenAI Chat Completions as canonical values.
+
+On the way back to the dialect these are gone or spelled in one way: markers; the order of members; a single text part,
+which becomes a string; empty content, null in an assistant message and `""` in others; the role "developer", which
+becomes "system"; the borders between leading system messages; an empty list of tools; spaces in a call's arguments; a
+tool's description that is null; `max_tokens`, which gets the name that the dialect gives the limit today, and a second
+limit beside it. A tool without parameters gets `{}`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from holdfast.canonical import (
     Block,
@@ -26,7 +35,8 @@ from ..values import (
     as_segment,
     canon,
     extra_of,
-    int_of,
+    is_text_or_none,
+    limit_of,
     obj,
     object_of,
     opaque,
@@ -35,8 +45,7 @@ from ..values import (
 )
 from .openai import arguments_of, document_of, document_text, image_of, input_of, plain_system, splits, url_of
 
-_TOP = ("model", "messages", "tools", "max_completion_tokens", "max_tokens")
-_ROLES = {"developer": "system", "function": "tool"}
+_TOP = ("model", "messages", "tools")
 MARKER_KEYS = ("cache_control", "prompt_cache_breakpoint")
 
 
@@ -46,14 +55,14 @@ def decode(members: Mapping[str, bytes], name: str, provider: str) -> Request:
     leading = 0
     while leading < len(messages) and messages[leading].role == "system" and not messages[leading].extra:
         leading += 1
-    limit = int_of(members.get("max_completion_tokens"))
+    limit, read = limit_of(members, "max_completion_tokens", "max_tokens")
     return Request(
         model=f"{provider}:{string_of(members.get('model')) or ''}",
         tools=tuple(_decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
         system_prompt=as_segment(tuple(block for message in messages[:leading] for block in message.content)),
         messages=tuple(messages[leading:]),
-        output_limit=limit if limit is not None else int_of(members.get("max_tokens")),
-        rest=extra_of(members, _TOP),
+        output_limit=limit,
+        rest=extra_of(members, (*_TOP, *read)),
         dialect=name,
     )
 
@@ -62,7 +71,13 @@ def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     members = object_of(raw) or {}
     function = object_of(members.get("function", b""))
     name = string_of((function or {}).get("name"))
-    if function is None or name is None or extra_of(members, ("type", "function", *MARKER_KEYS)):
+    if (
+        function is None
+        or name is None
+        or string_of(members.get("type")) not in (None, "function")
+        or not is_text_or_none(function.get("description"))
+        or extra_of(members, ("type", "function", *MARKER_KEYS))
+    ):
         return opaque(string_of(members.get("type")), raw)
     known = ("name", "description", "parameters")
     description = string_of(function.get("description"))
@@ -72,6 +87,8 @@ def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
 def decode_message(raw: bytes) -> Message:
     members = object_of(raw) or {}
     role = string_of(members.get("role")) or "user"
+    if role == "function":  # the way before tool calls: an answer that names no call
+        return Message("tool", (opaque("function", raw),))
     content = decode_content(members.get("content"))
     if role == "tool":
         call = string_of(members.get("tool_call_id")) or ""
@@ -79,7 +96,8 @@ def decode_message(raw: bytes) -> Message:
         return Message("tool", (ToolResult(call, content),), extra)
     calls = tuple(_decode_call(item) for item in array_of(members.get("tool_calls", b"")) or ())
     known = ("role", "content", *(("tool_calls",) if calls else ()))
-    return Message(_ROLES.get(role, role), content + calls, extra_of(members, known))  # type: ignore[arg-type]
+    role = "system" if role == "developer" else role
+    return Message(role, content + calls, extra_of(members, known))  # type: ignore[arg-type]  # validate() names it
 
 
 def decode_content(raw: bytes | None) -> tuple[Block, ...]:
@@ -87,7 +105,8 @@ def decode_content(raw: bytes | None) -> tuple[Block, ...]:
         return ()
     if (text := string_of(raw)) is not None:
         return (Text(text),) if text else ()
-    return tuple(_decode_part(item) for item in array_of(raw) or ())
+    parts = tuple(_decode_part(item) for item in array_of(raw) or ())
+    return () if parts == (Text(""),) else parts
 
 
 def _decode_part(raw: bytes) -> Block:
@@ -110,9 +129,9 @@ def _decode_part(raw: bytes) -> Block:
 def _image(members: Mapping[str, bytes]) -> Block | None:
     source = object_of(members.get("image_url", b"")) or {}
     url = string_of(source.get("url"))
-    if url is None or len(members) > 2 or len(source) > 1:
+    if url is None or len(members) > 2:
         return None
-    return image_of(url)
+    return replace(image_of(url), extra=extra_of(source, ("url",)))
 
 
 def _file(members: Mapping[str, bytes]) -> Block | None:
@@ -127,17 +146,21 @@ def _decode_call(raw: bytes) -> Block:
     members = object_of(raw) or {}
     function = object_of(members.get("function", b"")) or {}
     call, name = string_of(members.get("id")), string_of(function.get("name"))
-    if call is None or name is None or function.keys() - {"name", "arguments"}:
+    arguments = function.get("arguments", b'""')
+    plain = string_of(members.get("type")) in (None, "function") and string_of(arguments) is not None
+    if call is None or name is None or not plain or function.keys() - {"name", "arguments"}:
         return opaque(string_of(members.get("type")) or "tool_call", raw, call or "")
-    return ToolUse(
-        call, name, input_of(function.get("arguments", b'""')), extra_of(members, ("id", "type", "function"))
-    )
+    extra = extra_of(members, ("id", "type", "function"))
+    return ToolUse(call, name, input_of(arguments), extra)
 
 
 def encode(request: Request, name: str, *, limit_key: str, marker: tuple[str, bytes] | None = None) -> bytes:
     """A body: system, then tools, then messages; `marker` goes on the last stable system part."""
     own = request.dialect in (None, name)
-    messages = [*_encode_system(request, own, marker), *_encode_messages(request.messages, own)]
+    messages = [
+        *_encode_system(request, own, marker),
+        *_encode_messages(request.messages, own, pictures_stay=request.dialect == name),
+    ]
     members = [("model", encode_string(wire_model(request.model))), ("messages", arr(messages))]
     tools = [_encode_tool(tool, own) for tool in request.tools if own or not isinstance(tool, Opaque)]
     if tools:
@@ -171,8 +194,11 @@ def _encode_tool(tool: ToolDefinition | Opaque, own: bool) -> bytes:
     return obj((("type", b'"function"'), ("function", obj((*function, *(tool.extra if own else ()))))))
 
 
-def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
-    """Tool results become tool messages; pictures in them follow in a user message, where the dialect allows them."""
+def _encode_messages(messages: Iterable[Message], own: bool, pictures_stay: bool) -> Iterator[bytes]:
+    """Tool results become tool messages; pictures in them follow in a user message, where the dialect allows them.
+
+    A client of this dialect that put them into the tool message knows a server that takes them: there they stay.
+    """
     left: list[Block] = []
     for message in messages:
         if message.role not in ("tool", "user") and left:
@@ -184,11 +210,12 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
             if not isinstance(block, ToolResult):
                 others.append(block)
                 continue
-            texts, pictures = splits(block.content)
+            texts, pictures = (block.content, []) if pictures_stay else splits(block.content)
             left += pictures
             call = ("tool_call_id", encode_string(block.tool_use_id))
             yield _message("tool", _content(texts, own), (call, *(extra if message.role == "tool" else ())))
         if message.role == "tool":
+            yield from (block.raw for block in others if own and isinstance(block, Opaque))
             continue
         if message.role == "assistant":
             if own or any(isinstance(block, Text | Image | Document | ToolUse) for block in others):
@@ -201,8 +228,11 @@ def _encode_messages(messages: Iterable[Message], own: bool) -> Iterator[bytes]:
 
 
 def _encode_assistant(blocks: list[Block], extra: Extra, own: bool) -> bytes:
-    calls = [_encode_call(block, own) for block in blocks if isinstance(block, ToolUse)]
-    calls += [block.raw for block in blocks if own and isinstance(block, Opaque) and block.call_id is not None]
+    calls = [
+        _encode_call(block, own) if isinstance(block, ToolUse) else block.raw
+        for block in blocks
+        if isinstance(block, ToolUse) or (own and isinstance(block, Opaque) and block.call_id is not None)
+    ]
     shown = [
         b for b in blocks if isinstance(b, Text | Image | Document) or (isinstance(b, Opaque) and b.call_id is None)
     ]
@@ -233,7 +263,8 @@ def _parts(blocks: Iterable[Block], own: bool) -> Iterator[bytes]:
             case Text(text=text):
                 yield obj((("type", b'"text"'), ("text", encode_string(text)), *extra))
             case Image():
-                yield obj((("type", b'"image_url"'), ("image_url", obj((("url", encode_string(url_of(block))),)))))
+                image = obj((("url", encode_string(url_of(block))), *extra))
+                yield obj((("type", b'"image_url"'), ("image_url", image)))
             case Document() if (plain := document_text(block)) is not None:
                 yield obj((("type", b'"text"'), ("text", encode_string(plain))))
             case Document():

@@ -2,6 +2,13 @@
 
 The input is a flat list of items; canonical messages group what belongs to one assistant turn. Members of an item
 that are not its content (`id`, `status`) stay with the item's first block, under their name after `item.`.
+
+On the way back to the dialect these are gone or spelled in one way: markers; the order of members; a bare string,
+which becomes one part, except as a tool's output, where one plain text becomes a string; the kinds of text parts,
+which follow from the role; `"type":"message"`, which every message gets; the role "system", which becomes "developer";
+developer messages that the input begins with, which become `instructions` where they are one plain text and one message
+where not; empty instructions and tools; spaces in a call's arguments; a tool's description that is null. A tool without
+parameters gets `{}`.
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ from holdfast.canonical import (
     encode_string,
 )
 
+from ..openai import BREAKPOINT_KEY as _MARKER
+from ..openai import SYSTEM_ROLES
 from ..values import (
     arr,
     array_of,
@@ -33,7 +42,8 @@ from ..values import (
     as_segment,
     canon,
     extra_of,
-    int_of,
+    is_text_or_none,
+    limit_of,
     obj,
     object_of,
     opaque,
@@ -43,11 +53,10 @@ from ..values import (
 from .openai import arguments_of, document_of, document_text, image_of, input_of, plain_system, url_of
 
 NAME = "openai_responses"
-_TOP = ("model", "instructions", "input", "tools", "max_output_tokens")
-_SYSTEM = ("system", "developer")
+_TOP = ("model", "instructions", "input", "tools")
 _ITEM = "item."
+_BORDER = (_ITEM + "type", b'"message"')  # begins an item of its own
 _PART = "part."  # before the kind of an unknown content part, which is no item of its own
-_MARKER = "prompt_cache_breakpoint"
 Turn = Literal["user", "assistant", "system", "tool"]
 
 
@@ -63,13 +72,14 @@ def decode(members: Mapping[str, bytes]) -> Request:
         while messages and messages[0].role == "system":
             leading += messages.pop(0).content
         system = as_segment(tuple(leading))
+    limit, read = limit_of(members, "max_output_tokens")
     return Request(
         model=f"openai:{string_of(members.get('model')) or ''}",
         tools=tuple(_decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
         system_prompt=system,
         messages=tuple(messages),
-        output_limit=int_of(members.get("max_output_tokens")),
-        rest=extra_of(members, _TOP),
+        output_limit=limit,
+        rest=extra_of(members, (*_TOP, *read)),
         dialect=NAME,
     )
 
@@ -77,7 +87,7 @@ def decode(members: Mapping[str, bytes]) -> Request:
 def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     members = object_of(raw) or {}
     name = string_of(members.get("name"))
-    if string_of(members.get("type")) != "function" or name is None:
+    if string_of(members.get("type")) != "function" or name is None or not is_text_or_none(members.get("description")):
         return opaque(string_of(members.get("type")), raw)
     known = ("type", "name", "description", "parameters")
     description = string_of(members.get("description"))
@@ -92,6 +102,8 @@ def _decode_input(raw: bytes) -> list[Message]:
     for item in array_of(raw) or ():
         role, blocks = _decode_item(item)
         if runs and runs[-1][0] == role and role in ("assistant", "tool"):
+            if runs[-1][1] and _is_content(runs[-1][1][-1]) and _is_content(blocks[0]):
+                blocks = (_with_extra(blocks[0], (_BORDER,)), *blocks[1:])
             runs[-1][1].extend(blocks)
         else:
             runs.append((role, list(blocks)))
@@ -103,32 +115,44 @@ def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
     kind = string_of(members.get("type")) or ("message" if "role" in members else None)
     call = string_of(members.get("call_id"))
     if kind == "message":
-        return _decode_message(members)
-    if kind == "function_call" and call is not None and (name := string_of(members.get("name"))) is not None:
+        return _decode_message(members, raw)
+    name, arguments = string_of(members.get("name")), members.get("arguments", b'""')
+    if kind == "function_call" and call is not None and name is not None and string_of(arguments) is not None:
         extra = _item_extra(members, ("type", "call_id", "name", "arguments"))
-        return "assistant", (ToolUse(call, name, input_of(members.get("arguments", b'""')), extra),)
+        return "assistant", (ToolUse(call, name, input_of(arguments), extra),)
     if kind == "function_call_output" and call is not None:
         extra = _item_extra(members, ("type", "call_id", "output"))
         output = members.get("output", b'""')
         if (text := string_of(output)) is not None:
-            return "tool", (ToolResult(call, (Text(text),), extra=extra),)
-        if (parts := array_of(output)) is not None:
-            return "tool", (ToolResult(call, tuple(_decode_part(part) for part in parts), extra=extra),)
+            return "tool", (ToolResult(call, (Text(text),) if text else (), extra=extra),)
+        if (items := array_of(output)) is not None:
+            parts = tuple(_decode_part(item) for item in items)
+            return "tool", (ToolResult(call, () if parts == (Text(""),) else parts, extra=extra),)
     return "tool" if (kind or "").endswith("_output") else "assistant", (opaque(kind, raw, call),)
 
 
-def _decode_message(members: Mapping[str, bytes]) -> tuple[Turn, tuple[Block, ...]]:
+def _decode_message(members: Mapping[str, bytes], raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
+    """A message's parts; the whole item stays opaque where its members would have no block to stay with."""
     role = string_of(members.get("role")) or "user"
+    turn: Turn = "system" if role in SYSTEM_ROLES else "assistant" if role == "assistant" else "user"
     content = members.get("content", b"[]")
     if (text := string_of(content)) is not None:
         blocks: tuple[Block, ...] = (Text(text),)
     else:
         blocks = tuple(_decode_part(part) for part in array_of(content) or ())
     extra = _item_extra(members, ("type", "role", "content"))
-    if blocks and extra and not isinstance(blocks[0], Opaque):
-        blocks = (replace(blocks[0], extra=(*blocks[0].extra, *extra)), *blocks[1:])
-    turn: Turn = "system" if role in _SYSTEM else "assistant" if role == "assistant" else "user"
-    return turn, blocks
+    if not blocks or (extra and isinstance(blocks[0], Opaque)) or role not in (turn, *SYSTEM_ROLES):
+        return turn, (opaque("message", raw),)
+    return turn, (_with_extra(blocks[0], extra), *blocks[1:])
+
+
+def _with_extra(block: Block, extra: Extra) -> Block:
+    return block if isinstance(block, Opaque) or not extra else replace(block, extra=(*block.extra, *extra))
+
+
+def _is_content(block: Block) -> bool:
+    """Whether a block is part of a message item, not an item of its own."""
+    return not isinstance(block, ToolUse | ToolResult) and (not isinstance(block, Opaque) or _is_part(block))
 
 
 def _item_extra(members: Mapping[str, bytes], known: tuple[str, ...]) -> Extra:
@@ -234,11 +258,8 @@ def _encode_item(block: Block, own: bool) -> bytes | None:
             ]
             return obj((("type", b'"function_call"'), *members, *extra))
         case ToolResult(tool_use_id=call, content=content):
-            plain = len(content) == 1 and isinstance(content[0], Text) and not content[0].extra
-            output = encode_string(content[0].text) if plain else arr(_parts(content, b'"input_text"', own))  # type: ignore[union-attr]
-            return obj(
-                (("type", b'"function_call_output"'), ("call_id", encode_string(call)), ("output", output), *extra)
-            )
+            answer = (("call_id", encode_string(call)), ("output", _encode_output(content, own)))
+            return obj((("type", b'"function_call_output"'), *answer, *extra))
         case Opaque(raw=raw) if own and not _is_part(block):
             return raw
     return None
@@ -289,4 +310,5 @@ def _from_items(blocks: Iterable[Block], own: bool) -> Extra:
 
 
 def _item(role: str, parts: Iterable[bytes], extra: Extra) -> bytes:
-    return obj((("type", b'"message"'), ("role", encode_string(role)), ("content", arr(parts)), *extra))
+    members = (("role", encode_string(role)), ("content", arr(parts)))
+    return obj((("type", b'"message"'), *members, *(pair for pair in extra if pair[0] != "type")))

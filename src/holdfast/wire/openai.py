@@ -1,0 +1,42 @@
+"""What the two OpenAI dialects share: which models take breakpoints, and error bodies."""
+
+from __future__ import annotations
+
+from holdfast.canonical import encode_string
+from holdfast.facts import model as facts_of
+
+from .parsing import WireError, error_of
+from .values import obj, string_of
+
+BREAKPOINT_KEY = "prompt_cache_breakpoint"
+BREAKPOINT = b'{"mode":"explicit"}'
+SYSTEM_ROLES = ("system", "developer")
+
+
+def takes_breakpoints(model: str) -> bool:
+    """Whether this model accepts explicit breakpoints; others, and perhaps unknown ones, answer them with an error."""
+    return facts_of(f"openai:{model}").breakpoints
+
+
+def breakpoint_ttl(model: str) -> str:
+    """The one TTL that breakpoints have, whatever a model without them calls its own."""
+    facts = facts_of(f"openai:{model}")
+    return (facts.default_ttl if facts.breakpoints else None) or "30m"
+
+
+def read_error(status: int, raw: bytes) -> WireError:
+    """What an error response says; never fails, whatever the body."""
+    error, message = error_of(raw)
+    return WireError(status, string_of(error.get("code")) or string_of(error.get("type")) or "api_error", message)
+
+
+def write_error(error: WireError) -> bytes:
+    """An error body of our own in the provider's form."""
+    kind = "invalid_request_error" if 400 <= error.status < 500 else "server_error"
+    inner = (
+        ("message", encode_string(error.message)),
+        ("type", encode_string(kind)),
+        ("param", b"null"),
+        ("code", encode_string(error.kind)),
+    )
+    return obj((("error", obj(inner)),))
