@@ -338,7 +338,7 @@ def test_gemini_has_no_markers_but_cached_objects() -> None:
     raw = b'{"systemInstruction":{"parts":[{"text":"s"}]},"contents":[{"role":"user","parts":[{"text":"a"}]}]}'
     body = parsed(raw, "gemini")
     assert not any(gemini.markable(body, i) for i in range(len(body.blocks)))
-    assert gemini.place(body, 0, "5m") == gemini.remove(body, Marker(0, "5m")) == []
+    assert gemini.remove(body, Marker(0, "5m")) == []
     assert gemini.markers(body) == ()
 
 
@@ -433,3 +433,21 @@ def test_markers_among_odd_parts_of_an_output_are_no_content() -> None:
     responses = DIALECTS["openai_responses"]
     marked = output(b',"prompt_cache_breakpoint":{"mode":"explicit"}')
     assert responses.content(marked, 0) == responses.content(output(b""), 0)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "raw", "path"),
+    [
+        ("anthropic", b'{"messages":[{"role":"user","content":""}]}', "messages[0].content[0]"),
+        ("openai_chat", b'{"model":"gpt-6.1-sol","tools":[{"type":"function"}],"messages":[]}', "tools[0]"),
+        ("openrouter", b'{"model":"x/y","messages":[{"role":"user","content":"a"}]}', "messages[0].content[0]"),
+        ("openai_responses", b'{"model":"gpt-6.1-sol","instructions":"s"}', "instructions"),
+        ("openai_responses", b'{"model":"gpt-6.1-sol","tools":[{"type":"function"}]}', "tools[0]"),
+        ("gemini", b'{"contents":[{"parts":[{"text":"a"}]}]}', "contents[0].parts[0]"),
+    ],
+)
+def test_placing_a_marker_where_none_may_stand_is_refused(dialect: str, raw: bytes, path: str) -> None:
+    body = parsed(raw, dialect)
+    assert body.blocks[0].path == path
+    with pytest.raises(ValueError, match="cannot carry a marker"):
+        DIALECTS[dialect].place(body, 0, "5m")

@@ -188,7 +188,9 @@ class Anthropic:
         return members is not None and (kind != "text" or bool(string_of(members.get("text"))))
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
-        """Splices that put a marker on a block that can carry one, in the place of those it has on or in it."""
+        """Splices that put a marker on a markable block, in the place of those it has on or in it."""
+        if not self.markable(body, index):
+            raise body.no_place(index)
         block, value = body.blocks[index], cache_control.MARKERS[ttl]
         if block.form == "string":
             head, tail = b'[{"type":"text","text":', b',"cache_control":' + value + b"}]"

@@ -92,6 +92,10 @@ class Body(Struct, frozen=True):
         found = self.members.get(name)
         return None if found is None else self.raw[found.start : found.end]
 
+    def no_place(self, index: int) -> ValueError:
+        """What `place` raises on a block that is not markable: a bug of the caller, who can ask first."""
+        return ValueError(f"{self.blocks[index].path} cannot carry a marker on {self.model or 'this model'}")
+
     def top(self) -> dict[str, bytes]:
         """All top-level members, raw."""
         return {name: self.raw[member.start : member.end] for name, member in self.members.items()}
@@ -134,14 +138,15 @@ def apply(raw: bytes, splices: Iterable[Splice]) -> bytes:
     ordered = sorted(splices, key=lambda splice: (splice.start, splice.end, splice.outer))
     if not ordered:
         return raw
-    out: list[bytes] = []
+    view = memoryview(raw)  # joining views copies a long body once, not twice
+    out: list[bytes | memoryview] = []
     at = 0
     for start, end, new, _ in ordered:
         if start < at:
             raise ValueError(f"splices overlap at byte {start}")
-        out += (raw[at:start], new)
+        out += (view[at:start], new)
         at = end
-    out.append(raw[at:])
+    out.append(view[at:])
     return b"".join(out)
 
 

@@ -19,7 +19,10 @@ from .stream import Tap
 
 
 class Dialect(Protocol):
-    """One way to spell a provider call. Methods that take bytes from outside never raise on them."""
+    """One way to spell a provider call.
+
+    Methods that take bytes from outside never raise on them; `place` on a block that is not `markable` is a ValueError.
+    """
 
     name: str
 

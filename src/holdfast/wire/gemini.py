@@ -133,6 +133,8 @@ class Gemini:
         return False
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
+        if not self.markable(body, index):
+            raise body.no_place(index)
         return []
 
     def remove(self, body: Body, marker: Marker) -> list[Splice]:

@@ -151,7 +151,9 @@ class OpenAIChat:
         return kind in PARTS and (kind != "text" or bool(string_of(members.get("text"))))
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
-        """Splices that put a marker on a part that can carry one, in the place of one it has."""
+        """Splices that put a marker on a markable part, in the place of one it has."""
+        if not self.markable(body, index):
+            raise body.no_place(index)
         block, value = body.blocks[index], self.marker_value(ttl)
         if block.form == "string":
             tail = b"," + encode_string(self.marker_key) + b":" + value + b"}]"

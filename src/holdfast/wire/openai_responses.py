@@ -173,7 +173,9 @@ class OpenAIResponses:
         return bool(parts) and _is_part(body.raw, parts[-1])
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
-        """Splices that put a breakpoint on a block that can carry one. The provider has one TTL."""
+        """Splices that put a breakpoint on a markable block. The provider has one TTL."""
+        if not self.markable(body, index):
+            raise body.no_place(index)
         block = body.blocks[index]
         if block.form == "string":
             return self._wrap(body, index, block.start, block.end)
