@@ -78,3 +78,7 @@ def run(*, quick: bool) -> Iterator[Result]:
     yield Result(
         "wire round trip, one marker, against bare msgspec Raw", seconds["marked"] / seconds["bare"], "x", 2.0, "lower"
     )
+    addressed = parsed()
+    every = interleaved({"content": lambda: [dialect.content(addressed, i) for i in range(blocks)]}, 3 if quick else 10)
+    note = "a lane's first request pays this for all its blocks, later ones for what is new"
+    yield Result("canonical content of every block", every["content"] * 1e3, "ms", None, "lower", note)

@@ -69,17 +69,17 @@ def unmarked(raw: bytes) -> bytes:
 
     A `cache_control` of any value goes: null is how some clients say that there is none.
     """
-    splices = []
-    for at, _ in _objects(raw, 0):
-        members, end = scan.walk_object(raw, at)
-        splices += change_members(members, end, {}, ("cache_control",))
-    raw = apply(raw, splices)
-    members_of = object_of(raw)
-    if members_of is None:
+    if scan.may_name(raw, "cache_control", 0, len(raw)):
+        splices = []
+        for at, _ in _objects(raw, 0):
+            members, end = scan.walk_object(raw, at)
+            splices += change_members(members, end, {}, ("cache_control",))
+        raw = apply(raw, splices)
+    whole = object_of(raw) if scan.may_name(raw, "tool_result", 0, len(raw)) else None
+    if whole is None or string_of(whole.get("type")) != "tool_result" or whole.get("content", b"")[:1] != b'"':
         return canon(raw)
-    if string_of(members_of.get("type")) == "tool_result" and members_of.get("content", b"")[:1] == b'"':
-        members_of["content"] = arr([as_text_block(members_of["content"])])
-    return obj((key, canon(value)) for key, value in members_of.items())
+    whole["content"] = arr([as_text_block(whole["content"])])
+    return obj((key, canon(value)) for key, value in whole.items())
 
 
 def as_text_block(literal: bytes) -> bytes:
