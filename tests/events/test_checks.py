@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope, Ulids
+from holdfast.events import Bus, Envelope, Ulids
 from holdfast.events.sessions import TurnStarted
 
 
@@ -39,3 +39,9 @@ def test_a_wrong_payload_names_the_event() -> None:
 def test_something_else_is_no_event() -> None:
     with pytest.raises(HoldfastError, match="no event"):
         envelope({"type": "turn.started"})
+
+
+def test_the_bus_takes_envelopes_only() -> None:
+    wrong: Any = TurnStarted()
+    with Bus() as bus, pytest.raises(HoldfastError, match=r"Envelope\.of"):
+        bus.publish(wrong)

@@ -567,3 +567,12 @@ def test_markers_deep_in_unknown_blocks_are_not_taken_along() -> None:
     inner = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
     raw = anthropic("user", {"type": "search_result", "source": "s", "title": "t", "content": [inner]})
     assert b"cache_control" not in DIALECTS["anthropic"].encode(body("anthropic", raw))
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openrouter"])
+def test_an_empty_system_block_is_no_place_for_the_breakpoint(dialect: str) -> None:
+    model = {"openrouter": "openrouter:anthropic/claude-opus-4.6"}.get(dialect, "openai:gpt-6.1-sol")
+    request = Request(model=model, system_prompt=(Text("rules"), Text("")))
+    body = json.loads(DIALECTS[dialect].encode(request, mark="5m"))
+    blocks = body["system"] if dialect == "anthropic" else body["messages"][0]["content"]
+    assert [len(block) for block in blocks] == [3, 2]

@@ -183,6 +183,8 @@ class Bus:
         return subscription
 
     def publish(self, envelope: Envelope) -> None:
+        if not isinstance(envelope, Envelope):
+            raise HoldfastError("the event bus takes envelopes; put the event into one with Envelope.of")
         # The tuple is replaced, never changed, so it is read without the lock.
         refused = [not subscription._offer(envelope) for subscription in self._subscriptions]
         if self._closed and (any(refused) or not refused):

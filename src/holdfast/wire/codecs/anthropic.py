@@ -27,8 +27,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from .. import scan
-from ..body import apply, change_members
+from ..body import mark_last
 from ..cache_control import MARKERS, is_deferred, markers, unmarked
 from ..values import (
     arr,
@@ -181,32 +180,25 @@ def _decode_source(kind: str, members: Mapping[str, bytes]) -> Block | None:
 def encode(request: Request, mark: str | None = None) -> bytes:
     """A body; with `mark`, the two breakpoints of that TTL: the last tool and the last stable system block."""
     own = request.dialect in (None, NAME)
+    marker = None if mark is None else ("cache_control", MARKERS[mark])
     members: list[tuple[str, bytes]] = [("model", encode_string(wire_model(request.model)))]
     if request.output_limit is not None:
         members.append(("max_tokens", b"%d" % request.output_limit))
     tools = [tool for tool in request.tools if own or not isinstance(tool, Opaque)]
     if tools:
         encoded = [encode_tool(tool, own) for tool in tools]
-        _mark_last(encoded, mark, [bool(object_of(tool)) and not is_deferred(tool) for tool in encoded])
+        mark_last(encoded, marker, [bool(object_of(tool)) and not is_deferred(tool) for tool in encoded])
         members.append(("tools", arr(encoded)))
     segments = as_blocks(request.system_prompt)
     stable = [encode_block(block, own) for block in segments]
     volatile = [encode_block(block, own) for block in as_blocks(request.system_prompt_volatile)]
     if stable or volatile:
-        _mark_last(stable, mark, [isinstance(block, Text) and bool(block.text) for block in segments])
+        mark_last(stable, marker, [isinstance(block, Text) and bool(block.text) for block in segments])
         members.append(("system", arr([*stable, *volatile])))
     members.append(("messages", arr(_encode_messages(request.messages, own))))
     if own:
         members += request.rest
     return obj(members)
-
-
-def _mark_last(encoded: list[bytes], mark: str | None, allowed: list[bool]) -> None:
-    """Put a marker on the last of the objects that may carry one."""
-    last = next((i for i in range(len(encoded) - 1, -1, -1) if allowed[i]), None)
-    if mark is not None and last is not None:
-        members, end = scan.walk_object(encoded[last], 0)
-        encoded[last] = apply(encoded[last], change_members(members, end, {"cache_control": MARKERS[mark]}))
 
 
 def encode_tool(tool: ToolDefinition | Opaque, own: bool) -> bytes:

@@ -28,6 +28,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
+from ..body import mark_last
 from ..values import (
     arr,
     array_of,
@@ -176,10 +177,10 @@ def _encode_system(request: Request, own: bool, marker: tuple[str, bytes] | None
         if plain:
             yield _message("system", encode_string(plain))
         return
-    stable = list(_parts(as_blocks(request.system_prompt), own))
+    parts = [(part, block) for block in as_blocks(request.system_prompt) for part in _parts((block,), own)]
+    stable = [part for part, _ in parts]
     volatile = list(_parts(as_blocks(request.system_prompt_volatile), own))
-    if stable and marker is not None:
-        stable[-1] = stable[-1][:-1] + b"," + encode_string(marker[0]) + b":" + marker[1] + b"}"
+    mark_last(stable, marker, [isinstance(block, Text) and bool(block.text) for _, block in parts])
     if stable or volatile:
         yield _message("system", arr([*stable, *volatile]))
 
