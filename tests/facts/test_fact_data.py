@@ -114,6 +114,9 @@ KNOBS = [
     ("bedrock:anthropic.claude-opus-5-5", "ttl_raise", "no"),
     ("openai:gpt-6.1-sol", "lookup_latest", 50),
     ("openai:gpt-6.1-sol", "ttl_raise", None),
+    ("openai:gpt-5.5", "route_tokens", 256),
+    ("gemini:gemini-2.5-pro", "implicit_seconds", 300),
+    ("deepseek:deepseek-chat", "unit_interval", 4_096),
     ("gemini:gemini-2.5-pro", "implicit_hit_probability", 0.6),
     ("openrouter:anthropic/claude-opus-5.5", "ttl_raise", "no"),
 ]
@@ -262,6 +265,14 @@ def test_self_hosted_servers_have_the_same_rules_for_every_model(provider: str, 
 def test_vllm_counts_in_blocks_and_leaves_the_last_token() -> None:
     limits = facts.model("vllm:x").limits
     assert (limits.block_tokens, limits.block_tokens_cpu, limits.unread_tail_tokens) == (16, 32, 1)
+    assert limits.reserved_blocks == 1
+
+
+def test_llama_cpp_chooses_slots_by_shares() -> None:
+    limits = facts.model("llama:x").limits
+    shares = limits.slot_similarity, limits.slot_keep, limits.host_keep
+    assert shares == (Decimal("0.1"), Decimal("0.5"), Decimal("0.25"))
+    assert limits.unread_tail_tokens == 1
 
 
 OPENROUTER = [

@@ -33,6 +33,11 @@ class Door(NamedTuple):
 
 COMMANDS = {
     "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "simulate": Door(
+        "holdfast.cli.simulate",
+        "Run a provider on this machine, with its cache and its faults.",
+        "holdfast simulate",
+    ),
     "models": Door(
         "holdfast.cli.models",
         "Show what is known about models: floors, lifetimes, prices, dates.",

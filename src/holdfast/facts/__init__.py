@@ -8,7 +8,7 @@ from holdfast.facts.calibration import Calibration
 from holdfast.facts.catalogue import Facts, default, model, use
 from holdfast.facts.models import Cliff, Flags, Knobs, Limits, ModelFacts, Ttl
 from holdfast.facts.prices import Rates, price, rates
-from holdfast.facts.tokens import IMAGE_TOKENS, estimate, estimate_blocks, estimate_json, heuristic_tokens
+from holdfast.facts.tokens import IMAGE_TOKENS, encode, estimate, estimate_blocks, estimate_json, heuristic_tokens
 
 __all__ = [
     "IMAGE_TOKENS",
@@ -22,6 +22,7 @@ __all__ = [
     "Rates",
     "Ttl",
     "default",
+    "encode",
     "estimate",
     "estimate_blocks",
     "estimate_json",

@@ -67,6 +67,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     block_tokens: Count | None = None
     block_tokens_cpu: Count | None = None
     unread_tail_tokens: Count | None = None
+    reserved_blocks: Count | None = None
+    slot_similarity: Decimal | None = None
+    slot_keep: Decimal | None = None
+    host_keep: Decimal | None = None
 
 
 class Knobs(Struct, frozen=True, kw_only=True):
@@ -78,7 +82,10 @@ class Knobs(Struct, frozen=True, kw_only=True):
     collapse_tool_runs: bool | None = None
     effort_invalidates: Literal["messages", "all"] | None = None
     implicit_hit_probability: Annotated[float, Meta(ge=0, le=1)] | None = None
+    implicit_seconds: Count | None = None
     lookup_latest: Count | None = None
+    route_tokens: Count | None = None
+    unit_interval: Annotated[int, Meta(ge=1)] | None = None
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,9 +14,20 @@ from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import cache_control, scan
-from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
+from .body import (
+    BlockSpan,
+    Body,
+    Marker,
+    Splice,
+    Ttl,
+    Unreadable,
+    change_members,
+    tool_spans,
+    with_context,
+)
 from .codecs import anthropic as codec
 from .parsing import WireError, error_of, guarded
+from .resume import Resumed, resume
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import anthropic_usage
 from .values import obj, object_of, string_of
@@ -57,9 +69,10 @@ class _Top(Struct):
 class _Walk:
     """Collects the block spans of one body."""
 
-    def __init__(self, raw: bytes, top: _Top) -> None:
+    def __init__(self, raw: bytes, top: _Top, resumed: Resumed | None = None) -> None:
         self.raw = raw
         self.top = top
+        self.resumed = resumed
         self.tools: list[BlockSpan] = []
         self.system: list[BlockSpan] = []
         self.messages: list[BlockSpan] = []
@@ -91,8 +104,11 @@ class _Walk:
         """All messages. Most are written role first and without spaces, and a long body is nearly all of that shape:
         those are walked by their lengths alone, in a third of the time of the general walk."""
         raw, messages, add = self.raw, self.top.messages, self.messages.append
-        pos = scan.first_item(raw, pos)
-        for index, message in enumerate(messages):
+        first, pos = 0, scan.first_item(raw, pos)
+        if self.resumed is not None:
+            first, pos = self.resumed.message, self.resumed.at
+            self.messages += self.resumed.blocks
+        for index, message in enumerate(messages, first):
             role, content = message.role, message.content
             head = _COMPACT.get(role, b"\0")
             if type(content) is list and raw.startswith(head, pos):
@@ -138,8 +154,14 @@ class Anthropic:
 
     name = NAME
 
-    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
-        """`model` is for dialects that name it elsewhere; here the body does."""
+    def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
+        """`model` is for dialects that name it elsewhere; here the body does. `like` is an earlier body: messages that
+        stand unchanged in it are taken over."""
+        resumed = None if like is None or like.dialect != NAME else resume(raw, like, "messages")
+        if resumed is not None:
+            body = guarded(raw, _Top, lambda top: _Walk(raw, top, resumed).body(), resumed.shortened(raw))
+            if isinstance(body, Body):
+                return body
         return guarded(raw, _Top, lambda top: _Walk(raw, top).body())
 
     # Markers
@@ -164,10 +186,12 @@ class Anthropic:
             return False
         return cache_control.is_deferred(body.text(block))
 
-    def markers(self, body: Body) -> tuple[Marker, ...]:
-        """The body's own markers in prefix order; the automatic one (top level) last."""
+    def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
+        """The body's own markers in prefix order; the automatic one (top level) last. `among` are the blocks to look at
+        where it is known which can have one."""
         found = []
-        for index, block in enumerate(body.blocks):
+        for index in range(len(body.blocks)) if among is None else among:
+            block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at, ttl in cache_control.markers(body.raw, block.start):
                     found.append(Marker(index, ttl, at != block.start, at))

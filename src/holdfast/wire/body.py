@@ -84,6 +84,11 @@ class Body(Struct, frozen=True):
     members: dict[str, Member]
     end: int
 
+    @property
+    def messages_from(self) -> int:
+        """The first block of the messages, which come last in every dialect's prefix order."""
+        return next((i for i, block in enumerate(self.blocks) if block.section == "messages"), len(self.blocks))
+
     def text(self, block: BlockSpan) -> bytes:
         return self.raw[block.start : block.end]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -108,7 +108,7 @@ class Gemini:
 
     name = NAME
 
-    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+    def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         return guarded(raw, _Top, lambda top: _Walk(raw, top, model).body())
 
     # Markers: there are none
@@ -126,7 +126,7 @@ class Gemini:
     def deferred(self, body: Body, index: int) -> bool:
         return False
 
-    def markers(self, body: Body) -> tuple[Marker, ...]:
+    def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         return ()
 
     def markable(self, body: Body, index: int) -> bool:

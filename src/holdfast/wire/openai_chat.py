@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -101,7 +103,7 @@ class OpenAIChat:
     marker_key = openai.BREAKPOINT_KEY
     limit_key = "max_completion_tokens"
 
-    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+    def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does."""
         return guarded(raw, _Top, lambda top: _Walk(raw, top, self.name).body())
 
@@ -127,10 +129,11 @@ class OpenAIChat:
     def deferred(self, body: Body, index: int) -> bool:
         return False
 
-    def markers(self, body: Body) -> tuple[Marker, ...]:
+    def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order."""
         found = []
-        for index, block in enumerate(body.blocks):
+        for index in range(len(body.blocks)) if among is None else among:
+            block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, self.marker_key, block.start, block.end):
                 marker = (object_of(body.text(block)) or {}).get(self.marker_key, b"null")
                 if marker[:1] == b"{":

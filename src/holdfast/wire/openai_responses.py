@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -113,7 +114,7 @@ class OpenAIResponses:
 
     name = NAME
 
-    def parse(self, raw: bytes, *, model: str = "") -> Body | Unreadable:
+    def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does."""
         return guarded(raw, _Top, lambda top: _Walk(raw, top).body())
 
@@ -134,11 +135,12 @@ class OpenAIResponses:
     def deferred(self, body: Body, index: int) -> bool:
         return False
 
-    def markers(self, body: Body) -> tuple[Marker, ...]:
+    def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order; one inside a tool output counts for its item."""
         found = []
         ttl = openai.breakpoint_ttl(body.model)
-        for index, block in enumerate(body.blocks):
+        for index in range(len(body.blocks)) if among is None else among:
+            block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at in (block.start, *self._output_parts(body, index)):
                     if (object_at(body.raw, at) or {}).get(_KEY, b"")[:1] == b"{":

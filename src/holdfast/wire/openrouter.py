@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
@@ -36,10 +37,10 @@ class OpenRouter(OpenAIChat):
     def ttl_of(self, body: Body, marker: bytes) -> str:
         return ttl_of(marker) or "5m"
 
-    def markers(self, body: Body) -> tuple[Marker, ...]:
+    def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers; the automatic one (top level) last."""
         automatic = ttl_of(body.member("cache_control"))
-        return (*super().markers(body), *((Marker(None, automatic),) if automatic is not None else ()))
+        return (*super().markers(body, among), *((Marker(None, automatic),) if automatic is not None else ()))
 
     def tap(self) -> Tap:
         """Writes are reported without their TTL, which is the backing provider's."""

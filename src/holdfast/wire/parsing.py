@@ -34,10 +34,11 @@ def error_of(raw: bytes) -> tuple[dict[str, bytes], str]:
     return error, string_of(error.get("message")) or raw[:300].decode("utf-8", "replace")
 
 
-def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body]) -> Body | Unreadable:
-    """Decode `raw` as `kind` and build a Body from it, or say in one sentence why that cannot be done."""
+def guarded(raw: bytes, kind: type[T], build: Callable[[T], Body], shortened: bytes | None = None) -> Body | Unreadable:
+    """Decode `raw` as `kind`, or a shortened form of it, and build a Body from it; or say in one sentence why that
+    cannot be done."""
     try:
-        return build(scan.decode(raw, kind))
+        return build(scan.decode(raw if shortened is None else shortened, kind))
     except msgspec.ValidationError as error:
         return Unreadable(raw, f"the body has an unexpected shape: {error}")
     except msgspec.DecodeError as error:

@@ -1,0 +1,354 @@
+"""Anthropic's prompt cache: entries at markers, a bounded walk back, two lifetimes.
+
+The rules, as the tests cite them:
+
+- A1 order tools, system, messages; a cumulative digest of decoded content; shared within organisation, workspace, model
+- A2 at most four markers, the automatic one included
+- A3 an entry is written only at a marker: the prefix that ends there
+- A4 reading walks back 20 positions from each marker, its own first; a run of calls or of results is one position; the
+  longest live match wins
+- A5 markers are not part of the content
+- A6 no marker, no caching
+- A7 blocks that cannot carry a marker; A8 the automatic marker goes to the last block that can
+- A9 below the model's floor a marker does nothing
+- A10 lifetimes count from the start of the request that wrote or read; a read never lengthens one
+- A11 an entry can be read once the answer that wrote it has begun
+- A12 billing: read A, 1h up to B, 5m up to C, the rest plain
+- A13 what a change of settings costs, by section
+- A14 older models drop earlier thinking at a new user turn
+- A15 what a response's diagnostics name
+
+Times are seconds on any clock and come in as parameters. Knows neither bytes nor prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import takewhile
+from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.facts import ModelFacts
+
+from . import chain
+from .entries import Entries
+from .values import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
+
+Diagnosis = Literal[
+    "model_changed",
+    "system_changed",
+    "tools_changed",
+    "messages_changed",
+    "previous_message_not_found",
+    "unavailable",
+]
+
+ORDER: tuple[Section, ...] = ("tools", "system", "messages")
+
+AFFECTING: Mapping[str, Section] = {
+    "output_config.format": "tools",
+    "speed": "system",
+    "citations": "system",
+    "tool_choice": "messages",
+    "images": "messages",
+    "thinking": "messages",
+    "output_config.effort": "messages",
+}
+"""A13: settings and the first section that a change of them loses.
+
+`citations` and `images` stand for whether any block asks for citations or holds an image. Web search and web fetch are
+tools whose coming and going loses the system text but not the tools: they count as the first blocks of that section.
+"""
+
+_RUNS = frozenset({"tool_use", "tool_result"})
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_WEB = ("web_search_", "web_fetch_")
+
+
+class Lookup(Protocol):
+    """Where entries are found; `caches.entries.Entries` is one."""
+
+    def get(self, key: bytes) -> Entry | None: ...
+    def find(self, key: bytes, now: float) -> Entry | None: ...
+    def on(self, keys: Sequence[bytes], now: float) -> list[Entry]: ...
+
+
+def prompt(
+    model: ModelFacts,
+    blocks: Sequence[Block],
+    *,
+    scope: str = "",
+    settings: Mapping[str, bytes] | None = None,
+    marks: Sequence[Mark] = (),
+    automatic: str | None = None,
+    like: Prompt | None = None,
+) -> Prompt:
+    """What the cache sees of these blocks (A1, A8, A13, A14). Tools that are loaded later are left out by the caller.
+
+    `automatic` is the lifetime that the request's own top-level marker asks for.
+    """
+    settings = settings or {}
+    marks = with_automatic(blocks, marks, automatic)
+    shown, places = _shown(model, blocks, settings.get("thinking", b""))
+    if places is not None:
+        marks = [Mark(places[mark.block], mark.ttl) for mark in marks if mark.block in places]
+    salts = _salts(model, shown, settings)
+    built = chain.build(scope, model.ref, shown, order=ORDER, salts=salts, marks=marks, like=like)
+    return built if places is None else replace(built, origin=tuple(places))
+
+
+def with_automatic(blocks: Sequence[Block], marks: Sequence[Mark], automatic: str | None) -> Sequence[Mark]:
+    """A8: the automatic marker stands on the last block that can carry one, unless a marker is there already."""
+    if automatic is None:
+        return marks
+    last = next((i for i in range(len(blocks) - 1, -1, -1) if blocks[i].markable), None)
+    if last is None or any(mark.block == last for mark in marks):
+        return marks
+    return (*marks, Mark(last, automatic))
+
+
+def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> Outcome:
+    """What a request that starts now reads, refreshes and writes; nothing is changed."""
+    if not prompt.marks:
+        return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
+    marks = [mark for mark in prompt.marks if prompt.ends[mark.block] >= model.floor]
+    if len(marks) > 1:
+        marks.sort(key=lambda mark: mark.block)
+    hit, found, source = _longest(prompt, marks, entries, now, model)
+    read = prompt.ends[hit] if found is not None else 0
+    beyond = [mark for mark in marks if mark.block > hit]
+    writes, written = _bill(prompt, beyond, read)
+    return Outcome(
+        prompt,
+        now,
+        read,
+        prompt.tokens - read - written,
+        writes,
+        hit,
+        tuple(_written(prompt, beyond, found, now, model)),
+        () if found is None else tuple(_refreshed(prompt, hit, entries, marks, now, model)),
+        tuple(_why(prompt, marks, hit, found, source, writes, entries, now, model)),
+    )
+
+
+class Divergence(Struct, frozen=True):
+    """Where a request departs from an earlier one: what a response's diagnostics say, and the tokens behind it."""
+
+    reason: Diagnosis
+    missed: int = 0
+
+
+def diagnose(previous: Prompt | None, prompt: Prompt) -> Divergence | None:
+    """A15: the first section in which a request departs from the one it names; None if it extends it.
+
+    Equal content under other settings is `unavailable`: the provider names sections, not parameters.
+    """
+    if previous is None:
+        return Divergence("previous_message_not_found")
+    if previous.model != prompt.model:
+        return Divergence("model_changed", previous.tokens)
+    for index, (before, after) in enumerate(zip(previous.blocks, prompt.blocks, strict=False)):
+        if before.digest != after.digest or before.section != after.section:
+            sections = {before.section, after.section}
+            if "tools" in sections:
+                return Divergence("tools_changed", previous.tokens)
+            missed = previous.tokens - (previous.ends[index - 1] if index else 0)
+            return Divergence("system_changed" if "system" in sections else "messages_changed", missed)
+    same = all(before == after for before, after in zip(previous.keys, prompt.keys, strict=False))
+    return None if same else Divergence("unavailable")
+
+
+class AnthropicCache:
+    """The rules with their state: one organisation's entries, or many told apart by the prompts' scopes."""
+
+    def __init__(self, model: ModelFacts, entries: Entries | None = None) -> None:
+        self._model = model
+        self._entries = Entries() if entries is None else entries
+
+    def begin(self, prompt: Prompt, now: float) -> Outcome:
+        outcome = decide(prompt, self._entries, now, self._model)
+        self._entries.put(outcome.refreshed, now)
+        self._entries.put([entry for entry in outcome.new if self._absent(entry.key, now)], now)
+        return outcome
+
+    def _absent(self, key: bytes, now: float) -> bool:
+        """No entry that can be read, now or from a moment that is already known."""
+        known = self._entries.get(key)
+        return known is None or known.readable == NEVER or known.expires < now
+
+    def first_token(self, outcome: Outcome, now: float) -> None:
+        """A11. Of requests that write the same prefix side by side, the first answer makes it readable."""
+        fresh = []
+        for entry in outcome.new:
+            known = self._entries.get(entry.key)
+            if known is None or known.readable == NEVER or known.expires < entry.expires:
+                fresh.append(replace(entry, readable=min(now, known.readable) if known else now))
+        self._entries.put(fresh, now)
+
+    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
+        """The output is cached when a later request sends it with a marker, not before."""
+
+    def abandon(self, outcome: Outcome, now: float) -> None:
+        """Nothing was written: what would have been is forgotten."""
+        for entry in outcome.new:
+            if self._entries.get(entry.key) == entry:
+                self._entries.drop(entry.key)
+
+    def entries(self, now: float) -> list[Entry]:
+        return self._entries.live(now)
+
+
+def _shown(
+    model: ModelFacts, blocks: Sequence[Block], thinking: bytes
+) -> tuple[Sequence[Block], dict[int, int] | None]:
+    """The blocks the model is shown, and where each went; None when all stay in place."""
+    drop: set[int] = set()
+    if model.strips_thinking and thinking and b'"disabled"' not in thinking:
+        drop = _stripped(blocks)
+    tools = sum(1 for _ in takewhile(_is_tool, blocks))
+    web = [i for i in range(tools) if blocks[i].kind.startswith(_WEB)]
+    if not drop and not web:
+        return blocks, None
+    order = [i for i in range(tools) if i not in web]
+    order += [*web, *(i for i in range(tools, len(blocks)) if i not in drop)]
+    moved = set(web)
+    shown = [replace(blocks[i], section="system") if i in moved else blocks[i] for i in order]
+    return shown, {old: new for new, old in enumerate(order)}
+
+
+def _is_tool(block: Block) -> bool:
+    return block.section == "tools"
+
+
+def _stripped(blocks: Sequence[Block]) -> set[int]:
+    """A14: thinking before the last user message that says something other than tool results."""
+    turn = max(
+        (b.message for b in blocks if b.section == "messages" and b.role == "user" and b.kind != "tool_result"),
+        default=-1,
+    )
+    return {i for i, b in enumerate(blocks) if b.kind in _THINKING and b.section == "messages" and b.message < turn}
+
+
+def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, bytes]) -> dict[Section, bytes]:
+    """A13: what is mixed into the chain where each section begins.
+
+    The tools go in as a whole: the provider loses all of them when one is added, even at the end of the list.
+    """
+    tools = b"".join([block.digest for block in takewhile(_is_tool, blocks)])
+    salts: dict[Section, bytes] = {"tools": sha256(tools).digest()}
+    for name in sorted(settings):
+        section = AFFECTING.get(name)
+        if name == "output_config.effort" and model.knobs.effort_invalidates == "all":
+            section = "tools"
+        if section is not None:
+            salts[section] = salts.get(section, b"") + name.encode() + b"=" + settings[name] + b"\0"
+    return salts
+
+
+def _reach(blocks: Sequence[Block], mark: int, model: ModelFacts) -> Iterator[int]:
+    """A4: the blocks within the lookback of a marker, nearest first."""
+    collapse = model.knobs.collapse_tool_runs is not False
+    left, run = model.lookback, None
+    for index in range(mark, -1, -1):
+        kind = blocks[index].kind
+        if not (collapse and kind == run and kind in _RUNS):
+            left -= 1
+            if left < 0:
+                return
+        run = kind
+        yield index
+
+
+def _longest(
+    prompt: Prompt, marks: Sequence[Mark], entries: Lookup, now: float, model: ModelFacts
+) -> tuple[int, Entry | None, int]:
+    """A4: the end of the longest live match, its entry, and the marker that reached it."""
+    best: tuple[int, Entry | None, int] = (-1, None, -1)
+    for mark in reversed(marks):
+        for index in _reach(prompt.blocks, mark.block, model):
+            if index <= best[0]:
+                break
+            entry = entries.find(prompt.keys[index], now)
+            if entry is not None:
+                best = (index, entry, mark.block)
+                break
+    return best
+
+
+def _bill(prompt: Prompt, beyond: Sequence[Mark], read: int) -> tuple[tuple[tuple[str, int], ...], int]:
+    """A12, for the markers beyond the hit: tokens written by lifetime, and their sum."""
+    long = max((prompt.ends[mark.block] for mark in beyond if mark.ttl == "1h"), default=read)
+    last = max((prompt.ends[mark.block] for mark in beyond), default=read)
+    pairs = (("1h", long - read), ("5m", last - long))
+    return tuple((ttl, tokens) for ttl, tokens in pairs if tokens), last - read
+
+
+def _written(
+    prompt: Prompt, beyond: Sequence[Mark], found: Entry | None, now: float, model: ModelFacts
+) -> Iterator[Entry]:
+    """A3, A10. Unless `ttl_raise`, an entry lives only as long as the shortest-lived part it stands on."""
+    base = found.seconds if found is not None else float("inf")
+    for mark in beyond:
+        seconds = float(model.ttl_seconds(mark.ttl) or 0)
+        if model.knobs.ttl_raise != "yes":
+            seconds = base = min(seconds, base)
+        yield Entry(prompt.keys[mark.block], prompt.ends[mark.block], mark.ttl, seconds, now, now + seconds)
+
+
+def _refreshed(
+    prompt: Prompt, hit: int, entries: Lookup, marks: Sequence[Mark], now: float, model: ModelFacts
+) -> Iterator[Entry]:
+    """A10: what the read keeps alive, each at the lifetime it was written with."""
+    whole = model.knobs.refresh_whole_prefix is not False
+    long = {prompt.keys[mark.block] for mark in marks if mark.ttl == "1h"} if model.knobs.upgrade_5m_by_1h else ()
+    for entry in entries.on(prompt.keys[0 if whole else hit : hit + 1], now):
+        ttl, seconds = entry.ttl, entry.seconds
+        if entry.key in long and ttl == "5m":
+            ttl, seconds = "1h", float(model.ttl_seconds("1h") or 0)
+        expires = max(entry.expires, now + seconds)
+        yield Entry(entry.key, entry.tokens, ttl, seconds, entry.written, expires, entry.readable)
+
+
+def _why(
+    prompt: Prompt,
+    marks: Sequence[Mark],
+    hit: int,
+    found: Entry | None,
+    source: int,
+    writes: tuple[tuple[str, int], ...],
+    entries: Lookup,
+    now: float,
+    model: ModelFacts,
+) -> Iterator[str]:
+    """What happened, for people. Looks only at what lies between the hit and the last marker."""
+    for mark in prompt.marks:
+        if prompt.ends[mark.block] < model.floor:
+            yield (
+                f"the marker at block {mark.block} ends at {prompt.ends[mark.block]} tokens, below the floor of "
+                f"{model.floor}: it does nothing (A9)"
+            )
+    if marks:
+        for index in range(marks[-1].block, hit, -1):
+            missed = entries.get(prompt.keys[index])
+            if missed is not None:
+                yield _missed(index, missed, now, model)
+    if found is not None:
+        yield (
+            f"read {found.tokens} tokens: the {found.ttl} entry at block {hit}, written {now - found.written:.0f} s "
+            f"ago, reached from the marker at block {source} (A4)"
+        )
+    elif marks:
+        yield "nothing read: no entry for this prefix in reach of a marker (A4)"
+    for ttl, tokens in writes:
+        yield f"wrote {tokens} tokens for {ttl} (A12)"
+
+
+def _missed(index: int, entry: Entry, now: float, model: ModelFacts) -> str:
+    if entry.readable > now:
+        return f"the entry at block {index} cannot be read yet: the answer that writes it has not begun (A11)"
+    if entry.expires < now:
+        return f"the {entry.ttl} entry at block {index} expired {now - entry.expires:.0f} s ago (A10)"
+    return f"the live entry at block {index} is more than {model.lookback} positions before the next marker (A4)"

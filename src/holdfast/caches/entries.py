@@ -1,0 +1,56 @@
+"""Where a cache keeps its entries: bounded, oldest use first, dead ones swept away as time passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .values import Entry
+
+CAPACITY = 200_000
+"""Entries kept; beyond it the least recently used goes, as in any cache of finite size."""
+
+
+class Entries:
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._by_key: dict[bytes, Entry] = {}  # in order of use, the oldest first
+        self._sweep_at = min(capacity, 1_024)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, key: bytes) -> Entry | None:
+        """The entry, dead or alive."""
+        return self._by_key.get(key)
+
+    def find(self, key: bytes, now: float) -> Entry | None:
+        """The entry if it can be read now."""
+        entry = self._by_key.get(key)
+        return entry if entry is not None and entry.readable <= now <= entry.expires else None
+
+    def on(self, keys: Iterable[bytes], now: float) -> list[Entry]:
+        """Those of these prefixes that can be read now, in their order."""
+        get = self._by_key.get
+        return [e for key in keys if (e := get(key)) is not None and e.readable <= now <= e.expires]
+
+    def put(self, entries: Iterable[Entry], now: float) -> None:
+        """Keep these as the most recently used ones."""
+        for entry in entries:
+            self._by_key.pop(entry.key, None)
+            self._by_key[entry.key] = entry
+        if len(self._by_key) > self._sweep_at:
+            self._sweep(now)
+
+    def drop(self, key: bytes) -> None:
+        self._by_key.pop(key, None)
+
+    def live(self, now: float) -> list[Entry]:
+        return [entry for entry in self._by_key.values() if entry.live(now)]
+
+    def _sweep(self, now: float) -> None:
+        """Forget the dead. The next sweep comes when as many again have been added: constant work per entry."""
+        self._by_key = {key: entry for key, entry in self._by_key.items() if entry.expires >= now}
+        if len(self._by_key) > self._capacity:  # down to nine tenths, so that a full cache is not swept at every write
+            kept = list(self._by_key.items())[-(self._capacity * 9 // 10) :]
+            self._by_key = dict(kept)
+        self._sweep_at = min(self._capacity, max(1_024, 2 * len(self._by_key)))

@@ -1,0 +1,181 @@
+"""OpenAI's prompt cache from GPT-5.6 on: entries at breakpoints, implicit and explicit.
+
+B1  An entry is written at each breakpoint and nowhere else. Implicit mode (the default): the end of the latest eligible
+    message, and the latest 3 explicit breakpoints. Explicit mode: the latest 4; with none there is no caching at all.
+B2  Eligible are user messages, the last tool output of a group, and the last developer message of the initial group.
+B3  Nothing below the floor is written or read.
+B4  Looked up are the first 2 and the latest 50 explicit breakpoints; in implicit mode also the latest eligible message,
+    20 message endings before it and the end of the initial developer block. The longest live one wins, to the token.
+B5  A message that grows moves its end, so an implicit entry at its old end is not looked up any more.
+B6  Entries live 30 minutes and are refreshed by use; they can be read once the answer of the writer has begun.
+B7  `prompt_cache_key` separates entries.
+B8  What lies between the hit and the last breakpoint is reported as written; the rest is plain input.
+B9  The settings in `AFFECTING` are part of the prefix.
+
+Numbers come from `facts`. Knows nothing of bodies or prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import islice
+
+from msgspec import structs
+
+from holdfast.facts import ModelFacts
+
+from .entries import Entries
+from .values import NEVER, Block, Entry, Outcome, Prompt, Section
+
+AFFECTING: Mapping[str, Section] = {
+    "parallel_tool_calls": "system",
+    "text.format": "system",
+    "response_format": "system",
+    "text.verbosity": "system",
+    "verbosity": "system",
+    "reasoning.effort": "system",
+    "reasoning_effort": "system",
+    "service_tier": "system",
+}
+"""Members of a request whose change loses the prefix from a section on. Model and tools are in the chain anyway."""
+
+ORDER: Sequence[Section] = ("system", "tools", "messages")
+
+_DEVELOPER = ("system", "developer")
+_TOOL = ("tool", "function")
+
+
+def endings(blocks: Sequence[Block], before: int | None = None) -> Iterator[int]:
+    """The last block of each message, from the end of the prompt backwards; tools are no messages."""
+    follower = None if before is None else blocks[before]
+    for index in range((len(blocks) if before is None else before) - 1, -1, -1):
+        block = blocks[index]
+        if block.section == "tools":
+            continue
+        if follower is None or block.message != follower.message or block.section != follower.section:
+            yield index
+        follower = block
+
+
+def developer_end(blocks: Sequence[Block]) -> int | None:
+    """The last block of the initial developer messages (B2)."""
+    last = None
+    for index, block in enumerate(blocks):
+        if block.section == "tools":
+            continue
+        if block.section != "system" and block.role not in _DEVELOPER:
+            break
+        last = index
+    return last
+
+
+def latest_eligible(blocks: Sequence[Block]) -> int | None:
+    """Where the implicit breakpoint stands (B2)."""
+    for index in endings(blocks):
+        if blocks[index].role == "user" or _is_output(blocks[index]):
+            return index
+    return developer_end(blocks)
+
+
+def _is_output(block: Block) -> bool:
+    return block.role in _TOOL or block.kind in ("tool_result", "function_call_output", "custom_tool_call_output")
+
+
+def breakpoints(prompt: Prompt, facts: ModelFacts) -> list[int]:
+    """The blocks at whose ends an entry is written, in order (B1, B3)."""
+    marks = sorted({mark.block for mark in prompt.marks})
+    if prompt.mode == "explicit":
+        chosen = marks[-(facts.limits.explicit_markers or 0) :] if facts.limits.explicit_markers else []
+    else:
+        extra = facts.limits.implicit_extra_markers or 0
+        eligible = latest_eligible(prompt.blocks)
+        chosen = sorted({*(marks[-extra:] if extra else []), *([] if eligible is None else [eligible])})
+    return [index for index in chosen if prompt.ends[index] >= facts.floor]
+
+
+def candidates(prompt: Prompt, facts: ModelFacts) -> list[int]:
+    """The blocks at whose ends an entry is looked up, the longest prefix first (B3, B4)."""
+    marks = sorted({mark.block for mark in prompt.marks})
+    first, latest = facts.limits.lookup_first or 0, facts.knobs.lookup_latest or 0
+    found = {*marks[:first], *(marks[-latest:] if latest else [])}
+    if prompt.mode != "explicit":
+        found.update(_implicit_candidates(prompt.blocks, facts.limits.lookup_endings or 0))
+    return sorted((index for index in found if prompt.ends[index] >= facts.floor), reverse=True)
+
+
+def _implicit_candidates(blocks: Sequence[Block], earlier: int) -> set[int]:
+    latest, developer = latest_eligible(blocks), developer_end(blocks)
+    found = {index for index in (latest, developer) if index is not None}
+    if latest is not None and earlier:
+        found.update(islice(endings(blocks, latest), earlier))
+    return found
+
+
+class OpenAIBreakpoints:
+    """The cache of one model's generation; entries are shared by all who have the same scope, model and cache key."""
+
+    def __init__(self, facts: ModelFacts) -> None:
+        self._facts = facts
+        self._ttl = facts.default_ttl or ""
+        self._seconds = float(facts.ttl_seconds(self._ttl) or 0)
+        self._entries = Entries()
+
+    def begin(self, prompt: Prompt, now: float) -> Outcome:
+        written = breakpoints(prompt, self._facts)
+        alive: list[tuple[int, Entry]] = []
+        if written or prompt.mode != "explicit":
+            for index in candidates(prompt, self._facts):
+                entry = self._entries.find(_key(prompt, index), now)
+                if entry is not None:
+                    alive.append((index, entry))
+        hit = alive[0][0] if alive else -1
+        refreshed = tuple(structs.replace(entry, expires=now + self._seconds) for _, entry in alive)
+        self._entries.put(refreshed, now)
+        new = tuple(self._entry(prompt, index, now) for index in written if index > hit)
+        read = prompt.ends[hit] if hit >= 0 else 0
+        wrote = prompt.ends[written[-1]] - read if new else 0
+        return Outcome(
+            prompt=prompt,
+            at=now,
+            read=read,
+            input=prompt.tokens - read - wrote,
+            writes=((self._ttl, wrote),) if wrote else (),
+            hit=hit,
+            new=new,
+            refreshed=refreshed,
+            why=_why(prompt, written, hit, self._facts),
+        )
+
+    def first_token(self, outcome: Outcome, now: float) -> None:
+        self._entries.put([structs.replace(entry, readable=now) for entry in outcome.new], now)
+
+    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
+        """The output is not cached before it comes back as input."""
+
+    def abandon(self, outcome: Outcome, now: float) -> None:
+        """Nothing was written before the first token."""
+
+    def entries(self, now: float) -> list[Entry]:
+        return self._entries.live(now)
+
+    def _entry(self, prompt: Prompt, index: int, now: float) -> Entry:
+        expires = now + self._seconds
+        return Entry(_key(prompt, index), prompt.ends[index], self._ttl, self._seconds, now, expires, NEVER)
+
+
+def _key(prompt: Prompt, index: int) -> bytes:
+    """B7: the cache key is part of an entry's name."""
+    return (
+        sha256(prompt.route.encode() + b"\0" + prompt.keys[index]).digest()[:16] if prompt.route else prompt.keys[index]
+    )
+
+
+def _why(prompt: Prompt, written: Sequence[int], hit: int, facts: ModelFacts) -> tuple[str, ...]:
+    if prompt.mode == "explicit" and not prompt.marks:
+        return ("explicit mode without a breakpoint: nothing is cached (B1)",)
+    if hit >= 0:
+        return (f"read up to the end of block {hit}, the longest live entry looked up (B4)",)
+    if not written:
+        return (f"no breakpoint at or above the floor of {facts.floor} tokens (B3)",)
+    return ("no live entry at any place looked up (B4)",)

@@ -1,0 +1,103 @@
+"""Which rules a model's provider has: the one place where models meet rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.facts import ModelFacts
+
+from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
+from .gemini_contents import CachedContents
+from .values import Block, Cache, Entry, Mark, Outcome, Prompt, Section
+
+
+class Rules(Struct, frozen=True):
+    """What a provider's prompts are made of, and its cache. `by_token`: matched token by token, not block by block."""
+
+    make: Callable[[ModelFacts], Cache]
+    affecting: Mapping[str, Section]
+    order: Sequence[Section] = ("system", "tools", "messages")
+    by_token: bool = False
+    keeps_output: bool = False
+
+
+class NoCache:
+    """A provider that caches nothing, or whose rules nobody has told us."""
+
+    def __init__(self, model: ModelFacts) -> None:
+        self._model = model
+
+    def begin(self, prompt: Prompt, now: float) -> Outcome:
+        return Outcome(prompt, now, 0, prompt.tokens, why=(f"{self._model.ref} has no prompt cache",))
+
+    def first_token(self, outcome: Outcome, now: float) -> None:
+        """Nothing becomes readable."""
+
+    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
+        """Nothing is kept."""
+
+    def abandon(self, outcome: Outcome, now: float) -> None:
+        """Nothing was written."""
+
+    def entries(self, now: float) -> list[Entry]:
+        return []
+
+
+_ANTHROPIC = Rules(anthropic.AnthropicCache, anthropic.AFFECTING, anthropic.ORDER)
+_BREAKPOINTS = Rules(openai_breakpoints.OpenAIBreakpoints, openai_breakpoints.AFFECTING)
+_RULES = {
+    "openai": Rules(openai.OpenAIPrefix, openai_breakpoints.AFFECTING, by_token=True),
+    "gemini": Rules(gemini.Gemini, gemini.AFFECTING, by_token=True),
+    "deepseek": Rules(deepseek.DeepSeek, deepseek.AFFECTING, by_token=True, keeps_output=True),
+    "vllm": Rules(vllm.Vllm, vllm.AFFECTING, by_token=True, keeps_output=True),
+    "llama": Rules(llama.Llama, llama.AFFECTING, by_token=True, keeps_output=True),
+}
+_NONE = Rules(NoCache, {})
+
+
+def rules(model: ModelFacts) -> Rules:
+    if model.caching == "none":
+        return _NONE
+    if model.marker == "cache_control":
+        return _ANTHROPIC
+    if model.breakpoints:
+        return _BREAKPOINTS
+    return _RULES.get(model.provider, _NONE)
+
+
+def cache(model: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None) -> Cache:
+    """An empty cache under the rules of the model's provider.
+
+    `seed` is for those that leave something to chance; `contents` are the cached objects that requests may name.
+    """
+    known = rules(model)
+    return gemini.Gemini(model, seed=seed, contents=contents) if known is _RULES["gemini"] else known.make(model)
+
+
+def prompt(
+    model: ModelFacts,
+    blocks: Sequence[Block],
+    *,
+    scope: str = "",
+    settings: Mapping[str, bytes] | None = None,
+    marks: Sequence[Mark] = (),
+    automatic: str | None = None,
+    route: str = "",
+    mode: str = "",
+    like: Prompt | None = None,
+) -> Prompt:
+    """What the provider's cache sees of a request with these blocks."""
+    known = rules(model)
+    if known is _ANTHROPIC:
+        return anthropic.prompt(
+            model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like
+        )
+    salts: dict[Section, bytes] = {}
+    for name, value in sorted((settings or {}).items()):
+        if (section := known.affecting.get(name)) is not None:
+            salts[section] = salts.get(section, b"") + name.encode() + b"=" + value + b"\0"
+    return chain.build(
+        scope, model.ref, blocks, order=known.order, salts=salts, marks=marks, route=route, mode=mode, like=like
+    )

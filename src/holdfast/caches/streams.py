@@ -1,0 +1,114 @@
+"""Where caches that match token by token keep what they have seen: whole sequences, found by their longest common
+prefix with a new one.
+
+A sequence that is continued gives way to its continuation. Bounded by tokens: beyond that the least recently used goes.
+Knows no provider's rules.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .tokens import Names, Tokens, common
+from .values import Entry
+
+CAPACITY = 20_000_000
+"""Tokens kept, four bytes each."""
+
+_STEP = 256  # tokens between two signposts of the index, unless the smallest hit is smaller
+
+
+class Stream(Struct, frozen=True):
+    """A sequence that can be read from `readable` to `expires`."""
+
+    tokens: Tokens
+    ttl: str
+    seconds: float
+    written: float
+    expires: float
+    readable: float
+
+    def live(self, now: float) -> bool:
+        return self.readable <= now <= self.expires
+
+
+class Streams:
+    """`floor` is the smallest prefix anyone will ask for; shorter sequences are not kept."""
+
+    def __init__(self, floor: int, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._step = max(1, min(_STEP, floor))
+        self._size = 0
+        self._serial = 0
+        self._streams: dict[int, tuple[Stream, tuple[bytes, ...]]] = {}  # in order of use, the oldest first
+        self._through: dict[bytes, dict[int, None]] = {}  # streams by the name of each of their whole steps
+        self._ending: dict[bytes, dict[int, None]] = {}  # streams by the name of their last whole step
+        self._names = Names(self._step)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def match(self, head: bytes, tokens: Tokens, now: float) -> list[tuple[int, Stream]]:
+        """The live streams under `head` that share most whole steps with `tokens`, and how many tokens each shares."""
+        names = self._names.of(tokens, head)
+        for depth in range(len(names), 0, -1):
+            streams = [self._streams[serial][0] for serial in self._through.get(names[depth - 1], ())]
+            found = [(common(s.tokens, tokens, depth * self._step), s) for s in streams if s.live(now)]
+            if found:
+                return found
+        return []
+
+    def put(self, head: bytes, stream: Stream) -> None:
+        """Keep a stream. What it continues gives way to it, unless that lives longer."""
+        names = self._names.of(stream.tokens, head)
+        if not names:
+            return
+        for serial in self._contained(stream, names):
+            self._remove(serial)
+        self._serial += 1
+        self._streams[self._serial] = (stream, names)
+        for name in names:
+            self._through.setdefault(name, {})[self._serial] = None
+        self._ending.setdefault(names[-1], {})[self._serial] = None
+        self._size += len(stream.tokens)
+        while self._size > self._capacity and len(self._streams) > 1:
+            self._remove(next(iter(self._streams)))
+
+    def sweep(self, now: float) -> None:
+        """Forget what is dead, from the least recently used on up to the first that lives."""
+        while self._streams:
+            serial = next(iter(self._streams))
+            if self._streams[serial][0].expires >= now:
+                return
+            self._remove(serial)
+
+    def live(self, now: float) -> list[Entry]:
+        return [
+            Entry(names[-1], len(s.tokens), s.ttl, s.seconds, s.written, s.expires, s.readable)
+            for s, names in self._streams.values()
+            if s.live(now)
+        ]
+
+    def _contained(self, stream: Stream, names: tuple[bytes, ...]) -> list[int]:
+        """Streams that are prefixes of this one and end no later."""
+        return [
+            serial
+            for depth, name in enumerate(names, 1)
+            for serial in self._ending.get(name, ())
+            for other in (self._streams[serial][0],)
+            if other.expires <= stream.expires
+            and common(other.tokens, stream.tokens, depth * self._step) == len(other.tokens)
+        ]
+
+    def _remove(self, serial: int) -> None:
+        stream, names = self._streams.pop(serial)
+        for name in names:
+            _discard(self._through, name, serial)
+        _discard(self._ending, names[-1], serial)
+        self._size -= len(stream.tokens)
+
+
+def _discard(index: dict[bytes, dict[int, None]], name: bytes, serial: int) -> None:
+    del index[name][serial]
+    if not index[name]:
+        del index[name]

@@ -1,0 +1,77 @@
+"""`holdfast simulate calibrate`: the cache rules against what providers really billed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from holdfast.cli.setup import use_configured_facts
+from holdfast.errors import HoldfastError
+from holdfast.traces.calibrate import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
+from holdfast.traces.readers import read
+
+
+@click.command("calibrate")
+@click.argument("traces", metavar="TRACE…", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(RULES),
+    help="Switch a rule off, to see that the comparison notices. May be given twice.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def command(traces: tuple[Path, ...], without: tuple[Rule, ...], as_json: bool) -> None:
+    """Compare the cache rules with what a provider billed.
+
+    Rebuilds each session from its shape trace (block kinds and sizes, times, usage), with the markers its client
+    places, runs it through the rules and compares the tokens read with the billed ones. Ends with 1 if fewer than 95%
+    of the requests agree within 1%.
+
+    \b
+    Examples:
+      holdfast simulate calibrate session.jsonl
+      holdfast simulate calibrate --without ttl session.jsonl
+    """
+    use_configured_facts()
+    found = [calibrate(trace, without=without) for path in traces for trace in read(path)]
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode([_summed(one) for one in found])))
+    else:
+        click.echo("\n\n".join(map(_told, found)))
+    short = [one.trace for one in found if not one.enough]
+    if short:
+        raise HoldfastError(
+            f"{_listed(short)}: fewer than {NEEDED:.0%} of the requests agree"
+            + (f"; the rules were compared without {_listed(without)}." if without else ".")
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _summed(one: Calibration) -> dict[str, object]:
+    return {"trace": one.trace, "share": one.share, "enough": one.enough, **msgspec.to_builtins(one)}
+
+
+def _told(one: Calibration) -> str:
+    share = "" if one.share is None else f" ({one.share:.1%})"
+    lines = [f"{one.trace}: {one.agreed} of {one.compared} requests agree within {TOLERANCE:.0%}{share}"]
+    for lane, head in one.heads:
+        told = f"told by request {head.told_by}" if head.told_by is not None else "taken from the first request"
+        lines.append(f"  {lane}: tools and system text end at {head.whole:,} tokens ({told})")
+    for title, unknowable in (
+        ("What no model without the bytes can know:", True),
+        ("What the rules did not foresee:", False),
+    ):
+        listed = [each for each in one.disagreements if each.unknowable is unknowable]
+        if listed:
+            lines += ["", f"  {title}"]
+            lines += [
+                f"  {each.number:6}  foreseen {each.predicted:>9,}  read {each.billed:>9,}  {each.why}"
+                for each in listed
+            ]
+    return "\n".join(lines)

@@ -1,0 +1,165 @@
+"""`holdfast simulate`: a provider on this machine, with the providers' cache rules, a scripted model and faults."""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.caches.noise import Noise
+from holdfast.cli import calibrate
+from holdfast.cli.setup import use_configured_facts
+from holdfast.errors import HoldfastError
+from holdfast.simulator.clock import SystemClock, VirtualClock
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.journal import Journal, Record
+from holdfast.simulator.script import ECHO, load
+from holdfast.simulator.serve import address_of, listen, serve
+
+PORT = 8089
+
+
+@click.group(invoke_without_command=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--script", metavar="FILE", type=click.Path(path_type=Path), help="What the model says; without it, an echo."
+)
+@click.option("--delay", metavar="SECONDS", type=click.FloatRange(0, 3_600), help="Time before the first token.")
+@click.option(
+    "--noise", metavar="NAME=VALUE,…", help="What fleets do to caches, such as eviction=0.02,replicas=3,bounce=0.1."
+)
+@click.option("--seed", default=0, show_default=True, type=int, help="Of everything that is left to chance.")
+@click.option("--virtual-clock", is_flag=True, help="Time stands still until POST /_sim/clock moves it.")
+@click.option("--quiet", is_flag=True, help="No line for each request.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    script: Path | None,
+    delay: float | None,
+    noise: str | None,
+    seed: int,
+    virtual_clock: bool,
+    quiet: bool,
+) -> None:
+    """Run a provider on this machine, with its cache and its faults.
+
+    Speaks Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini. Reports what each request read from
+    the cache, wrote to it and why. Any key will do, and nothing leaves the machine.
+
+    \b
+    Examples:
+      holdfast simulate
+      holdfast simulate --port 0 --script session.yaml --delay 0.2
+      holdfast simulate --virtual-clock --noise eviction=0.02
+    \b
+    While it runs:
+      curl localhost:8089/_sim/requests?limit=5
+      curl localhost:8089/_sim/faults -d '{"kind": "status", "options": {"status": 529}}'
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    use_configured_facts()
+    chosen = ECHO if script is None else load(script)
+    simulator = Simulator(
+        script=chosen if delay is None else replace(chosen, first_token=delay),
+        clock=VirtualClock() if virtual_clock else SystemClock(),
+        noise=None if noise is None else read_noise(noise, seed),
+        seed=seed,
+    )
+    listener = listen(host, port)
+    with listener:
+        if not _is_loopback(host):
+            click.echo(f"holdfast: whoever reaches {host} can use this server and its controls.", err=True)
+        click.echo(_introduction(address_of(listener), chosen.name))
+        serve(simulator, listener, None if quiet else _tell)
+    click.echo(summary(simulator.journal))
+
+
+def read_noise(text: str, seed: int) -> Noise:
+    """`eviction=0.02,replicas=3` as values."""
+    pairs = [part.partition("=") for part in text.replace(" ", "").split(",") if part]
+    known = [name for name in Noise.__struct_fields__ if name != "seed"]
+    for name, _, value in pairs:
+        if name not in known or not value:
+            raise HoldfastError(f"--noise: {name + '=' + value!r} is not understood; give some of {', '.join(known)}.")
+    try:
+        noise = msgspec.convert({name: value for name, _, value in pairs} | {"seed": seed}, Noise, strict=False)
+    except msgspec.ValidationError as error:
+        raise HoldfastError(
+            f"--noise: {error}; values are numbers, such as eviction=0.02.".replace("`", "'")
+        ) from error
+    for name in ("eviction", "bounce", "small_miss"):
+        if not 0 <= getattr(noise, name) <= 1:
+            raise HoldfastError(f"--noise: {name} is a probability; give a number from 0 to 1.")
+    if noise.replicas < 1 or noise.small_tokens < 0:
+        raise HoldfastError("--noise: replicas begin at 1 and small_tokens at 0; give larger numbers.")
+    return noise
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _introduction(address: str, script: str) -> str:
+    return "\n".join(
+        [
+            f"Simulating providers on {address} (script: {script}). Ctrl-C ends it.",
+            "",
+            f"  export ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY=sk-ant-dummy",
+            f"  export OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY=sk-dummy",
+            f"  export GOOGLE_GEMINI_BASE_URL={address} GEMINI_API_KEY=dummy",
+            "",
+            f"  {address}/_sim/requests    what each request read and wrote, and why",
+            f"  {address}/_sim/entries     what the caches hold",
+            "",
+        ]
+    )
+
+
+def _tell(record: Record) -> None:
+    try:
+        click.echo(line(record))
+    except BrokenPipeError:
+        """Nobody reads any more; the clients are still served, and the end is told to whoever waits for it."""
+
+
+def line(record: Record) -> str:
+    """One request: time, model, what was read, written and paid in full, and why."""
+    at = datetime.fromtimestamp(record.at, UTC).astimezone().strftime("%H:%M:%S")
+    who = f"{at}  {record.model or f'{record.method} {record.path}':28}"
+    notes = [f"fault: {record.fault}"] if record.fault else []
+    if record.usage is None:
+        return "  ".join([who, str(record.status), *([record.error] if record.error else []), *notes]).rstrip()
+    used = record.usage
+    written = "+".join(f"{tokens:,} {ttl}" for ttl, tokens in used.writes) or "0"
+    notes += [record.state] if record.state == "abandoned" else []
+    counts = f"read {used.read:>9,}  written {written:>12}  input {used.input:>9,}"
+    return f"{who}  {counts}  {'; '.join([*notes, *record.why])}"
+
+
+def summary(journal: Journal) -> str:
+    """What came of it all, in one line."""
+    requests = "1 request" if journal.count == 1 else f"{journal.count:,} requests"
+    if not journal.prompt:
+        return f"{requests}; no prompt reached the cache."
+    share = journal.read / journal.prompt
+    return f"{requests}; {share:.1%} of {journal.prompt:,} prompt tokens were read from the cache."
+
+
+command.add_command(calibrate.command)

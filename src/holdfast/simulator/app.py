@@ -1,0 +1,167 @@
+"""The simulator over HTTP: the providers' paths, and `/_sim/` for whoever drives it.
+
+Carries out what `plans` decided, step by step, and tells the exchange how far it came. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from . import checks
+from .control import Control
+from .core import Exchange, Simulator
+from .journal import Record
+from .plans import Abort, Began, End, Start, Step, Wait, plan
+from .plans import Send as SendStep
+from .values import Answer, Call
+
+ABORT = "holdfast.abort"
+"""The extension by which our server resets a connection; see `serve`."""
+
+SERVED = """Holdfast simulator: a provider on this machine.
+
+Anthropic  POST /v1/messages, /v1/messages/count_tokens, GET /v1/models
+OpenAI     POST /v1/chat/completions, /v1/responses, GET /v1/models
+Gemini     POST /v1beta/models/MODEL:generateContent, :streamGenerateContent, :countTokens, GET /v1beta/models,
+           /v1beta/cachedContents
+           The prefixes /anthropic, /openai and /gemini lead to the same.
+
+Look       GET /_sim/entries, /_sim/requests?limit=20&session=ID, /_sim/faults, /_sim/clock
+Drive      POST /_sim/faults, /_sim/clock, /_sim/reset, DELETE /_sim/faults
+"""
+
+_UPGRADE = Answer(
+    426,
+    (("content-type", "application/json"), ("upgrade", "HTTP/1.1"), ("connection", "close")),
+    b'{"error":{"message":"Websockets are not served here; send a POST request.","type":"invalid_request_error",'
+    b'"param":null,"code":null}}',
+)
+
+
+def build(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Starlette:
+    """The application. `on_request` is told of every provider request when it is over."""
+    control = Control(simulator)
+    return Starlette(
+        routes=[
+            Route("/", _root, methods=["GET"]),
+            *control.routes(),
+            Route("/{path:path}", Provider(simulator, on_request)),
+        ]
+    )
+
+
+async def _root(request: Request) -> Response:
+    if request.method == "HEAD":  # how some clients ask whether a provider is there; the providers answer 404
+        return Response(status_code=404, media_type="application/json")
+    return PlainTextResponse(SERVED)
+
+
+class Provider:
+    """Every path that is not ours: the request goes to the simulator, its answer goes out by plan."""
+
+    def __init__(self, simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> None:
+        self._simulator = simulator
+        self._on_request = on_request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        call = Call(
+            method=request.method,
+            path=request.url.path,
+            headers=dict(request.headers),
+            query=dict(request.query_params),
+            body=await request.body(),
+        )
+        if call.headers.get("upgrade", "").lower() == "websocket":
+            await Sending(plan(_UPGRADE), scope, receive, send).run()
+            return
+        exchange = self._simulator.begin(call)
+        dialect = exchange.record.dialect
+        steps = plan(
+            _identified(exchange, dialect),
+            exchange.fault,
+            dialect=dialect or "anthropic",
+            first_token_delay=exchange.first_token_delay,
+            chunk_delay=exchange.chunk_delay,
+        )
+        try:
+            await Sending(steps, scope, receive, send, exchange).run()
+        finally:
+            exchange.abandon()  # of no effect on one that is finished
+            if self._on_request is not None:
+                self._on_request(exchange.record)
+
+
+def _identified(exchange: Exchange, dialect: str) -> Answer:
+    """The answer with the header by which the provider names a request, unless it has one."""
+    answer = exchange.answer
+    headers = checks.id_headers(dialect, f"req_sim{exchange.record.number:012d}") if dialect else ()
+    missing = tuple(header for header in headers if header[0] not in dict(answer.headers))
+    return Answer(answer.status, (*answer.headers, *missing), answer.body, answer.chunks)
+
+
+class Sending:
+    """One response on its way. A client that leaves ends it at once, also in the middle of a wait."""
+
+    def __init__(
+        self, steps: Sequence[Step], scope: Scope, receive: Receive, send: Send, exchange: Exchange | None = None
+    ) -> None:
+        self._steps = steps
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._exchange = exchange
+        self._began = False
+
+    async def run(self) -> None:
+        gone = asyncio.ensure_future(self._left())
+        try:
+            for step in self._steps:
+                if gone.done():
+                    return
+                if isinstance(step, Wait):
+                    await asyncio.wait([gone], timeout=step.seconds)
+                elif isinstance(step, Abort):
+                    await self._abort(gone)
+                    return
+                else:
+                    await self._carry_out(step)
+        finally:
+            gone.cancel()
+
+    async def _carry_out(self, step: Step) -> None:
+        if isinstance(step, Start):
+            headers = [(name.encode(), value.encode()) for name, value in step.headers]
+            if step.length is not None:
+                headers.append((b"content-length", b"%d" % step.length))
+            await self._send({"type": "http.response.start", "status": step.status, "headers": headers})
+        elif isinstance(step, Began):
+            self._began = True
+            if self._exchange is not None:
+                self._exchange.first_token()
+        elif isinstance(step, SendStep):
+            await self._send({"type": "http.response.body", "body": step.data, "more_body": True})
+        elif isinstance(step, End):
+            if self._exchange is not None and (self._began or self._exchange.answer.status >= 400):
+                self._exchange.finish()  # before the last byte: who has read it all finds it in the journal
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _left(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _abort(self, gone: asyncio.Future[None]) -> None:
+        """Reset the connection once what was sent before is out of our hands."""
+        await asyncio.sleep(0.02)
+        abort = self._scope.get("extensions", {}).get(ABORT, {}).get("abort")
+        if abort is None:
+            raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
+        abort()
+        await gone

@@ -1,0 +1,93 @@
+"""What a provider refuses before it looks at its cache, in the provider's order and with its words.
+
+One file per provider. A check gets the parsed body and the call and says what is wrong with it, or None; members it
+does not know are accepted. Knows no sockets, no clock and no cache state: whether a cached object lives is asked of
+`contents`. `error_answer` puts what was found into the provider's form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from holdfast.canonical import encode_string
+from holdfast.facts import ModelFacts
+from holdfast.wire import DIALECTS, Body, Unreadable, WireError
+
+from ..values import Answer, Call
+from . import anthropic, gemini, openai
+from .refusals import Refusal
+
+__all__ = ["Refusal", "check", "error_answer", "error_body", "id_headers", "not_found", "provider_of", "unauthorised"]
+
+
+def check(
+    dialect: str,
+    body: Body | Unreadable,
+    facts: ModelFacts | None,
+    call: Call,
+    *,
+    keys: Collection[str] | None = None,
+) -> WireError | None:
+    """What the provider would answer instead of a response; None if it would accept the call.
+
+    `facts` may be None where the body names no model. `keys` are those accepted; None accepts any.
+    """
+    refusal = unauthorised(dialect, call, keys)
+    if refusal is not None:
+        return refusal
+    if dialect == "anthropic":
+        return anthropic.check(body, facts, call)
+    if dialect == "gemini":
+        return gemini.check(body, call)
+    return openai.check(dialect, body, facts)
+
+
+def unauthorised(dialect: str, call: Call, keys: Collection[str] | None = None) -> WireError | None:
+    """The refusal of a call without a key, or with one that is not among `keys`; side calls are checked by it alone."""
+    if dialect == "anthropic":
+        return anthropic.unauthorised(call, keys)
+    return gemini.unauthorised(call, keys) if dialect == "gemini" else openai.unauthorised(call, keys)
+
+
+def error_body(dialect: str, error: WireError, request_id: str = "") -> bytes:
+    """The body of an error in the provider's form."""
+    if dialect == "anthropic":
+        whole = DIALECTS["anthropic"].write_error(error)
+        return whole[:-1] + b',"request_id":' + encode_string(request_id) + b"}" if request_id else whole
+    if dialect == "gemini":
+        return gemini.error_body(error)
+    return openai.error_body(error)
+
+
+def error_answer(dialect: str, error: WireError, call: Call, request_id: str = "") -> Answer:
+    """The whole response of an error. Gemini wraps it in an array where the stream would have been one."""
+    body = error_body(dialect, error, request_id)
+    if dialect == "gemini" and call.path.endswith(":streamGenerateContent") and call.query.get("alt") != "sse":
+        body = b"[" + body + b"]"
+    return Answer(error.status, (("content-type", "application/json"), *id_headers(dialect, request_id)), body)
+
+
+def id_headers(dialect: str, request_id: str) -> tuple[tuple[str, str], ...]:
+    """The header by which a provider names a request."""
+    if not request_id or dialect == "gemini":
+        return ()
+    return (("request-id" if dialect == "anthropic" else "x-request-id", request_id),)
+
+
+def provider_of(call: Call) -> str:
+    """The dialect of a call whose path does not tell it, by the headers of the providers' clients."""
+    if call.path.startswith("/v1beta") or "x-goog-api-key" in call.headers or "key" in call.query:
+        return "gemini"
+    if "anthropic-version" in call.headers or "x-api-key" in call.headers or "authorization" not in call.headers:
+        return "anthropic"
+    return "openai_chat"
+
+
+def not_found(call: Call, request_id: str = "") -> Answer:
+    """What the provider whose client this is says to a path it does not serve."""
+    dialect = provider_of(call)
+    kind, message = {
+        "anthropic": ("not_found_error", "Not found"),
+        "gemini": ("NOT_FOUND", f"{call.method} {call.path} was not found."),
+    }.get(dialect, ("invalid_request_error", f"Invalid URL ({call.method} {call.path})"))
+    return error_answer(dialect, WireError(404, kind, message), call, request_id)

@@ -1,0 +1,206 @@
+"""Gemini's cached contents over the wire: create, get, list, move the end, delete, and what naming one means.
+
+The objects and their rules are in `caches.gemini_contents`; here is how they are spelled and refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast import facts
+from holdfast.caches.gemini_contents import CachedContent, CachedContents
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+from holdfast.wire import DIALECTS, Body, Unreadable, WireError, caching
+from holdfast.wire.prompts import PromptReader
+from holdfast.wire.values import string_of
+
+from .checks import error_answer, gemini, unauthorised
+from .values import Answer, Call
+
+PAGE = 50
+LARGEST_PAGE = 1000
+_JSON = ("content-type", "application/json")
+_path = re.compile(r"/(v1[0-9a-z]*)/cachedContents(?:/([^/:]+))?/?").fullmatch
+_duration = re.compile(r"([0-9]+(?:\.[0-9]{1,9})?)s").fullmatch
+_CHANGEABLE = ("ttl", "expireTime", "expire_time")
+
+
+_Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class Refused(Exception):
+    """A call that the provider answers with this error."""
+
+    def __init__(self, error: WireError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _Named(Struct, frozen=True):
+    """What an object is called on the wire, beside its name."""
+
+    model: str
+    display: str
+
+
+class Contents:
+    """All objects of one simulator. `objects` is what the caches of the models read."""
+
+    def __init__(self, reader: PromptReader) -> None:
+        self.objects = CachedContents()
+        self._reader = reader
+        self._named: dict[str, _Named] = {}
+
+    def answer(self, call: Call, now: float, *, scope: str) -> Answer | None:
+        """The answer to a call about cached contents; None if it is about something else."""
+        match = _path(call.path)
+        if match is None:
+            return None
+        try:
+            refusal = unauthorised("gemini", call)
+            if refusal is not None:
+                raise Refused(refusal)
+            return Answer(200, (_JSON,), msgspec.json.encode(self._do(call, match[2], now, scope)))
+        except Refused as refused:
+            return error_answer("gemini", refused.error, call)
+
+    def missing(self, body: Body, now: float, *, scope: str) -> WireError | None:
+        """What is wrong with the object that a request names; None if it is alive, or none is named."""
+        name = caching.read(body).cached_content
+        if name is None:
+            return None
+        found = self.objects.get(scope, name, now)
+        if found is None:
+            return gemini.GONE
+        model = body.model.removeprefix("models/")
+        if facts.model(f"gemini:{model}").name != found.model:
+            named = self._named[name].model
+            text = f"Model used by GenerateContent request (models/{model}) and CachedContent (models/{named})"
+            return gemini.invalid(f"{text} has to be the same.")
+        return None
+
+    def _do(self, call: Call, identifier: str | None, now: float, scope: str) -> dict[str, Any]:
+        if identifier is None and call.method == "POST":
+            return self._create(call, now, scope)
+        if identifier is None and call.method == "GET":
+            return self._list(call, now, scope)
+        name = f"cachedContents/{identifier}"
+        found = None if identifier is None else self.objects.get(scope, name, now)
+        if identifier is None or call.method not in ("GET", "PATCH", "DELETE"):
+            raise Refused(WireError(404, "NOT_FOUND", f"{call.method} {call.path} is not served"))
+        if found is None:
+            raise Refused(gemini.GONE)
+        if call.method == "PATCH":
+            return self._shown(self._patch(call, found, now))
+        if call.method == "DELETE":
+            self.objects.delete(scope, name, now)
+            del self._named[name]
+            return {}
+        return self._shown(found)
+
+    def _create(self, call: Call, now: float, scope: str) -> dict[str, Any]:
+        body, model, known = _request(call)
+        prompt = self._reader.read(body, known, scope=scope).prompt
+        if prompt.tokens < known.floor:
+            counts = f"total_token_count={prompt.tokens}, min_total_token_count={known.floor}"
+            raise Refused(gemini.invalid(f"Cached content is too small. {counts}"))
+        ttl, expires = _lifetime(body)
+        made = _ruled(lambda: self.objects.create(known, scope, prompt.blocks, now, ttl=ttl, expires=expires))
+        self._named[made.name] = _Named(model, string_of(body.member("displayName")) or "")
+        live = {found.name for found in self.objects.live(now)}
+        self._named = {name: named for name, named in self._named.items() if name in live}
+        return self._shown(made)
+
+    def _list(self, call: Call, now: float, scope: str) -> dict[str, Any]:
+        size, start = _number(call, "pageSize", PAGE), _number(call, "pageToken", 0)
+        size = min(size or PAGE, LARGEST_PAGE)
+        found = self.objects.list(scope, now)
+        page = {"cachedContents": [self._shown(each) for each in found[start : start + size]]}
+        if not page["cachedContents"]:
+            return {}
+        return {**page, "nextPageToken": str(start + size)} if start + size < len(found) else page
+
+    def _patch(self, call: Call, found: CachedContent, now: float) -> CachedContent:
+        body = DIALECTS["gemini"].parse(call.body)
+        if isinstance(body, Unreadable):
+            raise Refused(gemini.unreadable(body.reason))
+        mask = [name for name in call.query.get("updateMask", "").split(",") if name]
+        given = mask or [name for name in body.members if name not in ("name", "model")]
+        fixed = next((name for name in given if name.split(".")[-1] not in _CHANGEABLE), None)
+        if fixed is not None:
+            raise Refused(gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}."))
+        ttl, expires = _lifetime(body)
+        return _ruled(lambda: self.objects.patch(found.scope, found.name, now, ttl=ttl, expires=expires))
+
+    def _shown(self, found: CachedContent) -> dict[str, Any]:
+        named = self._named[found.name]
+        return {
+            "name": found.name,
+            "model": f"models/{named.model}",
+            "createTime": _written(found.created),
+            "updateTime": _written(found.updated),
+            "expireTime": _written(found.expires),
+            "displayName": named.display,
+            "usageMetadata": {"totalTokenCount": found.tokens},
+        }
+
+
+def _request(call: Call) -> tuple[Body, str, ModelFacts]:
+    """The body of a creation, its model as the client spells it, and what is known of that."""
+    body = DIALECTS["gemini"].parse(call.body)
+    if isinstance(body, Unreadable):
+        raise Refused(gemini.unreadable(body.reason))
+    model = (string_of(body.member("model")) or "").removeprefix("models/")
+    if not model:
+        raise Refused(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
+    if not gemini.known(model):
+        raise Refused(gemini.missing_model(model, "v1beta", "createCachedContent"))
+    known = facts.model(f"gemini:{model}")
+    if known.marker is None:
+        raise Refused(gemini.missing_model(model, "v1beta", "createCachedContent"))
+    return body, model, known
+
+
+def _lifetime(body: Body) -> tuple[float | None, float | None]:
+    """`ttl` in seconds and `expireTime` as a time; at most one of them."""
+    ttl, end = body.member("ttl"), body.member("expireTime") or body.member("expire_time")
+    if ttl is not None and end is not None:
+        raise Refused(gemini.invalid("oneof field 'expiration' is already set. Cannot set 'ttl'"))
+    if ttl is not None:
+        match = _duration(string_of(ttl) or "")
+        if match is None:
+            raise Refused(gemini.invalid("Invalid value at 'ttl': Illegal duration format; duration must end with 's'"))
+        return float(match[1]), None
+    if end is None:
+        return None, None
+    try:
+        return None, msgspec.json.decode(end, type=_Moment).timestamp()
+    except msgspec.DecodeError as error:
+        text = "Invalid value at 'expire_time': Illegal timestamp format; expected RFC 3339"
+        raise Refused(gemini.invalid(text)) from error
+
+
+def _ruled(do: Callable[[], CachedContent]) -> CachedContent:
+    """Carry out what the rules may refuse."""
+    try:
+        return do()
+    except HoldfastError as problem:
+        raise Refused(gemini.invalid(str(problem))) from problem
+
+
+def _number(call: Call, name: str, default: int) -> int:
+    text = call.query.get(name, "")
+    if text and not (text.isdecimal() and len(text) < 10):
+        raise Refused(gemini.invalid(f"Invalid value at '{name}' (TYPE_INT32), \"{text}\""))
+    return int(text) if text else default
+
+
+def _written(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,105 @@
+"""The paths under `/_sim/`: what the cache holds, what each request read and wrote, faults and time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.errors import HoldfastError
+
+from .clock import VirtualClock
+from .core import Simulator
+from .faults import read_faults
+
+
+class Move(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far to move the clock."""
+
+    advance: float
+
+
+class Control:
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/_sim/entries", _guarded(self.entries), methods=["GET"]),
+            Route("/_sim/requests", _guarded(self.requests), methods=["GET"]),
+            Route("/_sim/faults", _guarded(self.faults), methods=["GET"]),
+            Route("/_sim/faults", _guarded(self.order), methods=["POST"]),
+            Route("/_sim/faults", _guarded(self.forget), methods=["DELETE"]),
+            Route("/_sim/clock", _guarded(self.clock), methods=["GET"]),
+            Route("/_sim/clock", _guarded(self.move), methods=["POST"]),
+            Route("/_sim/reset", _guarded(self.reset), methods=["POST"]),
+            Route("/_sim/{path:path}", _guarded(self.unknown)),
+        ]
+
+    async def entries(self, request: Request) -> Response:
+        return _json({"now": self._simulator.clock.now(), "entries": self._simulator.entries()})
+
+    async def requests(self, request: Request) -> Response:
+        limit = request.query_params.get("limit", "0")
+        if not limit.isdecimal():
+            raise HoldfastError(f"limit={limit} is not a number of requests; give one, or leave it out for all.")
+        session = request.query_params.get("session", "")
+        return _json({"requests": self._simulator.requests(limit=int(limit), session=session)})
+
+    async def faults(self, request: Request) -> Response:
+        return _json({"faults": self._simulator.faults.listing()})
+
+    async def order(self, request: Request) -> Response:
+        for fault in read_faults(await request.body()):
+            self._simulator.faults.add(fault)
+        return _json({"faults": self._simulator.faults.listing()}, 201)
+
+    async def forget(self, request: Request) -> Response:
+        return _json({"removed": self._simulator.faults.clear()})
+
+    async def clock(self, request: Request) -> Response:
+        clock = self._simulator.clock
+        return _json({"now": clock.now(), "virtual": isinstance(clock, VirtualClock)})
+
+    async def move(self, request: Request) -> Response:
+        clock = self._simulator.clock
+        if not isinstance(clock, VirtualClock):
+            raise HoldfastError("the clock is the machine's and cannot be moved; start with `--virtual-clock`.")
+        try:
+            move = msgspec.json.decode(await request.body(), type=Move)
+        except msgspec.DecodeError as error:
+            raise HoldfastError(f'the move is not understood ({error}); send {{"advance": SECONDS}}.') from error
+        return _json({"now": clock.advance(move.advance), "virtual": True})
+
+    async def reset(self, request: Request) -> Response:
+        """Forget every entry and every fault; the list of requests stays."""
+        self._simulator.reset()
+        self._simulator.faults.clear()
+        return _json({"reset": True})
+
+    async def unknown(self, request: Request) -> Response:
+        raise HoldfastError(f"{request.method} {request.url.path} is not served here; GET / lists what is.")
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def _guarded(handler: Handler) -> Handler:
+    """Bad input is answered with 400 and one sentence."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except HoldfastError as problem:
+            return _json({"error": str(problem)}, 400)
+
+    return guarded
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

@@ -1,0 +1,319 @@
+"""A provider in one object: a call comes in, checks, faults and the cache decide, the scripted model answers.
+
+No sockets and no waiting: an `Exchange` says what to send and how long to wait, and is told when its first token left
+and when it was complete. `answer` does all of it at once for callers in the same process.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast import facts
+from holdfast.caches.noise import Noise, Noisy
+from holdfast.caches.providers import cache as cache_of
+from holdfast.caches.values import Block, Cache, Outcome
+from holdfast.canonical import Usage
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+from holdfast.wire import Body, Dialect, Unreadable, WireError, dialect_of
+from holdfast.wire.prompts import PromptReader
+
+from . import checks, models_list, replies
+from .clock import Clock, SystemClock
+from .contents import Contents
+from .conversations import Conversations
+from .diagnostics import Fingerprints
+from .faults import Fault, Faults
+from .journal import Journal, Record
+from .model import respond_to, settings
+from .output import sent_back
+from .script import ECHO, Script
+from .values import Answer, Call, Envelope
+
+JSON = ("content-type", "application/json")
+PREFIXES = ("/anthropic", "/openai", "/gemini")
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+_COUNTING = ("/count_tokens", ":countTokens")
+_block = re.compile(r"\bblock (\d+)")
+
+
+class Exchange:
+    """One call under way: what to send, how long to wait, and what to tell the cache as it happens."""
+
+    def __init__(self, clock: Clock, record: Record, answer: Answer, fault: Fault | None = None) -> None:
+        self.answer = answer
+        self.fault = fault
+        self.first_token_delay = 0.0
+        self.chunk_delay = 0.0
+        self.record = record
+        self._clock = clock
+        self._cache: Cache | None = None
+        self._outcome: Outcome | None = None
+        self._output: tuple[Block, ...] = ()
+        record.status = answer.status
+        if answer.status >= 400:
+            record.state = "refused"
+
+    def reads(self, cache: Cache, outcome: Outcome, output: tuple[Block, ...]) -> None:
+        """It takes part in the cache: what it looked up, and what it will have said."""
+        self._cache, self._outcome, self._output = cache, outcome, output
+
+    def first_token(self, at: float | None = None) -> None:
+        """The answer begins: what it wrote can be read from now on, or from a given moment."""
+        if self.record.first_token_at is None and self.record.state == "open":
+            self.record.first_token_at = self._clock.now() if at is None else at
+            if self._cache is not None and self._outcome is not None:
+                self._cache.first_token(self._outcome, self.record.first_token_at)
+
+    def finish(self) -> None:
+        self.first_token()
+        if self.record.state == "open":
+            self.record.state = "complete"
+            if self._cache is not None and self._outcome is not None:
+                self._cache.finish(self._outcome, self._output, self._clock.now())
+
+    def abandon(self) -> None:
+        """The client left, or the connection died. What was written before the first token is not kept."""
+        if self.record.state == "open":
+            self.record.state = "abandoned"
+            if self._cache is not None and self._outcome is not None and self.record.first_token_at is None:
+                self._cache.abandon(self._outcome, self._clock.now())
+
+
+class Simulator:
+    """The providers' APIs around their cache rules, on any clock."""
+
+    def __init__(
+        self,
+        *,
+        script: Script = ECHO,
+        clock: Clock | None = None,
+        noise: Noise | None = None,
+        seed: int = 0,
+        keep: int = 1000,
+    ) -> None:
+        self.script = script
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.faults = Faults()
+        self.journal = Journal(keep)
+        self._noise, self._seed, self._keep = noise, seed, keep
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every entry, cached content and earlier response; faults and the journal stay."""
+        self._caches: dict[str, Cache] = {}
+        self._reader = PromptReader()
+        self._fingerprints = Fingerprints(self._keep)
+        self._conversations = Conversations(self._keep)
+        self._contents = Contents(self._reader)
+
+    def answer(self, call: Call) -> Answer:
+        """A whole exchange at once; on a virtual clock what it wrote is readable after its first token's delay."""
+        exchange = self.begin(call)
+        exchange.first_token(self.clock.now() + exchange.first_token_delay)
+        exchange.finish()
+        return exchange.answer
+
+    def begin(self, call: Call) -> Exchange:
+        """A request starts now. Never raises on what a client sends."""
+        call = _without_prefix(call)
+        record = self._opened(call)
+        found = dialect_of(call.path) if call.method == "POST" else None
+        if found is None:
+            return Exchange(self.clock, record, self._side(call, record))
+        dialect, body, model = self._parsed(found, call, record)
+        fault = self.faults.take(call, model.name)
+        record.fault = "" if fault is None else fault.label
+        if fault is not None and fault.status is not None:
+            answer = fault.answer(dialect.name, request_id=_request_id(record), now=record.at)
+            return Exchange(self.clock, record, answer, fault)
+        error = self._check(dialect, body, model, call, record)
+        if error is not None:
+            return self._refused(dialect, error, call, record)
+        assert isinstance(body, Body)  # an unreadable body does not pass the checks
+        return self._generate(call, dialect, body, model, record, fault)
+
+    def bill(self, call: Call, output: int = 0) -> Exchange:
+        """What a request starting now reads and writes, for callers that know its answer: no checks, faults or reply.
+
+        Its usage is in the exchange's record.
+        """
+        record = self._opened(call)
+        found = dialect_of(call.path)
+        if found is None:
+            raise HoldfastError(f"{call.path} is not a path of a model; nothing can be billed for it.")
+        _, body, model = self._parsed(found, call, record)
+        if isinstance(body, Unreadable):
+            raise HoldfastError(f"the body for {call.path} cannot be billed: {body.reason}.")
+        cache = self._cache(model)
+        outcome = cache.begin(self._reader.read(body, model, scope=record.workspace).prompt, record.at)
+        self._settle(record, outcome, body, output)
+        exchange = Exchange(self.clock, record, Answer(200))
+        exchange.reads(cache, outcome, ())
+        return exchange
+
+    def _opened(self, call: Call) -> Record:
+        record = self.journal.open(self.clock.now(), call.method, call.path)
+        record.workspace = workspace(call)
+        record.session = next((call.headers[name] for name in SESSION_HEADERS if name in call.headers), "")
+        return record
+
+    def _parsed(
+        self, found: tuple[Dialect, str], call: Call, record: Record
+    ) -> tuple[Dialect, Body | Unreadable, ModelFacts]:
+        dialect, model_in_path = found
+        raw = self._conversations.expanded(call.body) if dialect.name == "openai_responses" else call.body
+        body = self._reader.parse(dialect, raw, model=model_in_path)
+        model = _model_of(dialect, body)
+        record.dialect, record.model = dialect.name, model.name
+        return dialect, body, model
+
+    def _settle(self, record: Record, outcome: Outcome, body: Body, output: int) -> Usage:
+        used = outcome.usage(output)
+        self.journal.settle(record, used)
+        record.prompt_tokens = outcome.prompt.tokens
+        record.why = tuple(_with_paths(line, outcome, body) for line in outcome.why)
+        return used
+
+    def _side(self, call: Call, record: Record) -> Answer:
+        """Models lists and cached contents; anything else is not found."""
+        answer = models_list.answer(call) or self._contents.answer(call, record.at, scope=record.workspace)
+        if answer is not None:
+            return answer
+        error = WireError(404, "not_found_error", f"{call.method} {call.path} is not served here")
+        return checks.error_answer("anthropic", error, call, _request_id(record))
+
+    def _check(
+        self, dialect: Dialect, body: Body | Unreadable, model: ModelFacts, call: Call, record: Record
+    ) -> WireError | None:
+        error = checks.check(dialect.name, body, model, call)
+        if error is None and isinstance(body, Body):
+            error = self._conversations.missing(body)
+            error = error or self._contents.missing(body, record.at, scope=record.workspace)
+        return error
+
+    def _generate(
+        self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
+    ) -> Exchange:
+        reading = self._reader.read(body, model, scope=record.workspace)
+        if call.path.endswith(_COUNTING):
+            return Exchange(self.clock, record, _counted(dialect, reading.prompt.tokens))
+        asked = settings(dialect.name, body, call)
+        try:
+            reply = respond_to(self.script, body, asked)
+        except HoldfastError as problem:  # the script is wrong, not the client
+            return self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
+        cache = self._cache(model)
+        outcome = cache.begin(reading.prompt, record.at)
+        used = self._settle(record, outcome, body, reply.tokens)
+        record.stream = asked.stream
+        response_id = _response_id(dialect.name, record.number)
+        envelope = Envelope(
+            id=response_id,
+            model=body.model,
+            created=int(record.at),
+            usage=used if fault is None else fault.reported(used),
+            stream=asked.stream,
+            extra=self._fingerprints.compare(body, reading, model, response_id),
+            settings=asked,
+        )
+        if dialect.name == "openai_responses":
+            self._conversations.keep(body, response_id, replies.RENDERERS[dialect.name].body(reply, envelope))
+        exchange = Exchange(self.clock, record, replies.answer(dialect.name, reply, envelope), fault)
+        exchange.reads(cache, outcome, sent_back(body, reply, model, self._reader))
+        exchange.first_token_delay = reply.first_token_delay
+        exchange.chunk_delay = reply.token_delay * reply.tokens / max(1, len(exchange.answer.chunks or ()))
+        return exchange
+
+    def _refused(self, dialect: Dialect, error: WireError, call: Call, record: Record) -> Exchange:
+        record.error = error.message
+        return Exchange(self.clock, record, checks.error_answer(dialect.name, error, call, _request_id(record)))
+
+    def _cache(self, model: ModelFacts) -> Cache:
+        cache = self._caches.get(model.ref)
+        if cache is None:
+            cache = self._new_cache(model)
+            if self._noise is not None:
+                cache = Noisy(lambda: self._new_cache(model), self._noise)
+            self._caches[model.ref] = cache
+        return cache
+
+    def _new_cache(self, model: ModelFacts) -> Cache:
+        return cache_of(model, seed=self._seed, contents=self._contents.objects)
+
+    # What people look at
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every live entry, the model it belongs to and how long it has left."""
+        now = self.clock.now()
+        return [
+            {"model": model, **msgspec.to_builtins(entry), "key": entry.key.hex(), "expires_in": entry.expires - now}
+            for model, cache in self._caches.items()
+            for entry in cache.entries(now)
+        ]
+
+    def requests(self, *, limit: int = 0, session: str = "") -> list[dict[str, Any]]:
+        """The latest requests: what each read and wrote, and why."""
+        return [_shown(record) for record in self.journal.records(limit=limit, session=session)]
+
+
+def workspace(call: Call) -> str:
+    """Who shares entries: a credential stands for its workspace. Only its digest is kept."""
+    key = call.headers.get("x-api-key") or call.headers.get("x-goog-api-key") or call.query.get("key")
+    key = key or call.headers.get("authorization", "").removeprefix("Bearer ")
+    return sha256(key.encode()).hexdigest()[:12]
+
+
+def _without_prefix(call: Call) -> Call:
+    for prefix in PREFIXES:
+        if call.path.startswith(prefix + "/"):
+            return replace(call, path=call.path[len(prefix) :])
+    return call
+
+
+def _model_of(dialect: Dialect, body: Body | Unreadable) -> ModelFacts:
+    """What is known of the model a body names. The OpenAI paths serve every model that speaks this dialect."""
+    name = body.model if isinstance(body, Body) else ""
+    if dialect.name in ("anthropic", "gemini"):
+        return facts.model(f"{dialect.name}:{name.removeprefix('models/')}")
+    known = facts.model(name)
+    return known if known.known or ":" in name else facts.model(f"openai:{name}")
+
+
+def _request_id(record: Record) -> str:
+    return f"req_sim{record.number:012d}"
+
+
+def _counted(dialect: Dialect, tokens: int) -> Answer:
+    name = "totalTokens" if dialect.name == "gemini" else "input_tokens"
+    return Answer(200, (JSON,), msgspec.json.encode({name: tokens}))
+
+
+def _response_id(dialect: str, number: int) -> str:
+    prefix = {"anthropic": "msg_", "openai_chat": "chatcmpl-", "openai_responses": "resp_"}.get(dialect, "")
+    return f"{prefix}sim{number:012d}"
+
+
+def _with_paths(line: str, outcome: Outcome, body: Body) -> str:
+    """The rules speak of blocks by number; people want the path in the body."""
+    origin = outcome.prompt.origin
+
+    def path(match: re.Match[str]) -> str:
+        index = int(match[1])
+        index = origin[index] if origin else index
+        return body.blocks[index].path if index < len(body.blocks) else match[0]
+
+    return _block.sub(path, line)
+
+
+def _shown(record: Record) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(record)
+    if record.usage is not None:
+        used = record.usage
+        shown["usage"] = {"input": used.input, "read": used.read, "written": dict(used.writes), "output": used.output}
+    return shown

@@ -1,0 +1,92 @@
+"""What a response says of the request it was asked to compare itself with, in the provider's own shape."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.caches.anthropic import Divergence, diagnose
+from holdfast.facts import ModelFacts
+from holdfast.wire import Body
+from holdfast.wire.prompts import Reading
+from holdfast.wire.values import object_of, string_of
+
+from .journal import Recent
+
+_SETTINGS = {
+    "text.format": "text_format_changed",
+    "response_format": "text_format_changed",
+    "reasoning.effort": "reasoning_effort_changed",
+    "reasoning_effort": "reasoning_effort_changed",
+    "text.verbosity": "verbosity_changed",
+    "verbosity": "verbosity_changed",
+    "service_tier": "service_tier_changed",
+}
+
+
+class Fingerprints:
+    """Earlier requests by the id of their response; only those that asked for it are kept."""
+
+    def __init__(self, keep: int) -> None:
+        self._kept: Recent[Reading] = Recent(keep)
+
+    def compare(self, body: Body, reading: Reading, model: ModelFacts, id: str) -> dict[str, bytes]:
+        """Members to add to the response."""
+        if not model.diagnostics:
+            return {}
+        if body.dialect == "anthropic" and (asked := object_of(body.member("diagnostics") or b"")) is not None:
+            previous = string_of(asked.get("previous_message_id"))
+            found = self._divergence(reading, previous) if previous is not None else None
+            self._kept.put(id, reading)
+            return {"diagnostics": b"null" if found is None else _anthropic(found)}
+        if body.dialect == "openai_responses":
+            self._kept.put(id, reading)
+            options = object_of(body.member("prompt_cache_options") or b"") or {}
+            if (previous := string_of(options.get("comparison_response_id"))) is not None:
+                return {"prompt_cache_diagnostics": self._openai(reading, previous)}
+        return {}
+
+    def _divergence(self, reading: Reading, previous: str) -> Divergence | None:
+        earlier = self._kept.get(previous)
+        found = diagnose(None if earlier is None else earlier.prompt, reading.prompt)
+        if earlier is not None and earlier.settings.get("speed") != reading.settings.get("speed"):
+            return Divergence("model_changed", earlier.prompt.tokens)
+        return found
+
+    def _openai(self, reading: Reading, previous: str) -> bytes:
+        earlier = self._kept.get(previous)
+        if earlier is None:
+            return b'{"type":"comparison_response_not_found"}'
+        reason = _openai_reason(earlier, reading)
+        if reason is None:
+            return b'{"type":"cache_hit"}'
+        found = diagnose(earlier.prompt, reading.prompt)
+        missed = earlier.prompt.tokens if found is None or not found.missed else found.missed
+        members = {
+            "type": "cache_miss",
+            "reason": reason,
+            "cache_missed_tokens": missed,
+            "comparison_reusable_tokens": earlier.prompt.tokens - missed,
+        }
+        return msgspec.json.encode(members)
+
+
+def _anthropic(found: Divergence) -> bytes:
+    reason: dict[str, str | int] = {"type": found.reason}
+    if found.reason.endswith("_changed"):
+        reason["cache_missed_input_tokens"] = found.missed
+    return msgspec.json.encode({"cache_miss_reason": reason})
+
+
+def _openai_reason(earlier: Reading, now: Reading) -> str | None:
+    """The first of the provider's reasons that applies; None if the earlier prompt could be reused whole."""
+    if earlier.prompt.model != now.prompt.model:
+        return "model_changed"
+    if earlier.prompt.route != now.prompt.route:
+        return "prompt_cache_key_changed"
+    for name, reason in _SETTINGS.items():
+        if earlier.settings.get(name) != now.settings.get(name):
+            return reason
+    found = diagnose(earlier.prompt, now.prompt)
+    if found is None:
+        return None
+    return "tools_changed" if found.reason == "tools_changed" else "input_changed"

@@ -1,0 +1,169 @@
+"""Faults on demand: a queue of orders for what shall go wrong with coming requests.
+
+What a fault says instead of an answer is here; what it does to the sending of one is in `plans`. Nothing here knows
+HTTP servers or the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from holdfast.canonical import Usage, usage
+from holdfast.errors import HoldfastError
+
+from .fault_errors import error_of, event, failure
+from .values import Answer, Call
+
+Kind = Literal["status", "sse_error", "cut", "close", "stall", "drip", "malformed", "wrong_usage"]
+Count = Literal["input", "read", "written", "output"]
+Place = Literal["early", "mid", "before_last"]
+Seconds = Annotated[float, Meta(ge=0, le=3600)]
+Natural = Annotated[int, Meta(ge=0)]
+
+
+class Match(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which requests a fault is for: part of the path, beginning of the model, headers with these values."""
+
+    path: str = ""
+    model: str = ""
+    header: Mapping[str, str] = {}
+
+    def fits(self, call: Call, model: str) -> bool:
+        headers = {name.lower(): value for name, value in self.header.items()}
+        return (
+            self.path in call.path
+            and model.startswith(self.model)
+            and all(call.headers.get(name) == value for name, value in headers.items())
+        )
+
+
+class Options(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a fault looks; each kind reads its own.
+
+    status: `status`, `message`, `retry_after`. sse_error: `status` and `message`, `at`. cut, close, malformed: `at`.
+    stall: `seconds`, `at`. drip: `bytes` at a time, `seconds` between them. wrong_usage: every count times `factor`,
+    then those of `set`: input, read, written, output.
+    """
+
+    status: Annotated[int, Meta(ge=400, le=599)] | None = None
+    message: str | None = None
+    retry_after: Seconds | None = None
+    at: Place = "mid"
+    seconds: Seconds | None = None
+    bytes: Annotated[int, Meta(ge=1)] = 1
+    factor: Annotated[float, Meta(ge=0, le=1_000_000)] = 1.0
+    set: Mapping[Count, Natural] = {}
+
+
+class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One order. It skips `after` matching requests, then strikes `times` (0: until it is removed)."""
+
+    kind: Kind
+    times: Natural = 1
+    after: Natural = 0
+    match: Match = Match()
+    options: Options = Options()
+
+    @property
+    def label(self) -> str:
+        """The fault in a word or two, for lists of requests."""
+        details = {"status": str(self.options.status)}
+        details |= dict.fromkeys(("sse_error", "cut", "close", "stall", "malformed"), self.options.at)
+        return f"{self.kind} {details.get(self.kind, '')}".strip()
+
+    @property
+    def status(self) -> int | None:
+        """The status it answers with instead of a response; None if the request is served."""
+        return self.options.status if self.kind == "status" else None
+
+    def answer(self, dialect: str, *, request_id: str = "", now: float = 0.0) -> Answer:
+        """The error response, in the provider's form."""
+        error = error_of(dialect, self.options.status, self.options.message)
+        return failure(dialect, error, self.options.retry_after, request_id=request_id, now=now)
+
+    def event(self, dialect: str, sent: tuple[bytes, ...]) -> bytes:
+        """The error event after what was already sent of a stream."""
+        return event(dialect, error_of(dialect, self.options.status, self.options.message), sent)
+
+    def reported(self, used: Usage) -> Usage:
+        """What the response says was used; the truth unless this fault is about that."""
+        if self.kind != "wrong_usage":
+            return used
+        wrong, factor = self.options.set, self.options.factor
+        writes = {ttl: round(tokens * factor) for ttl, tokens in used.writes}
+        if "written" in wrong:
+            writes = {next(iter(writes), "5m"): wrong["written"]}
+        return usage(
+            input=wrong.get("input", round(used.input * factor)),
+            read=wrong.get("read", round(used.read * factor)),
+            output=wrong.get("output", round(used.output * factor)),
+            writes=writes,
+        )
+
+
+class Faults:
+    """The orders in the sequence they came; the first that fits a request is the one that strikes."""
+
+    def __init__(self) -> None:
+        self._queue: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        self._queue.append(fault)
+
+    def listing(self) -> list[Fault]:
+        """What is still to come, with what is left of `times` and `after`."""
+        return list(self._queue)
+
+    def clear(self) -> int:
+        """Forget all orders; how many there were."""
+        count = len(self._queue)
+        self._queue.clear()
+        return count
+
+    def take(self, call: Call, model: str) -> Fault | None:
+        """The fault for this request, if one strikes. Those before it that still skip count it as seen."""
+        for index, fault in enumerate(self._queue):
+            if not fault.match.fits(call, model):
+                continue
+            if fault.after:
+                self._queue[index] = replace(fault, after=fault.after - 1)
+                continue
+            if fault.times == 1:
+                del self._queue[index]
+            elif fault.times:
+                self._queue[index] = replace(fault, times=fault.times - 1)
+            return fault
+        return None
+
+
+def read_faults(raw: bytes) -> list[Fault]:
+    """The orders in a control request: one object, or a list of them."""
+    try:
+        value = msgspec.json.decode(raw)
+        found = [msgspec.convert(each, Fault) for each in (value if isinstance(value, list) else [value])]
+    except msgspec.ValidationError as error:
+        raise HoldfastError(
+            f"the fault is not understood: {_plain(error)}; see `kind`, `times`, `after`, `match` and "
+            "`options` in the simulator's documentation."
+        ) from error
+    except msgspec.DecodeError as error:
+        raise HoldfastError(f"the fault is not JSON ({error}); send an object with at least a `kind`.") from error
+    for fault in found:
+        _check(fault)
+    return found
+
+
+def _check(fault: Fault) -> None:
+    if fault.kind == "status" and fault.options.status is None:
+        raise HoldfastError("a `status` fault needs `options.status`, a number from 400 to 599.")
+    if fault.kind == "wrong_usage" and fault.options.factor == 1 and not fault.options.set:
+        raise HoldfastError("a `wrong_usage` fault needs `options.factor` or `options.set`, or it changes nothing.")
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    return str(error).replace("`$.", "`").replace("`", "'")

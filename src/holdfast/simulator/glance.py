@@ -1,0 +1,81 @@
+"""A request reduced to what a script's rules ask about: its end whole, everything earlier by role alone.
+
+Decoding a conversation of 300 blocks takes several milliseconds; a rule looks at the last message and counts turns.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.canonical import Message, Request, Role
+from holdfast.wire import DIALECTS, Body, Unreadable
+from holdfast.wire.values import arr, obj
+
+_LISTS = {"openai_responses": "input", "gemini": "contents"}
+_LEADING = ("openai_chat", "openai_responses", "openrouter")
+"""Dialects whose first system messages are the system prompt and no messages of the conversation."""
+
+_ROLES: dict[str | None, Role] = {"assistant": "assistant", "model": "assistant", "tool": "tool", "function": "tool"}
+_ROLES |= {"system": "system", "developer": "system"}
+_EMPTY: dict[Role, Message] = {role: Message(role, ()) for role in get_args(Role)}
+
+
+class _Head(Struct):
+    role: str | None = None
+    type: str | None = None
+
+
+_heads = msgspec.json.Decoder(list[_Head])
+_items = msgspec.json.Decoder(list[Raw])
+
+
+def glance(body: Body, *, tools: bool = True) -> Request:
+    """The request with the messages before the assistant's last turn empty, and without its tools unless `tools`."""
+    dialect, name = DIALECTS[body.dialect], _LISTS.get(body.dialect, "messages")
+    raw = body.member(name) or b""
+    try:
+        roles = [_role(head, body.dialect) for head in _heads.decode(raw)]
+        items = _items.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):  # a bare string, or something only the codec understands
+        return dialect.decode(body)
+    begin = _last_turn(roles)
+    members = [(name, arr(bytes(item) for item in items[begin:]))]
+    if tools and (offered := body.member("tools")) is not None:
+        members.append(("tools", offered))
+    end = dialect.parse(obj(members), model=body.model)
+    if begin == 0 or isinstance(end, Unreadable):
+        return dialect.decode(body)
+    request = dialect.decode(end)
+    earlier = tuple(map(_EMPTY.__getitem__, _grouped(roles[:begin], body.dialect)))
+    return msgspec.structs.replace(request, messages=(*earlier, *request.messages))
+
+
+def _role(head: _Head, dialect: str) -> Role:
+    if head.role is None and dialect == "openai_responses":
+        return "tool" if (head.type or "").endswith("_output") else "assistant"
+    return _ROLES.get(head.role, "user")
+
+
+def _last_turn(roles: list[Role]) -> int:
+    """Where the assistant's last turn begins; zero if it has not spoken."""
+    last = next((index for index in range(len(roles) - 1, -1, -1) if roles[index] == "assistant"), 0)
+    while last > 0 and roles[last - 1] == "assistant":
+        last -= 1
+    return last
+
+
+def _grouped(roles: list[Role], dialect: str) -> list[Role]:
+    """The roles of messages: no leading system prompt, and in Responses the items of one turn are one message."""
+    begin = 0
+    while dialect in _LEADING and begin < len(roles) and roles[begin] == "system":
+        begin += 1
+    if dialect != "openai_responses":
+        return roles[begin:]
+    kept: list[Role] = []
+    for role in roles[begin:]:
+        if not kept or kept[-1] != role or role not in ("assistant", "tool"):
+            kept.append(role)
+    return kept

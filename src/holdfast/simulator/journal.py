@@ -1,0 +1,75 @@
+"""What the simulator remembers of its requests: what each read and wrote and why. The last so many, then forgotten."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from holdfast.canonical import Usage
+
+T = TypeVar("T")
+
+
+class Record(Struct):
+    """One request. `why` explains what was read and written; `state` says how far its answer got."""
+
+    number: int
+    at: float
+    method: str
+    path: str
+    dialect: str = ""
+    model: str = ""
+    workspace: str = ""
+    session: str = ""
+    status: int = 0
+    stream: bool = False
+    usage: Usage | None = None
+    prompt_tokens: int = 0
+    why: tuple[str, ...] = ()
+    fault: str = ""
+    error: str = ""
+    state: str = "open"
+    first_token_at: float | None = None
+
+
+class Journal:
+    def __init__(self, keep: int) -> None:
+        self._records: deque[Record] = deque(maxlen=keep)
+        self.count = 0
+        self.read = 0
+        self.prompt = 0
+
+    def open(self, at: float, method: str, path: str) -> Record:
+        self.count += 1
+        record = Record(self.count, at, method, path)
+        self._records.append(record)
+        return record
+
+    def settle(self, record: Record, usage: Usage) -> None:
+        """Count what was billed, for the sum at the end."""
+        record.usage = usage
+        self.read += usage.read
+        self.prompt += usage.prompt
+
+    def records(self, *, limit: int = 0, session: str = "") -> list[Record]:
+        """The latest, oldest first."""
+        chosen = [record for record in self._records if not session or record.session == session]
+        return chosen[-limit:] if limit else chosen
+
+
+class Recent(Generic[T]):
+    """The last so many values by key; the oldest is forgotten first."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def get(self, key: str) -> T | None:
+        return self._values.get(key)
+
+    def put(self, key: str, value: T) -> None:
+        self._values[key] = value
+        if len(self._values) > self._keep:
+            self._values.popitem(last=False)

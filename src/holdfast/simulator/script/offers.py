@@ -1,0 +1,124 @@
+"""The tools a request offers, and the calls that a step makes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import Message, Opaque, Request, ToolDefinition
+
+from ..values import ToolCall
+from .document import problem
+from .fitting import fit
+from .scene import Scene, last_turn
+from .values import ANY, CallStep, Script
+
+_PREFIX = {"anthropic": "toolu_", "gemini": "fc-"}
+_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
+"""What Anthropic runs itself; its other tools without a schema (bash, editor, memory) are the client's to run."""
+
+_placeholder = re.compile(r"\{(last|turn|tool_result)\}")
+
+
+class Offer(Struct, frozen=True):
+    name: str
+    schema: bytes
+    deferred: bool = False
+
+
+def offers(request: Request) -> tuple[Offer, ...]:
+    """The tools that can be called with a JSON object, in the request's order."""
+    found = (_offer(tool, request.dialect) for tool in request.tools)
+    return tuple(offer for offer in found if offer is not None)
+
+
+def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> Offer | None:
+    if isinstance(tool, ToolDefinition):
+        extra = dict(tool.extra)
+        schema = tool.input_schema if tool.input_schema != b"{}" else extra.get("parameters", b"{}")
+        return Offer(tool.name, schema, extra.get("defer_loading") == b"true")
+    if dialect != "anthropic" or tool.kind.startswith(_SERVER_TOOLS):
+        return None
+    try:
+        name = msgspec.json.decode(tool.raw).get("name")
+    except (msgspec.DecodeError, RecursionError, AttributeError):
+        return None
+    return Offer(name, b"{}") if isinstance(name, str) else None
+
+
+def calls(script: Script, steps: tuple[CallStep, ...], at: Scene, request: Request) -> tuple[ToolCall, ...]:
+    """The calls of one reply. Their ids are a function of the conversation, so a repeated request repeats them."""
+    if not steps:
+        return ()
+    offered = offers(request)
+    prefix = _PREFIX.get(request.dialect or "", "call_")
+    key = hashlib.blake2b(_ending(request.messages), digest_size=16).digest()
+    made: list[ToolCall] = []
+    anys = 0
+    for index, step in enumerate(steps):
+        if step.tool == ANY and all(offer.name != ANY for offer in offered):
+            offer = _any(script, step, offered, at.turn - 1 + anys)
+            anys += 1
+        else:
+            offer = _named(script, step, offered)
+        value = fit(offer.schema) if step.input is None else fill_in(step.input, at)
+        identity = prefix + hashlib.blake2b(b"%d" % index, key=key, digest_size=12).hexdigest()
+        made.append(ToolCall(identity, offer.name, _json(script, step, value)))
+    return tuple(made)
+
+
+def _ending(messages: tuple[Message, ...]) -> bytes:
+    """What ids are made of: how far the conversation has come, and all of it since the assistant's last turn.
+
+    That turn holds the ids of its own calls, so ids differ all along a conversation, even one that loses its beginning.
+    """
+    begin = last_turn(messages)
+    return msgspec.msgpack.encode((len(messages), messages[begin:]))
+
+
+def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: int) -> Offer:
+    """Each turn the next tool, so that a long conversation calls them all; those not loaded yet are left out."""
+    usable = [offer for offer in offered if not offer.deferred]
+    if not usable:
+        raise problem(script.name, step.line, "the rule calls any tool, but the request offers none")
+    return usable[position % len(usable)]
+
+
+def _named(script: Script, step: CallStep, offered: tuple[Offer, ...]) -> Offer:
+    found = next((offer for offer in offered if offer.name == step.tool), None)
+    if found is None:
+        names = ", ".join(offer.name for offer in offered) or "nothing"
+        sentence = f"the rule calls the tool {step.tool!r}, which the request does not offer (offered: {names})"
+        raise problem(script.name, step.line, sentence)
+    return found
+
+
+def fill_in(value: Any, at: Scene) -> Any:
+    """A value with the placeholders in its texts replaced; other braces are left alone."""
+    if isinstance(value, str):
+        return whole(_placeholder.sub(lambda match: _words(at, match[1]), value))
+    if isinstance(value, dict):
+        return {key: fill_in(inner, at) for key, inner in value.items()}
+    return [fill_in(inner, at) for inner in value] if isinstance(value, list) else value
+
+
+def _words(at: Scene, name: str) -> str:
+    if name == "turn":
+        return str(at.turn)
+    return at.last_text if name == "last" else "\n".join(result.text for result in at.results)
+
+
+def whole(text: str) -> str:
+    """A text without lone surrogates, which no model produces and no response can carry."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _json(script: Script, step: CallStep, value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError) as error:
+        raise problem(script.name, step.line, f"the call's `input` has no form in JSON ({error})") from error

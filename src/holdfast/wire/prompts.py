@@ -1,0 +1,251 @@
+"""From a body to the prompt a cache sees: blocks with digests and token counts, the settings that matter, the markers.
+
+Reading is incremental: what a body shares with an earlier one of its conversation is recognised by its bytes, so a long
+prompt that grew by one turn costs little more than the turn. Knows how things are spelled; the rules are in `caches`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.providers import prompt as prompt_of
+from holdfast.caches.providers import rules
+from holdfast.caches.values import Block, Mark, Prompt
+from holdfast.facts import IMAGE_TOKENS, ModelFacts, encode, estimate, estimate_json
+
+from . import caching
+from .body import BlockSpan, Body, Unreadable
+from .dialects import DIALECTS, Dialect
+from .values import canon, object_of, string_of
+
+KEPT_BODIES = 64_000_000
+"""Bytes of earlier bodies kept for comparison."""
+
+_KEPT_PARSED = 64  # parsed bodies to lean on, each at most its share of the bytes
+_START = 256  # bytes by which a body is recognised before it is parsed
+
+KEPT_BLOCKS = 100_000
+"""Blocks whose digest and token count are remembered."""
+
+_IMAGES = (b'"type":"image"', b'"type":"input_image"', b'"type":"image_url"', b'"inlineData"')
+_CITATIONS = b'"citations":{"enabled":true'
+
+
+class Reading(Struct, frozen=True):
+    """A body as a cache sees it, and the settings that went into its keys."""
+
+    prompt: Prompt
+    settings: Mapping[str, bytes]
+
+
+class _Known(Struct, frozen=True, gc=False):
+    """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
+
+    `special` if it brings anything, or is no part.
+    """
+
+    block: Block | None
+    images: bool = False
+    citations: bool = False
+    marks: tuple[str, ...] = ()
+    special: bool = True
+
+
+class _Seen(Struct, frozen=True):
+    """An earlier body and what its blocks were."""
+
+    body: Body
+    known: list[_Known]
+    prompt: Prompt
+
+
+class PromptReader:
+    """Turns bodies into prompts and remembers what it has read; one for each process is enough."""
+
+    def __init__(self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS) -> None:
+        self._kept_bodies, self._kept_blocks = kept_bodies, kept_blocks
+        self._bytes = 0
+        self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
+        self._parsed: OrderedDict[bytes, Body] = OrderedDict()
+        self._blocks: OrderedDict[bytes, _Known] = OrderedDict()
+
+    def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        """The dialect's parse, with an earlier body that began the same to lean on."""
+        start = raw[:_START]
+        body = dialect.parse(raw, model=model, like=self._parsed.pop(start, None))
+        if isinstance(body, Body) and len(raw) <= self._kept_bodies // _KEPT_PARSED:
+            self._parsed[start] = body
+            if len(self._parsed) > _KEPT_PARSED:
+                self._parsed.popitem(last=False)
+        return body
+
+    def read(self, body: Body, model: ModelFacts, *, scope: str = "") -> Reading:
+        dialect = DIALECTS[body.dialect]
+        lane = _lane(body, model, scope)
+        like = self._seen.get(lane)
+        known = self._read_blocks(body, dialect, like, rules(model).by_token)
+        asked, settings = caching.read(body), _settings(body, model, [item for item in known if item.special])
+        blocks = [item.block for item in known if item.block is not None]
+        prompt = prompt_of(
+            model,
+            blocks,
+            scope=scope,
+            settings=settings,
+            marks=_marks(known),
+            automatic=asked.automatic,
+            route=asked.key or "",
+            mode=asked.mode or asked.retention or asked.cached_content or "",
+            like=None if like is None else like.prompt,
+        )
+        if len(blocks) < len(known):
+            kept = [index for index, item in enumerate(known) if item.block is not None]
+            prompt = replace(prompt, origin=tuple(kept[index] for index in prompt.origin or range(len(kept))))
+        self._remember(lane, _Seen(body, known, prompt))
+        return Reading(prompt, settings)
+
+    def _read_blocks(self, body: Body, dialect: Dialect, like: _Seen | None, with_ids: bool) -> list[_Known]:
+        """Every block: taken over from the earlier body where it stands there unchanged, else read."""
+        known: list[_Known] = []
+        before: Sequence[BlockSpan] = () if like is None else like.body.blocks
+        index = 0
+        while index < len(body.blocks):
+            span = body.blocks[index]
+            if like is not None and index < len(before):
+                if span is before[index]:
+                    end = _same_until(body.blocks, before, index)
+                    known += like.known[index:end]
+                    index = end
+                    continue
+                if _unchanged(like.body, body, index):
+                    known.append(like.known[index])
+                    index += 1
+                    continue
+            border = index == 0 or span.message != body.blocks[index - 1].message
+            known.append(self._block(body, dialect, index, border, with_ids))
+            index += 1
+        return known
+
+    def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
+        """A block read anew, unless its bytes are known from elsewhere."""
+        span = body.blocks[index]
+        about = (body.dialect, body.model, span.section, span.role, span.form, span.message, border, with_ids)
+        parts = ["|".join(map(str, about)).encode()]
+        parts += [body.raw[start:end] for start, end in ((span.start, span.end), *span.context)]
+        key = sha256(b"\0".join(parts)).digest()
+        known = self._blocks.get(key)
+        if known is None:
+            known = _read_block(body, dialect, index, border, with_ids)
+            self._blocks[key] = known
+            if len(self._blocks) > self._kept_blocks:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(key)
+        return known
+
+    def _remember(self, lane: bytes, seen: _Seen) -> None:
+        before = self._seen.pop(lane, None)
+        self._bytes += len(seen.body.raw) - (len(before.body.raw) if before is not None else 0)
+        self._seen[lane] = seen
+        while self._bytes > self._kept_bodies and len(self._seen) > 1:
+            _, dropped = self._seen.popitem(last=False)
+            self._bytes -= len(dropped.body.raw)
+
+
+def _lane(body: Body, model: ModelFacts, scope: str) -> bytes:
+    """A guess at the conversation: its first message. A wrong one costs time, never a wrong prompt."""
+    first = next((span for span in body.blocks if span.section == "messages"), None)
+    text = b"" if first is None else body.raw[first.start : first.end]
+    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), model.ref.encode(), text))).digest()
+
+
+def _same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:
+    """Where the run of spans ends that the parse took over from the earlier body: they are the same objects there."""
+    low, high = index, min(len(blocks), len(before)) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if blocks[middle] is before[middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low + 1
+
+
+def _unchanged(before: Body, body: Body, index: int) -> bool:
+    """Whether the block at this place says the same in both bodies, wherever it stands in the text."""
+    old, new = before.blocks[index], body.blocks[index]
+    if old.context or new.context or old.end - old.start != new.end - new.start or old.message != new.message:
+        return False
+    if old.role != new.role or old.section != new.section or old.form != new.form:
+        return False
+    if index and (before.blocks[index - 1].message == old.message) != (body.blocks[index - 1].message == new.message):
+        return False
+    return before.raw[old.start : old.end] == body.raw[new.start : new.end]
+
+
+def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
+    span = body.blocks[index]
+    if dialect.deferred(body, index):
+        return _Known(None)
+    content, kind = dialect.content(body, index), dialect.kind(body, index)
+    digest = sha256(f"{span.section}|{span.role}|{int(border)}|".encode() + content).digest()[:16]
+    images = span.section == "messages" and any(mark in content for mark in _IMAGES)
+    text = _text_of(content, kind)
+    ids = b""
+    if with_ids:
+        ids = _ids(content, span, text, digest if images else b"")
+        tokens = len(ids) // 4
+    else:
+        tokens = estimate(text) if text is not None else estimate_json(content)
+    block = Block(span.section, kind, span.role, span.message, digest, tokens, dialect.markable(body, index), ids)
+    citations = _CITATIONS in content
+    marks = tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
+    return _Known(block, images, citations, marks, images or citations or bool(marks))
+
+
+def _text_of(content: bytes, kind: str) -> str | None:
+    """What the model reads of a block that is mostly text; None for one it reads as a structure."""
+    if kind == "thinking" or b'"text"' in content[:64]:
+        members = object_of(content) or {}
+        return string_of(members.get("thinking" if kind == "thinking" else "text"))
+    return None
+
+
+def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
+    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture."""
+    words = text if text is not None else content.decode("utf-8", "replace")
+    if picture:
+        return array("I", [int.from_bytes(picture[:3], "big")] * IMAGE_TOKENS).tobytes()
+    return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
+
+
+def _settings(body: Body, model: ModelFacts, known: Sequence[_Known]) -> dict[str, bytes]:
+    """The members that a cached prefix depends on, in canonical text, by the names the rules know them by."""
+    found: dict[str, bytes] = {}
+    for name in rules(model).affecting:
+        member, _, inner = name.partition(".")
+        value = body.member(member)
+        if value is not None and inner:
+            value = (object_of(value) or {}).get(inner)
+        if value is not None:
+            found[name] = canon(value)
+    if any(item.images for item in known):
+        found["images"] = b"true"
+    if any(item.citations for item in known):
+        found["citations"] = b"true"
+    return found
+
+
+def _marks(known: Sequence[_Known]) -> list[Mark]:
+    """The body's explicit markers as places among the blocks that count."""
+    marks, left_out = [], 0
+    for index, item in enumerate(known):
+        if item.special:
+            left_out += item.block is None
+            marks += [Mark(index - left_out, ttl) for ttl in item.marks]
+    return marks

@@ -1,0 +1,61 @@
+"""What a body has in common with an earlier one, so that a long conversation is not read from the start at every turn.
+
+Two texts that are equal up to a place are read alike up to it. So the messages before the first change are taken over
+from the earlier body, and only the rest is decoded and walked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from msgspec import Struct
+
+from . import scan
+from .body import BlockSpan, Body
+
+_NEXT = b"]},{"  # the end of a message that ends with its content, and the beginning of another
+
+
+class Resumed(Struct, frozen=True):
+    """The blocks of the messages taken over, the number of the first message that is not, and where it begins."""
+
+    blocks: tuple[BlockSpan, ...]
+    message: int
+    at: int
+    array: int
+
+    def shortened(self, raw: bytes) -> bytes:
+        """The text without the messages taken over: as valid as the whole, because they were."""
+        return raw[: self.array] + raw[self.at :]
+
+
+def resume(raw: bytes, like: Body, member: str) -> Resumed | None:
+    """How far the array of messages under `member` stands unchanged in `raw`; None if nothing can be taken over."""
+    array = like.members.get(member)
+    if array is None or not like.blocks:
+        return None
+    head, first = common_head(like.raw, raw), like.messages_from
+    blocks = like.blocks
+    last = bisect_right(blocks, head - len(_NEXT), first, key=lambda block: block.end) - 1
+    while last >= first:
+        block = blocks[last]
+        complete = last + 1 < len(blocks) and blocks[last + 1].message != block.message
+        if complete and raw.startswith(_NEXT, block.end):
+            start = scan.first_item(raw, array.start)
+            return Resumed(blocks[first : last + 1], block.message + 1, block.end + 3, start)
+        last -= 1
+    return None
+
+
+def common_head(a: bytes, b: bytes) -> int:
+    """How many leading bytes are equal. Slices are compared at memory speed; halving finds the place."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,202 @@
+"""`holdfast simulate`: what it prints, how it ends, and what it says to bad input."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast import cli
+from holdfast.canonical import usage
+from holdfast.cli.simulate import line, read_noise, summary
+from holdfast.errors import HoldfastError
+from holdfast.simulator.journal import Journal, Record
+from holdfast.simulator.serve import listen
+from tests.simulator.served import Client, marked, message
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
+
+
+def simulate(*arguments: str, do: Callable[[Client], None], capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run the command in this process, do something with it, end it by Ctrl-C; its exit code and what it printed."""
+    with listen("127.0.0.1", 0) as probe:
+        port = probe.getsockname()[1]
+
+    def drive() -> None:
+        client = Client(f"http://127.0.0.1:{port}")
+        while True:
+            try:
+                client.get("/_sim/clock")
+                break
+            except OSError:
+                continue
+        try:
+            do(client)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    code = cli.run(["simulate", "--port", str(port), *arguments])
+    thread.join()
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+def converse(client: Client) -> None:
+    for _ in range(2):
+        assert client.post("/v1/messages", marked()).status == 200
+    client.fault("status", options={"status": 529})
+    assert client.post("/v1/messages", message()).status == 529
+    client.send("GET", "/v1/nothing")
+
+
+def test_a_session(capfd: pytest.CaptureFixture[str]) -> None:
+    code, out, err = simulate(do=converse, capfd=capfd)
+    assert (code, err) == (0, "")
+    address = re.search(r"http://127\.0\.0\.1:\d+", out)
+    assert address is not None
+    assert f"export ANTHROPIC_BASE_URL={address[0]} " in out
+    assert f"export OPENAI_BASE_URL={address[0]}/v1 " in out
+    assert f"export GOOGLE_GEMINI_BASE_URL={address[0]} " in out
+    lines = [text for text in out.splitlines() if re.match(r"\d\d:\d\d:\d\d  ", text)]
+    assert len(lines) == 4
+    assert re.search(r"claude-opus-4-6 +read +0  written +[\d,]+ 5m  input +\d+  \S", lines[0])
+    assert re.search(r"read +[\d,]{5,}  written +0 ", lines[1])
+    assert lines[2].endswith("529  fault: status 529")
+    assert "GET /v1/nothing" in lines[3]
+    assert re.fullmatch(
+        r"4 requests; \d\d\.\d% of [\d,]+ prompt tokens were read from the cache\.", out.splitlines()[-1]
+    )
+
+
+def test_quiet_leaves_out_the_requests(capfd: pytest.CaptureFixture[str]) -> None:
+    out = simulate("--quiet", do=converse, capfd=capfd)[1]
+    assert "claude-opus" not in out
+    assert "4 requests" in out
+
+
+def test_script_delay_noise_and_clock(capfd: pytest.CaptureFixture[str], workspace: Path) -> None:
+    script = workspace / "hello.yaml"
+    script.write_text("rules:\n  - say: Hello from the script.\n")
+
+    def do(client: Client) -> None:
+        assert client.post("/v1/messages", message()).json["content"][0]["text"] == "Hello from the script."
+        assert client.get("/_sim/clock")["virtual"] is True
+
+    options = ["--script", str(script), "--delay", "0.01", "--noise", "eviction=1", "--seed", "3", "--virtual-clock"]
+    code, out, _ = simulate(*options, do=do, capfd=capfd)
+    assert code == 0
+    assert "hello.yaml" in out
+
+
+def test_it_warns_when_others_can_reach_it(capfd: pytest.CaptureFixture[str]) -> None:
+    err = simulate("--host", "0.0.0.0", do=lambda client: None, capfd=capfd)[2]
+    assert err == "holdfast: whoever reaches 0.0.0.0 can use this server and its controls.\n"
+
+
+def test_localhost_needs_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    assert simulate("--host", "localhost", do=lambda client: None, capfd=capfd)[2] == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_real_program_ends_cleanly(workspace: Path, number: int) -> None:
+    command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0"]
+    with subprocess.Popen(command, cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        first = program.stdout.readline()
+        client = Client(re.findall(r"http://\S+", first)[0])
+        with client.connect(message(stream=True)) as connection:
+            assert connection.recv(10) == b"HTTP/1.1 2"
+            program.send_signal(number)
+            assert program.wait(20) == 0
+        assert program.stdout.read().splitlines()[-1].startswith("1 request; ")
+        assert program.stderr.read() == ""
+
+
+def test_a_reader_that_left_does_not_stop_the_server(workspace: Path) -> None:
+    command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0"]
+    with subprocess.Popen(command, cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
+        program.stdout.close()
+        for _ in range(3):
+            assert client.post("/v1/messages", message()).status == 200
+        program.send_signal(signal.SIGINT)
+        program.wait(20)
+        assert "Traceback" not in program.stderr.read()
+
+
+def test_a_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert cli.run(["simulate", "--port", str(port)]) == 1
+    assert capfd.readouterr().err == (
+        f"holdfast: port {port} on 127.0.0.1 is in use; choose another with `--port`, or `--port 0` for a free one.\n"
+    )
+
+
+def test_a_script_that_does_not_parse(capfd: pytest.CaptureFixture[str], workspace: Path) -> None:
+    (workspace / "bad.yaml").write_text("rules:\n  - say: [\n")
+    assert cli.run(["simulate", "--script", "bad.yaml"]) == 1
+    err = capfd.readouterr().err
+    assert re.match(r"holdfast: bad\.yaml.*\d", err)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("evict=1", "give some of eviction"),
+        ("eviction", "not understood"),
+        ("seed=1", "not understood"),
+        ("eviction=often", "values are numbers"),
+        ("bounce=2", "bounce is a probability"),
+        ("replicas=0", "replicas begin at 1"),
+    ],
+)
+def test_noise_that_is_not_understood(text: str, words: str) -> None:
+    with pytest.raises(HoldfastError, match=words) as caught:
+        read_noise(text, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_noise() -> None:
+    noise = read_noise("eviction=0.02, replicas=3", 7)
+    assert (noise.eviction, noise.replicas, noise.seed) == (0.02, 3, 7)
+
+
+def test_help_has_examples(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", "--help"]) == 0
+    out = capfd.readouterr().out
+    for option in ("--host", "--port", "--script", "--delay", "--noise", "--seed", "--virtual-clock", "--quiet"):
+        assert option in out
+    assert "holdfast simulate --port 0 --script" in out
+
+
+def test_a_line_tells_of_faults_and_departures() -> None:
+    record = Record(1, 0.0, "POST", "/v1/messages", model="claude-opus-5", usage=usage(input=5), why=("no marker",))
+    record.fault, record.state = "cut mid", "abandoned"
+    assert line(record).endswith("fault: cut mid; abandoned; no marker")
+
+
+def test_a_line_of_a_refusal() -> None:
+    record = Record(
+        1, 0.0, "POST", "/v1/messages", model="claude-opus-5", status=400, error="max_tokens: Field required"
+    )
+    assert line(record).endswith("400  max_tokens: Field required")
+
+
+def test_the_sum_of_one_request() -> None:
+    journal = Journal(10)
+    journal.settle(journal.open(0.0, "POST", "/"), usage(input=30, read=70))
+    assert summary(journal) == "1 request; 70.0% of 100 prompt tokens were read from the cache."
