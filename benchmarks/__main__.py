@@ -8,7 +8,7 @@ import sys
 
 from benchmarks import Result
 
-NAMES = ("wire", "store", "start")
+NAMES = ("wire", "store", "start", "simulator")
 
 
 def main() -> int:

@@ -14,12 +14,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
-PAGES = ("README.md", "docs/library.md")
+PAGES = {"README.md": "", "docs/library.md": "", "docs/simulator.md": "## In process"}
+"""The pages whose Python is run, and from which heading on."""
+
+
+def blocks(page: str, heading: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text[text.index(heading) :], re.DOTALL)
+
+
 PYTHON = [
     pytest.param(code, id=f"{page}-{i}")
-    for page in PAGES
-    for i, code in enumerate(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL))
+    for page, heading in PAGES.items()
+    for i, code in enumerate(blocks(page, heading))
 ]
+SERVERS = ("holdfast simulate",)  # run until they are stopped: tests/cli starts and stops them
 
 
 def test_it_is_short() -> None:
@@ -33,7 +42,7 @@ def test_python_blocks_run(code: str) -> None:
     assert result.stdout.strip()
 
 
-@pytest.mark.parametrize("line", [line for line in SHELL if "holdfast " in line])
+@pytest.mark.parametrize("line", [line for line in SHELL if "holdfast " in line and not line.endswith(SERVERS)])
 def test_commands_run(line: str, tmp_path: Path) -> None:
     words = shlex.split(line, comments=True)
     settings = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))

@@ -11,6 +11,7 @@ from holdfast.caches.openai_breakpoints import (
     breakpoints,
     candidates,
     developer_end,
+    endings,
     latest_eligible,
 )
 from holdfast.caches.values import Block, Prompt
@@ -87,6 +88,8 @@ def test_B2_the_initial_developer_messages_end_with_their_last_one() -> None:
 def test_B2_tools_stand_between_without_being_messages() -> None:
     tool = block(run(7, 300), "tools", 0, "tools", kind="tool")
     assert developer_end([system(), tool, said("user", 1)]) == 0
+    assert latest_eligible([system(), tool]) == 0
+    assert list(endings([system(0), system(1), tool, said("user", 1), said("user", 1)])) == [4, 1, 0]
 
 
 def test_B3_nothing_below_the_floor() -> None:

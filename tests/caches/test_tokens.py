@@ -80,7 +80,7 @@ def test_what_names_remember_is_bounded() -> None:
     names = Names(4)
     for i in range(1_000):
         names.of(sequence(run(i, 8)))
-    assert len(names._memory) <= 256
+    assert len(names._memory) <= 64
 
 
 @given(st.lists(short, min_size=1, max_size=10), short)
@@ -137,6 +137,7 @@ def test_blocks_without_token_ids_get_some_of_their_own() -> None:
     assert block_ids(blank) == block_ids(Block("messages", "text", "user", 3, b"digest", 7))
     assert block_ids(blank) != block_ids(Block("messages", "text", "user", 0, b"other", 7))
     assert block_ids(Block("messages", "text", "user", 0, b"digest", 1, ids=b"abcdefgh")) == b"abcd"
+    assert len(read(prompt(blank, block([1, 2])))) == 9
 
 
 def test_prompts_made_by_hand_are_told_apart_by_scope_and_model() -> None:

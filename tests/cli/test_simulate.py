@@ -55,7 +55,7 @@ def converse(client: Client) -> None:
         assert client.post("/v1/messages", marked()).status == 200
     client.fault("status", options={"status": 529})
     assert client.post("/v1/messages", message()).status == 529
-    client.send("GET", "/v1/nothing")
+    client.send("GET", "/v1/no%0Athing")
 
 
 def test_a_session(capfd: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_a_session(capfd: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"claude-opus-4-6 +read +0  written +[\d,]+ 5m  input +\d+  \S", lines[0])
     assert re.search(r"read +[\d,]{5,}  written +0 ", lines[1])
     assert lines[2].endswith("529  fault: status 529")
-    assert "GET /v1/nothing" in lines[3]
+    assert "GET /v1/no?thing" in lines[3]
     assert re.fullmatch(
         r"4 requests; \d\d\.\d% of [\d,]+ prompt tokens were read from the cache\.", out.splitlines()[-1]
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,8 @@ from .conftest import local_texts
 from .vllm_server import VllmServer
 
 PYTHON = os.environ.get("HOLDFAST_TEST_VLLM", "")
+if PYTHON:
+    PYTHON = str(Path(PYTHON).absolute())  # not resolved: behind the link is the Python without vLLM
 FACTS = facts.model("vllm:tiny")
 BLOCK, CONTEXT, REQUESTS = FACTS.limits.block_tokens_cpu or 0, 1_024, 60
 TIGHT = 48  # blocks: too few for all the conversations, so that some have to go

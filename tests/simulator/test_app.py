@@ -114,6 +114,26 @@ class TestProviders:
         assert (response.status, response.json["error"]["type"]) == (404, "not_found_error")
         assert response.json["request_id"] == response.headers["request-id"]
 
+    def test_odd_words_do_no_harm(self, client: Client) -> None:
+        tool = {"name": "\ud800\n", "input_schema": {}, "defer_loading": True, "cache_control": {"type": "ephemeral"}}
+        response = client.post("/v1/messages", message(tools=[tool]), ANTHROPIC | {"host": "["})
+        assert response.status == 400
+        assert last(client)["error"] == response.json["error"]["message"]
+        assert "'\ud800\n'" in last(client)["error"]
+        assert client.send("GET", "/v1/no%0Athing").status == 404
+
+    def test_a_client_that_leaves_while_it_speaks(self, client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+        client.post("/v1/messages", message())
+        before = last(client)
+        for path in ("/v1/messages", "/_sim/faults"):
+            connection = socket.create_connection((client.host, client.port))
+            connection.sendall(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
+            time.sleep(0.05)
+            connection.close()
+        time.sleep(0.05)
+        assert last(client) == before
+        assert capfd.readouterr().err == ""
+
     def test_unknown_paths(self, client: Client) -> None:
         response = client.send("GET", "/v1/nothing", headers=ANTHROPIC)
         assert (response.status, response.json["error"]["type"]) == (404, "not_found_error")

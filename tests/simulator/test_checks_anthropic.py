@@ -19,9 +19,15 @@ ORDER = (
     "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are processed "
     "in the following order: `tools`, `system`, `messages`."
 )
-USER = {"role": "user", "content": "Read the file."}
-CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}]}
-RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "text"}]}
+USER: dict[str, Any] = {"role": "user", "content": "Read the file."}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": [{"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}],
+}
+RESULT: dict[str, Any] = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "text"}],
+}
 
 
 def text(words: str, marker: dict[str, str] | None = None) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from holdfast.wire import DIALECTS, WireError
 
 MODEL = "gemini-2.5-flash"
 HEADERS = {"x-goog-api-key": "dummy"}
-USER = {"role": "user", "parts": [{"text": "Read the file."}]}
-CALL = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]}
-RESULT = {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {}}}]}
+USER: dict[str, Any] = {"role": "user", "parts": [{"text": "Read the file."}]}
+CALL: dict[str, Any] = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]}
+RESULT: dict[str, Any] = {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": {}}}]}
 COUNTS = (
     "Please ensure that the number of function response parts is equal to the number of function call parts of the "
     "function call turn."

@@ -77,6 +77,9 @@ class TestCreate:
         assert api.create(ttl="90.5s")[1]["expireTime"] == "2027-01-15T08:01:30.500000Z"
         assert api.create(expireTime="2027-01-15T10:00:00Z")[1]["expireTime"] == "2027-01-15T10:00:00.000000Z"
 
+    def test_a_name_that_is_half_a_character(self, api: Api) -> None:
+        assert api.create(displayName="\ud800")[1]["displayName"] == "?"
+
     def test_too_small(self, api: Api) -> None:
         status, found = api.create(contents=[USER])
         assert status == 400

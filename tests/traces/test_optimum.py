@@ -51,7 +51,8 @@ def test_no_calls_cost_nothing() -> None:
 
 def test_a_single_call_writes_nothing() -> None:
     found = optimal([call(0, grown())], LOW)
-    assert (found.cost, found.plan) == (1000, ((),))
+    assert found.cost == 1000
+    assert found.plan == ((),)
 
 
 def test_a_second_use_within_five_minutes_pays_the_write() -> None:
@@ -81,6 +82,12 @@ def test_calls_that_overlap_cannot_read_each_other() -> None:
     assert best(together) == 3000
     # One that comes after the first token makes one of them write.
     assert best([*together, call(30, grown())]) == 1250 + 2000 + 100
+
+
+def test_an_entry_counts_from_the_first_token_of_the_call_that_writes_it() -> None:
+    # Either of the first two could write, but only the first one's entry is readable when the third call comes.
+    calls = [call(0, grown(), 60), call(1, grown(), 251), call(100, grown()), call(301, grown())]
+    assert best(calls) == 1250 + 1000 + 100 + 100
 
 
 def test_a_block_that_cannot_carry_a_marker_is_left_out() -> None:
@@ -128,6 +135,14 @@ def test_pings_stop_where_they_cost_more_than_writing_again() -> None:
 def test_a_ping_on_the_long_entry_keeps_the_short_one() -> None:
     calls = [call(0, grown(500)), call(500, grown(500)), call(510, [SYSTEM, ASK])]
     assert best(calls, pings=True) == Decimal("1.25") * 1500 + 150 + 150 + (100 + 100)
+
+
+def test_a_few_pings_on_an_hour_replace_many_on_five_minutes() -> None:
+    cheap = replace(LOW, read=Decimal("0.025"))
+    calls = [call(0, grown()), call(3600, grown()), call(7200, grown()), call(10_900, grown())]
+    found = optimal(calls, cheap, pings=True)
+    assert found.cost == 2000 + 4 * 25
+    assert [ping.at for ping in found.pings] == [10_800]
 
 
 def test_an_entry_that_is_not_readable_before_it_expires_cannot_be_kept() -> None:
@@ -182,9 +197,20 @@ def test_missing_an_entry_on_purpose_is_no_cheaper() -> None:
     """The condition of exactness at its edge: a lookback so short that a marker can miss a live entry."""
     for seed in range(60):
         rng = random.Random(seed)
-        model = replace(model_for(rng), lookback=rng.choice([1, 2]))
+        model = replace(model_for(rng), lookback=rng.choice([1, 2]), max_markers=rng.choice([2, 4]))
         calls = random_calls(rng, rng.randint(2, 4), 5, [1, 250, 301, 600, 3600, 3700], [1, 60, 400])
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
+
+
+def test_without_a_marker_to_read_with_the_optimum_is_only_a_bound() -> None:
+    """The other condition beyond its edge: one marker and a lookback of two, so that reading limits where to write."""
+    model = replace(LOW, max_markers=1, lookback=2)
+    path = grown(100, 100, 400)
+    calls = [call(0, path[:1]), call(10, path), call(20, path), call(30, path)]
+    everything = Exhaustive(calls, model, pings=False).cost()
+    assert best(calls, model) > everything
+    assert best(calls, replace(model, lookback=4)) == Exhaustive(calls, replace(model, lookback=4), pings=False).cost()
+    assert best(calls, replace(model, max_markers=2)) < everything
 
 
 @settings(max_examples=60)

@@ -68,7 +68,7 @@ def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> di
     A section's seed contains those of the sections before it, because those may have no blocks to carry theirs.
     """
     seeds: dict[Section, bytes] = {}
-    seed = sha256(b"\0".join((scope.encode(), model.encode()))).digest()
+    seed = sha256(b"\0".join((scope.encode(), model.encode("utf-8", "surrogatepass")))).digest()
     for section in order:
         seed = sha256(seed + section.encode() + b"\0" + salts.get(section, b"")).digest()
         seeds[section] = seed

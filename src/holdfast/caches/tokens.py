@@ -17,7 +17,7 @@ from .values import Block, Prompt
 
 WIDTH = 4  # bytes of a token id
 _WINDOWS = (16_384, 1_024, 64, WIDTH)  # bytes compared at once, ever closer to where two sequences part
-_REMEMBERED = 256  # sequences whose names are kept, so that a longer one is named from where it goes on
+_REMEMBERED = 64  # sequences whose names are kept, so that a longer one is named from where it goes on
 
 
 class Tokens(Struct, frozen=True):
@@ -48,7 +48,7 @@ def read(prompt: Prompt) -> Tokens:
     if len(ids) != prompt.tokens * WIDTH:
         ids = b"".join([block_ids(block) for block in prompt.blocks])
     if not prompt.seeds:
-        return Tokens(ids, ((0, f"{prompt.scope}\0{prompt.model}".encode()),))
+        return Tokens(ids, ((0, f"{prompt.scope}\0{prompt.model}".encode("utf-8", "surrogatepass")),))
     return Tokens(ids, _borders(prompt))
 
 

@@ -134,9 +134,14 @@ def _introduction(address: str, script: str) -> str:
 
 def _tell(record: Record) -> None:
     try:
-        click.echo(line(record))
+        click.echo(_printable(line(record)))
     except BrokenPipeError:
         """Nobody reads any more; the clients are still served, and the end is told to whoever waits for it."""
+
+
+def _printable(text: str) -> str:
+    """One line, whatever a client put into its words."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def line(record: Record) -> str:

@@ -3,3 +3,22 @@
 Replay, demo and tests use `Simulator` in process on a virtual clock; `holdfast simulate` serves it over HTTP. Imports
 `caches`, `wire`, `facts`, `canonical`.
 """
+
+from .clock import Clock, SystemClock, VirtualClock
+from .core import Exchange, Simulator
+from .script import ECHO, Script
+from .script import load as load_script
+from .values import Answer, Call
+
+__all__ = [
+    "ECHO",
+    "Answer",
+    "Call",
+    "Clock",
+    "Exchange",
+    "Script",
+    "Simulator",
+    "SystemClock",
+    "VirtualClock",
+    "load_script",
+]

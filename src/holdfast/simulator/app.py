@@ -9,9 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from . import checks
@@ -47,24 +46,13 @@ _UPGRADE = Answer(
 
 def build(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Starlette:
     """The application. `on_request` is told of every provider request when it is over."""
-    control = Control(simulator)
-    return Starlette(
-        routes=[
-            Route("/", _root, methods=["GET"]),
-            *control.routes(),
-            Route("/{path:path}", Provider(simulator, on_request)),
-        ]
-    )
-
-
-async def _root(request: Request) -> Response:
-    if request.method == "HEAD":  # how some clients ask whether a provider is there; the providers answer 404
-        return Response(status_code=404, media_type="application/json")
-    return PlainTextResponse(SERVED)
+    app = Starlette(routes=Control(simulator).routes())
+    app.router.default = Provider(simulator, on_request)
+    return app
 
 
 class Provider:
-    """Every path that is not ours: the request goes to the simulator, its answer goes out by plan."""
+    """Every path that is not for control: the request goes to the simulator, its answer goes out by plan."""
 
     def __init__(self, simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> None:
         self._simulator = simulator
@@ -72,13 +60,15 @@ class Provider:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        call = Call(
-            method=request.method,
-            path=request.url.path,
-            headers=dict(request.headers),
-            query=dict(request.query_params),
-            body=await request.body(),
-        )
+        if request.method == "GET" and scope["path"] == "/":
+            await PlainTextResponse(SERVED)(scope, receive, send)
+            return
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return
+        path = scope["path"]  # not the address as the client names it: a host may be anything
+        call = Call(request.method, path, dict(request.headers), dict(request.query_params), body)
         if call.headers.get("upgrade", "").lower() == "websocket":
             await Sending(plan(_UPGRADE), scope, receive, send).run()
             return

@@ -86,6 +86,12 @@ class Contents:
             return gemini.invalid(f"{text} has to be the same.")
         return None
 
+    def tokens(self, body: Body, now: float, *, scope: str) -> int:
+        """What the object that a request names adds to its prompt."""
+        name = caching.read(body).cached_content
+        found = None if name is None else self.objects.get(scope, name, now)
+        return 0 if found is None else found.tokens
+
     def _do(self, call: Call, identifier: str | None, now: float, scope: str) -> dict[str, Any]:
         if identifier is None and call.method == "POST":
             return self._create(call, now, scope)
@@ -113,7 +119,7 @@ class Contents:
             raise Refused(gemini.invalid(f"Cached content is too small. {counts}"))
         ttl, expires = _lifetime(body)
         made = _ruled(lambda: self.objects.create(known, scope, prompt.blocks, now, ttl=ttl, expires=expires))
-        self._named[made.name] = _Named(model, string_of(body.member("displayName")) or "")
+        self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))))
         live = {found.name for found in self.objects.live(now)}
         self._named = {name: named for name, named in self._named.items() if name in live}
         return self._shown(made)
@@ -157,7 +163,7 @@ def _request(call: Call) -> tuple[Body, str, ModelFacts]:
     body = DIALECTS["gemini"].parse(call.body)
     if isinstance(body, Unreadable):
         raise Refused(gemini.unreadable(body.reason))
-    model = (string_of(body.member("model")) or "").removeprefix("models/")
+    model = _whole(string_of(body.member("model"))).removeprefix("models/")
     if not model:
         raise Refused(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
     if not gemini.known(model):
@@ -193,6 +199,11 @@ def _ruled(do: Callable[[], CachedContent]) -> CachedContent:
         return do()
     except HoldfastError as problem:
         raise Refused(gemini.invalid(str(problem))) from problem
+
+
+def _whole(text: str | None) -> str:
+    """A text that can be sent; half of a surrogate pair cannot."""
+    return (text or "").encode("utf-8", "replace").decode()
 
 
 def _number(call: Call, name: str, default: int) -> int:

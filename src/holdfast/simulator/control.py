@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -83,7 +84,7 @@ class Control:
         return _json({"reset": True})
 
     async def unknown(self, request: Request) -> Response:
-        raise HoldfastError(f"{request.method} {request.url.path} is not served here; GET / lists what is.")
+        raise HoldfastError(f"{request.method} {request.scope['path']} is not served here; GET / lists what is.")
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -97,9 +98,15 @@ def _guarded(handler: Handler) -> Handler:
             return await handler(request)
         except HoldfastError as problem:
             return _json({"error": str(problem)}, 400)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
 
     return guarded
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half of a surrogate pair in a client's words, which must be escaped
+        text = json.dumps(msgspec.to_builtins(value)).encode()
+    return Response(text, status, media_type="application/json")

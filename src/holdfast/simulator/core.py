@@ -33,7 +33,9 @@ from .journal import Journal, Record
 from .model import respond_to, settings
 from .output import sent_back
 from .script import ECHO, Script
-from .values import Answer, Call, Envelope
+from .script.offers import whole
+from .threads import Threads
+from .values import Answer, Call, Envelope, Reply
 
 JSON = ("content-type", "application/json")
 PREFIXES = ("/anthropic", "/openai", "/gemini")
@@ -110,6 +112,7 @@ class Simulator:
         self._reader = PromptReader()
         self._fingerprints = Fingerprints(self._keep)
         self._conversations = Conversations(self._keep)
+        self._threads = Threads(self._keep)
         self._contents = Contents(self._reader)
 
     def answer(self, call: Call) -> Answer:
@@ -167,7 +170,11 @@ class Simulator:
         self, found: tuple[Dialect, str], call: Call, record: Record
     ) -> tuple[Dialect, Body | Unreadable, ModelFacts]:
         dialect, model_in_path = found
-        raw = self._conversations.expanded(call.body) if dialect.name == "openai_responses" else call.body
+        raw = call.body
+        if dialect.name == "openai_responses":
+            raw = self._conversations.expanded(raw)
+        elif dialect.name == "anthropic":
+            raw = self._threads.expanded(raw)
         body = self._reader.parse(dialect, raw, model=model_in_path)
         model = _model_of(dialect, body)
         record.dialect, record.model = dialect.name, model.name
@@ -176,7 +183,7 @@ class Simulator:
     def _settle(self, record: Record, outcome: Outcome, body: Body, output: int) -> Usage:
         used = outcome.usage(output)
         self.journal.settle(record, used)
-        record.prompt_tokens = outcome.prompt.tokens
+        record.prompt_tokens = used.prompt
         record.why = tuple(_with_paths(line, outcome, body) for line in outcome.why)
         return used
 
@@ -185,13 +192,14 @@ class Simulator:
         answer = models_list.answer(call) or self._contents.answer(call, record.at, scope=record.workspace)
         if answer is not None:
             return answer
-        error = WireError(404, "not_found_error", f"{call.method} {call.path} is not served here")
-        return checks.error_answer("anthropic", error, call, _request_id(record))
+        return checks.not_found(call, _request_id(record))
 
     def _check(
         self, dialect: Dialect, body: Body | Unreadable, model: ModelFacts, call: Call, record: Record
     ) -> WireError | None:
         error = checks.check(dialect.name, body, model, call)
+        if dialect.name == "anthropic" and isinstance(body, Body) and (error is None or error.status == 400):
+            error = self._threads.missing(body) or error  # without what a thread holds the rest looks wrong
         if error is None and isinstance(body, Body):
             error = self._conversations.missing(body)
             error = error or self._contents.missing(body, record.at, scope=record.workspace)
@@ -202,7 +210,8 @@ class Simulator:
     ) -> Exchange:
         reading = self._reader.read(body, model, scope=record.workspace)
         if call.path.endswith(_COUNTING):
-            return Exchange(self.clock, record, _counted(dialect, reading.prompt.tokens))
+            tokens = reading.prompt.tokens + self._contents.tokens(body, record.at, scope=record.workspace)
+            return Exchange(self.clock, record, _counted(dialect, tokens))
         asked = settings(dialect.name, body, call)
         try:
             reply = respond_to(self.script, body, asked)
@@ -215,20 +224,26 @@ class Simulator:
         response_id = _response_id(dialect.name, record.number)
         envelope = Envelope(
             id=response_id,
-            model=body.model,
+            model=whole(body.model),
             created=int(record.at),
             usage=used if fault is None else fault.reported(used),
             stream=asked.stream,
             extra=self._fingerprints.compare(body, reading, model, response_id),
             settings=asked,
         )
-        if dialect.name == "openai_responses":
-            self._conversations.keep(body, response_id, replies.RENDERERS[dialect.name].body(reply, envelope))
+        self._keep_conversation(body, response_id, reply, envelope)
         exchange = Exchange(self.clock, record, replies.answer(dialect.name, reply, envelope), fault)
         exchange.reads(cache, outcome, sent_back(body, reply, model, self._reader))
         exchange.first_token_delay = reply.first_token_delay
         exchange.chunk_delay = reply.token_delay * reply.tokens / max(1, len(exchange.answer.chunks or ()))
         return exchange
+
+    def _keep_conversation(self, body: Body, id: str, reply: Reply, envelope: Envelope) -> None:
+        """What a later request may name instead of sending it."""
+        if body.dialect == "openai_responses":
+            self._conversations.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
+        elif body.member("thread") is not None and body.dialect == "anthropic":
+            self._threads.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
 
     def _refused(self, dialect: Dialect, error: WireError, call: Call, record: Record) -> Exchange:
         record.error = error.message
@@ -266,7 +281,7 @@ def workspace(call: Call) -> str:
     """Who shares entries: a credential stands for its workspace. Only its digest is kept."""
     key = call.headers.get("x-api-key") or call.headers.get("x-goog-api-key") or call.query.get("key")
     key = key or call.headers.get("authorization", "").removeprefix("Bearer ")
-    return sha256(key.encode()).hexdigest()[:12]
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _without_prefix(call: Call) -> Call:

@@ -1,6 +1,6 @@
-"""The models lists of the providers, from the facts: GET /v1/models in two dialects, GET /v1beta/models.
+"""The models lists of the providers, from the facts: GET /v1/models in three dialects, GET /v1beta/models.
 
-Which of the first two is asked for is told by the headers. A model's date is the date of what is known about it.
+Which of the three is asked for is told by the headers. A model's date is the date of what is known about it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from holdfast import facts
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, WireError
 
+from .checks import provider_of
 from .values import Answer, Call
 
 JSON = ("content-type", "application/json")
@@ -27,15 +28,15 @@ def answer(call: Call) -> Answer | None:
     if call.method != "GET" or not found or (name and name[0] != "/"):
         return None
     name = name[1:]
-    if root == "/v1beta":
-        return _gemini(call, name)
-    if root != "/v1":
+    if root not in ("/v1", "/v1beta"):
         return None
-    return _anthropic(call, name) if _is_anthropic(call) else _openai(name)
-
-
-def _is_anthropic(call: Call) -> bool:
-    return "anthropic-version" in call.headers or "x-api-key" in call.headers
+    if root == "/v1beta" or "x-goog-api-key" in call.headers or "key" in call.query:
+        return _gemini(call, name)
+    if provider_of(call) == "gemini":
+        return _gemini(call, name)
+    return (
+        _anthropic(call, name) if "anthropic-version" in call.headers or "x-api-key" in call.headers else _openai(name)
+    )
 
 
 def _anthropic(call: Call, name: str) -> Answer:

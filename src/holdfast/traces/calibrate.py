@@ -92,7 +92,6 @@ def _lane(steps: Sequence[Step], without: Sequence[Rule]) -> list[Disagreement]:
     model = _model(steps[0].model, "ttl" in without)
     entries = Entries()
     cache = AnthropicCache(model, entries)
-    _warm(cache, model, steps)
     waiting: list[tuple[float, Outcome]] = []
     found: list[Disagreement] = []
     before = 0.0
@@ -100,6 +99,8 @@ def _lane(steps: Sequence[Step], without: Sequence[Rule]) -> list[Disagreement]:
         step = request.step
         assert step.at is not None
         assert step.usage is not None
+        if number == 0:
+            _warm(cache, model, request)
         for at, begun in [pair for pair in waiting if pair[0] <= step.at]:
             cache.first_token(begun, at)
         waiting = [pair for pair in waiting if pair[0] > step.at]
@@ -119,11 +120,12 @@ def _model(name: str, immortal: bool) -> ModelFacts:
     return replace(model, ttls=tuple(replace(ttl, seconds=_FOR_EVER) for ttl in model.ttls))
 
 
-def _warm(cache: AnthropicCache, model: ModelFacts, steps: Sequence[Step]) -> None:
-    """What sessions before this one left behind: the entry that its first request read."""
-    head, at = head_of(steps), steps[0].at
-    if head.shared and at is not None:
-        cache.first_token(cache.begin(prompt(model, head.blocks[:1], marks=(Mark(0, "1h"),)), at), at)
+def _warm(cache: AnthropicCache, model: ModelFacts, first: Rebuilt) -> None:
+    """What sessions before this one left behind: the entry that its first request read, in the client's lifetime."""
+    step = first.step
+    if step.usage is not None and step.usage.read and step.at is not None:
+        left = prompt(model, first.blocks[:1], marks=(Mark(0, first.marks[0].ttl),))
+        cache.first_token(cache.begin(left, step.at), step.at)
 
 
 def _agree(predicted: int, billed: int) -> bool:

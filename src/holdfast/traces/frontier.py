@@ -176,7 +176,7 @@ class Frontier:
 
     def _read_later(self, entry: Entry, after: int) -> bool:
         use = self._tree.next_use(entry, after)
-        return use is not None and (self._pings or use <= entry.expires)
+        return use is not None and entry.readable <= entry.expires and (self._pings or use <= entry.expires)
 
 
 def _covers(one: Entry, other: Entry, kind: Callable[[bytes], Kind | None], now: float) -> bool:

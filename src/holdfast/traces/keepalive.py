@@ -56,10 +56,7 @@ class KeepAlive:
     def _pinged(
         self, keys: set[bytes], live: Entries, pending: Entries, due: float
     ) -> Iterator[tuple[tuple[Entries, Entries], Entries]]:
-        """Each way to save what is due now. An entry that cannot be read before it dies cannot be saved."""
-        pending = tuple(entry for entry in pending if entry.expires > due)
-        if keys - {entry.key for entry in (*live, *pending)}:
-            return
+        """Each way to save what is due now: every such entry is read, or a longer one that is to be kept too."""
         wanted = [entry for entry in live if entry.key in keys]
         dying = [entry for entry in wanted if entry.expires == due]
         ends = [

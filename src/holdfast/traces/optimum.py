@@ -9,9 +9,12 @@ Exact under these conditions, which the tests probe by exhaustive search:
 - a call that reads takes its longest live entry, or one below it with all its markers before the longer one. Missing an
   entry on purpose by marking more than the lookback beyond it is left out: buying the longer lifetime at the first
   write costs less than writing the prefix again;
+- a marker is left to read with. Where a call wants a new entry for each of its markers, the sets that reach the entry
+  to be read are tried, but no places between two points where later calls leave (with four markers it takes a call that
+  four others leave at four places);
 - `ttl_raise` and `upgrade_5m_by_1h` are off and a read refreshes its whole prefix, as the facts have it by default;
 - a ping reads an entry at the moment it, or a shorter entry on its prefix, would expire. An earlier one only gives away
-  time.
+  time. With a price cliff an entry is not made shorter to be pinged below it.
 """
 
 from __future__ import annotations
@@ -108,9 +111,9 @@ class _Search:
                 for new in self._options(state, number, places)
                 if new.cost + self._least[number + 1] <= self._bound
             ]
-            if len(after) > 1:
-                now = self._calls[number + 1].at if number + 1 < len(self._calls) else call.at
-                after = self._frontier.prune(after, number, now)
+            # Without pings nothing can happen before the next call; with them anything can from now on.
+            quiet = self._keepalive is None and number + 1 < len(self._calls)
+            after = self._frontier.prune(after, number, self._calls[number + 1].at if quiet else call.at)
             states = after
             if len(states) > MOST_STATES:
                 raise HoldfastError(

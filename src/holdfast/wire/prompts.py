@@ -7,6 +7,7 @@ prompt that grew by one turn costs little more than the turn. Knows how things a
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -21,18 +22,21 @@ from holdfast.facts import IMAGE_TOKENS, ModelFacts, encode, estimate, estimate_
 
 from . import caching
 from .body import BlockSpan, Body, Unreadable
+from .cache_control import MARKERS
 from .dialects import DIALECTS, Dialect
+from .scan import may_name
 from .values import canon, object_of, string_of
 
-KEPT_BODIES = 64_000_000
+KEPT_BODIES = 32_000_000
 """Bytes of earlier bodies kept for comparison."""
 
-_KEPT_PARSED = 64  # parsed bodies to lean on, each at most its share of the bytes
+_KEPT_STARTS = 1_000
 _START = 256  # bytes by which a body is recognised before it is parsed
 
-KEPT_BLOCKS = 100_000
+KEPT_BLOCKS = 50_000
 """Blocks whose digest and token count are remembered."""
 
+_ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
 _IMAGES = (b'"type":"image"', b'"type":"input_image"', b'"type":"image_url"', b'"inlineData"')
 _CITATIONS = b'"citations":{"enabled":true'
 
@@ -57,12 +61,32 @@ class _Known(Struct, frozen=True, gc=False):
     special: bool = True
 
 
-class _Seen(Struct, frozen=True):
-    """An earlier body and what its blocks were."""
+class _Seen:
+    """A body and what its blocks are; `special` are the places of those that bring something with them."""
 
-    body: Body
-    known: list[_Known]
-    prompt: Prompt
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.known: list[_Known] = []
+        self.blocks: list[Block | None] = []
+        self.special: list[int] = []
+        self.prompt: Prompt | None = None
+
+    def add(self, item: _Known) -> None:
+        if item.special:
+            self.special.append(len(self.known))
+        self.known.append(item)
+        self.blocks.append(item.block)
+
+    def take_over(self, other: _Seen, end: int) -> None:
+        """The blocks of an earlier body from here to `end`."""
+        start = len(self.known)
+        self.known += other.known[start:end]
+        self.blocks += other.blocks[start:end]
+        first, last = bisect_left(other.special, start), bisect_left(other.special, end)
+        self.special += other.special[first:last]
+
+    def specials(self) -> list[tuple[int, _Known]]:
+        return [(index, self.known[index]) for index in self.special]
 
 
 class PromptReader:
@@ -72,96 +96,125 @@ class PromptReader:
         self._kept_bodies, self._kept_blocks = kept_bodies, kept_blocks
         self._bytes = 0
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
-        self._parsed: OrderedDict[bytes, Body] = OrderedDict()
+        self._latest: dict[tuple[str, str], _Seen] = {}  # of one dialect and model: conversations begin alike
+        self._starts: OrderedDict[bytes, bytes] = OrderedDict()
         self._blocks: OrderedDict[bytes, _Known] = OrderedDict()
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """The dialect's parse, with an earlier body that began the same to lean on."""
-        start = raw[:_START]
-        body = dialect.parse(raw, model=model, like=self._parsed.pop(start, None))
-        if isinstance(body, Body) and len(raw) <= self._kept_bodies // _KEPT_PARSED:
-            self._parsed[start] = body
-            if len(self._parsed) > _KEPT_PARSED:
-                self._parsed.popitem(last=False)
-        return body
+        like = self._seen.get(self._starts.get(raw[:_START], b""))
+        return dialect.parse(raw, model=model, like=None if like is None else like.body)
 
     def read(self, body: Body, model: ModelFacts, *, scope: str = "") -> Reading:
         dialect = DIALECTS[body.dialect]
         lane = _lane(body, model, scope)
-        like = self._seen.get(lane)
-        known = self._read_blocks(body, dialect, like, rules(model).by_token)
-        asked, settings = caching.read(body), _settings(body, model, [item for item in known if item.special])
-        blocks = [item.block for item in known if item.block is not None]
+        like = self._seen.get(lane) or self._latest.get((body.dialect, model.ref))
+        seen = self._read_blocks(body, dialect, like, rules(model).by_token)
+        special = seen.specials()
+        asked, settings = caching.read(body), _settings(body, model, special)
+        left_out = [index for index, item in special if item.block is None]
         prompt = prompt_of(
             model,
-            blocks,
+            [block for block in seen.blocks if block is not None],
             scope=scope,
             settings=settings,
-            marks=_marks(known),
+            marks=_marks(special, left_out),
             automatic=asked.automatic,
-            route=asked.key or "",
-            mode=asked.mode or asked.retention or asked.cached_content or "",
+            route=_plain(asked.key),
+            mode=_plain(asked.mode or asked.retention or asked.cached_content),
             like=None if like is None else like.prompt,
         )
-        if len(blocks) < len(known):
-            kept = [index for index, item in enumerate(known) if item.block is not None]
+        if left_out:
+            kept = [index for index, block in enumerate(seen.blocks) if block is not None]
             prompt = replace(prompt, origin=tuple(kept[index] for index in prompt.origin or range(len(kept))))
-        self._remember(lane, _Seen(body, known, prompt))
+        seen.prompt = prompt
+        self._remember(lane, model, seen)
         return Reading(prompt, settings)
 
-    def _read_blocks(self, body: Body, dialect: Dialect, like: _Seen | None, with_ids: bool) -> list[_Known]:
+    def _read_blocks(self, body: Body, dialect: Dialect, like: _Seen | None, with_ids: bool) -> _Seen:
         """Every block: taken over from the earlier body where it stands there unchanged, else read."""
-        known: list[_Known] = []
+        seen = _Seen(body)
         before: Sequence[BlockSpan] = () if like is None else like.body.blocks
-        index = 0
-        while index < len(body.blocks):
+        while (index := len(seen.known)) < len(body.blocks):
             span = body.blocks[index]
             if like is not None and index < len(before):
                 if span is before[index]:
-                    end = _same_until(body.blocks, before, index)
-                    known += like.known[index:end]
-                    index = end
+                    seen.take_over(like, _same_until(body.blocks, before, index))
                     continue
                 if _unchanged(like.body, body, index):
-                    known.append(like.known[index])
-                    index += 1
+                    seen.add(like.known[index])
                     continue
             border = index == 0 or span.message != body.blocks[index - 1].message
-            known.append(self._block(body, dialect, index, border, with_ids))
-            index += 1
-        return known
+            seen.add(self._block(body, dialect, index, border, with_ids))
+        return seen
 
     def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
-        """A block read anew, unless its bytes are known from elsewhere."""
+        """A block read anew, unless its bytes are known from elsewhere.
+
+        A marker at the end is cut off first: it moves on with every turn, and the block it leaves is the same block.
+        """
         span = body.blocks[index]
         about = (body.dialect, body.model, span.section, span.role, span.form, span.message, border, with_ids)
-        parts = ["|".join(map(str, about)).encode()]
-        parts += [body.raw[start:end] for start, end in ((span.start, span.end), *span.context)]
-        key = sha256(b"\0".join(parts)).digest()
+        texts = [body.raw[start:end] for start, end in ((span.start, span.end), *span.context)]
+        plain, ttl = _cut(texts[0]) if body.dialect == "anthropic" else (texts[0], None)
+        key = sha256(b"\0".join([_bytes("|".join(map(str, about))), plain, *texts[1:]])).digest()
         known = self._blocks.get(key)
-        if known is None:
-            known = _read_block(body, dialect, index, border, with_ids)
-            self._blocks[key] = known
+        if known is not None:
+            self._blocks.move_to_end(key)
+        else:
+            if ttl is not None:
+                body, index = _alone(body, span, plain), 0
+            known = self._blocks[key] = _read_block(body, dialect, index, border, with_ids)
             if len(self._blocks) > self._kept_blocks:
                 self._blocks.popitem(last=False)
-        else:
-            self._blocks.move_to_end(key)
-        return known
+        return known if ttl is None else replace(known, marks=(ttl,), special=True)
 
-    def _remember(self, lane: bytes, seen: _Seen) -> None:
+    def _remember(self, lane: bytes, model: ModelFacts, seen: _Seen) -> None:
         before = self._seen.pop(lane, None)
         self._bytes += len(seen.body.raw) - (len(before.body.raw) if before is not None else 0)
         self._seen[lane] = seen
+        self._latest = {(seen.body.dialect, model.ref): seen}
+        self._starts[seen.body.raw[:_START]] = lane
+        if len(self._starts) > _KEPT_STARTS:
+            self._starts.popitem(last=False)
         while self._bytes > self._kept_bodies and len(self._seen) > 1:
             _, dropped = self._seen.popitem(last=False)
             self._bytes -= len(dropped.body.raw)
+
+
+def _bytes(text: str) -> bytes:
+    """A name a client chose: half of a surrogate pair is as good as any."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _plain(text: str | None) -> str:
+    """A value a client chose, for rules that expect text."""
+    return (text or "").encode("utf-8", "backslashreplace").decode()
+
+
+def _cut(text: bytes) -> tuple[bytes, str | None]:
+    """A block without the marker it ends with, and that marker's TTL; as it is where it has none or more than one."""
+    for ending, ttl in _ENDINGS:
+        if text.endswith(ending):
+            plain = text[: -len(ending)] + b"}"
+            return (text, None) if may_name(plain, "cache_control", 0, len(plain)) else (plain, ttl)
+    return text, None
+
+
+def _alone(body: Body, span: BlockSpan, text: bytes) -> Body:
+    """A body of which only this one block is asked about."""
+    context, raw = [], text
+    for start, end in span.context:
+        context.append((len(raw), len(raw) + end - start))
+        raw += body.raw[start:end]
+    return replace(body, raw=raw, blocks=(replace(span, start=0, end=len(text), context=tuple(context)),))
 
 
 def _lane(body: Body, model: ModelFacts, scope: str) -> bytes:
     """A guess at the conversation: its first message. A wrong one costs time, never a wrong prompt."""
     first = next((span for span in body.blocks if span.section == "messages"), None)
     text = b"" if first is None else body.raw[first.start : first.end]
-    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), model.ref.encode(), text))).digest()
+    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), _bytes(model.ref), text))).digest()
 
 
 def _same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:
@@ -193,7 +246,7 @@ def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids
     if dialect.deferred(body, index):
         return _Known(None)
     content, kind = dialect.content(body, index), dialect.kind(body, index)
-    digest = sha256(f"{span.section}|{span.role}|{int(border)}|".encode() + content).digest()[:16]
+    digest = sha256(_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
     images = span.section == "messages" and any(mark in content for mark in _IMAGES)
     text = _text_of(content, kind)
     ids = b""
@@ -224,7 +277,7 @@ def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> b
     return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
 
 
-def _settings(body: Body, model: ModelFacts, known: Sequence[_Known]) -> dict[str, bytes]:
+def _settings(body: Body, model: ModelFacts, special: Sequence[tuple[int, _Known]]) -> dict[str, bytes]:
     """The members that a cached prefix depends on, in canonical text, by the names the rules know them by."""
     found: dict[str, bytes] = {}
     for name in rules(model).affecting:
@@ -234,18 +287,13 @@ def _settings(body: Body, model: ModelFacts, known: Sequence[_Known]) -> dict[st
             value = (object_of(value) or {}).get(inner)
         if value is not None:
             found[name] = canon(value)
-    if any(item.images for item in known):
+    if any(item.images for _, item in special):
         found["images"] = b"true"
-    if any(item.citations for item in known):
+    if any(item.citations for _, item in special):
         found["citations"] = b"true"
     return found
 
 
-def _marks(known: Sequence[_Known]) -> list[Mark]:
+def _marks(special: Sequence[tuple[int, _Known]], left_out: Sequence[int]) -> list[Mark]:
     """The body's explicit markers as places among the blocks that count."""
-    marks, left_out = [], 0
-    for index, item in enumerate(known):
-        if item.special:
-            left_out += item.block is None
-            marks += [Mark(index - left_out, ttl) for ttl in item.marks]
-    return marks
+    return [Mark(index - bisect_left(left_out, index), ttl) for index, item in special for ttl in item.marks]

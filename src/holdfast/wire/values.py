@@ -11,6 +11,8 @@ from holdfast.canonical import Block, Extra, NotJson, Opaque, Text, canonical_js
 
 from . import scan
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
 
 def canon(raw: bytes) -> bytes:
     """The canonical text, or the bytes themselves where there is none (duplicate keys)."""
@@ -22,7 +24,12 @@ def canon(raw: bytes) -> bytes:
 
 def object_of(raw: bytes) -> dict[str, bytes] | None:
     """The members of an object by key, raw; None if it is not one or names a key twice."""
-    return object_at(raw, 0)
+    try:
+        members = {key: bytes(value) for key, value in _members(raw).items()}
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return object_at(raw, 0)
+    # Written again they give the same text only where it is compact and no key stands twice.
+    return members if obj(members.items()) == raw else object_at(raw, 0)
 
 
 def object_at(raw: bytes, start: int) -> dict[str, bytes] | None:

@@ -15,7 +15,7 @@ from holdfast.wire import DIALECTS, Body, Unreadable, WireError
 
 from ..values import Answer, Call
 from . import anthropic, gemini, openai
-from .refusals import Refusal
+from .refusals import NOT_JSON, Refusal
 
 __all__ = ["Refusal", "check", "error_answer", "error_body", "id_headers", "not_found", "provider_of", "unauthorised"]
 
@@ -35,11 +35,21 @@ def check(
     refusal = unauthorised(dialect, call, keys)
     if refusal is not None:
         return refusal
+    if isinstance(body, Body) and not _is_text(body.raw):
+        body = Unreadable(body.raw, f"{NOT_JSON}: it is not UTF-8")
     if dialect == "anthropic":
         return anthropic.check(body, facts, call)
     if dialect == "gemini":
         return gemini.check(body, call)
     return openai.check(dialect, body, facts)
+
+
+def _is_text(raw: bytes) -> bool:
+    """Whether all of a body is UTF-8: a parse looks only at the strings it needs, and providers at every one."""
+    try:
+        return raw.isascii() or bool(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def unauthorised(dialect: str, call: Call, keys: Collection[str] | None = None) -> WireError | None:
@@ -53,6 +63,8 @@ def error_body(dialect: str, error: WireError, request_id: str = "") -> bytes:
     """The body of an error in the provider's form."""
     if dialect == "anthropic":
         whole = DIALECTS["anthropic"].write_error(error)
+        if isinstance(error, Refusal) and error.code:
+            whole = whole[:-2] + b',"details":{"error_code":' + encode_string(error.code) + b"}}}"
         return whole[:-1] + b',"request_id":' + encode_string(request_id) + b"}" if request_id else whole
     if dialect == "gemini":
         return gemini.error_body(error)

@@ -76,8 +76,11 @@ def _ending(messages: tuple[Message, ...]) -> bytes:
 
     That turn holds the ids of its own calls, so ids differ all along a conversation, even one that loses its beginning.
     """
-    begin = last_turn(messages)
-    return msgspec.msgpack.encode((len(messages), messages[begin:]))
+    end = (len(messages), messages[last_turn(messages) :])
+    try:
+        return msgspec.msgpack.encode(end)
+    except UnicodeEncodeError:  # half of a surrogate pair, which has a form in Python only
+        return repr(end).encode()
 
 
 def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: int) -> Offer:

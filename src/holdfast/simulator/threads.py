@@ -1,0 +1,81 @@
+"""Anthropic's message threads (a beta): a request that continues one sends what is new, the provider holds the rest.
+
+The Python SDK's own tool loop works this way. What is billed is the whole conversation. The markers of earlier messages
+are not held: each was set for the request that sent it, and a request may have four.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw, Struct
+
+from holdfast.wire import DIALECTS, Body, WireError
+from holdfast.wire.values import arr, array_of, obj, object_of, string_of
+
+from .checks import Refusal
+from .journal import Recent
+
+_DIALECT = DIALECTS["anthropic"]
+_FIXED = ("system", "tools")
+"""What a thread is created with and a continuing request does not send."""
+
+
+class _Response(Struct):
+    content: Raw = Raw(b"[]")
+
+
+class _Held(Struct, frozen=True):
+    """A conversation up to one answer."""
+
+    fixed: dict[str, bytes]
+    messages: tuple[bytes, ...]
+
+
+class Threads:
+    """Conversations by the id of their latest answers; the oldest are forgotten."""
+
+    def __init__(self, keep: int) -> None:
+        self._held: Recent[_Held] = Recent(keep)
+
+    def expanded(self, raw: bytes) -> bytes:
+        """The body with what the thread holds put before its own; untouched if it continues nothing we know."""
+        if b'"thread"' not in raw:
+            return raw
+        members = object_of(raw)
+        held = None if members is None else self._held.get(_continued(members.get("thread")) or "")
+        if members is None or held is None:
+            return raw
+        whole = held.fixed | members
+        whole["messages"] = arr((*held.messages, *(array_of(members.get("messages", b"")) or ())))
+        return obj(whole.items())
+
+    def missing(self, body: Body) -> WireError | None:
+        """A thread nobody knows (any more): clients take the code and send everything again."""
+        previous = _continued(body.member("thread"))
+        if previous is None or self._held.get(previous) is not None:
+            return None
+        return Refusal(404, "not_found_error", f"thread: no thread ends at {previous}", code="thread_not_found")
+
+    def keep(self, body: Body, id: str, rendered: bytes) -> None:
+        """Hold the conversation with its answer, if the request is part of a thread."""
+        if object_of(body.member("thread") or b"") is None:
+            return
+        members = object_of(_unmarked(body)) or {}
+        content = bytes(msgspec.json.decode(rendered, type=_Response).content)
+        answer = obj((("role", b'"assistant"'), ("content", content)))
+        fixed = {name: members[name] for name in _FIXED if name in members}
+        self._held.put(id, _Held(fixed, (*(array_of(members.get("messages", b"")) or ()), answer)))
+
+
+def _continued(thread: bytes | None) -> str | None:
+    """The id of the answer a request continues."""
+    members = object_of(thread or b"") or {}
+    return string_of(members.get("previous_message_id")) if string_of(members.get("type")) == "continue" else None
+
+
+def _unmarked(body: Body) -> bytes:
+    splices = []
+    for marker in _DIALECT.markers(body):
+        if marker.block is not None and body.blocks[marker.block].section == "messages":
+            splices += _DIALECT.remove(body, marker)
+    return body.apply(splices)
