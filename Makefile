@@ -38,11 +38,15 @@ check: lint types imports  ## lint, types, import rules and the fast tests
 test: lint types imports clients  ## everything CI runs, with the coverage floor
 	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
 
+# Tests of Codex and the Gemini CLI are there too: add @openai/codex@0.166.0 @google/gemini-cli@0.61.0 (another 550 MB).
+CLIENTS ?= @anthropic-ai/claude-code@2.1.325
+
 clients:  ## the real clients that some tests run; without npm, or offline, those tests are skipped by name
-	@if test -x .clients/node_modules/.bin/claude; then true; \
+	@if test "$$(cat .clients/.installed 2>/dev/null)" = "$(CLIENTS)"; then true; \
 	elif command -v npm >/dev/null 2>&1; then \
-		npm install --prefix .clients --no-save --no-package-lock --no-audit --no-fund --loglevel=error \
-			@anthropic-ai/claude-code@latest >/dev/null || echo "make clients: npm could not install Claude Code; its tests are skipped" >&2; \
+		mkdir -p .clients && npm install --prefix .clients --no-save --no-package-lock --no-audit --no-fund \
+			--loglevel=error $(CLIENTS) >/dev/null && echo "$(CLIENTS)" >.clients/.installed || \
+			echo "make clients: npm could not install $(CLIENTS); tests that need it are skipped" >&2; \
 	fi
 
 VLLM := .venv-vllm

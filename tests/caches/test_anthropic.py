@@ -410,6 +410,11 @@ class TestA15Diagnostics:
             ("unavailable", 0),
         ]
 
+    def test_a_change_of_the_first_block_misses_everything(self):
+        found = diagnose(prompt(blocks_of("abc")), prompt(blocks_of("xbc")))
+        assert found is not None
+        assert (found.reason, found.missed) == ("messages_changed", 6_000)
+
     def test_an_extension_is_no_divergence(self):
         assert diagnose(prompt(blocks_of("abc")), prompt(blocks_of("abcd"))) is None
 

@@ -215,3 +215,63 @@ def test_B9_a_changed_setting_loses_the_prefix(setting: str) -> None:
     ask(cache, talk(2, salts={section: b"low"}))
     assert ask(cache, talk(2, salts={section: b"high"})).read == 0
     assert ask(cache, talk(2, salts={section: b"low"})).read == 1_800
+
+
+@pytest.mark.parametrize(
+    "kind", ["function_call_output", "custom_tool_call_output", "shell_call_output", "computer_call_output"]
+)
+def test_B2_every_kind_of_tool_output_is_eligible(kind) -> None:
+    blocks = [system(), said("user", 1), block(run(5, 10), "", 2, kind="function_call")]
+    outputs = [block(run(900 + i, 10), "", 3 + i, kind=kind) for i in range(2)]
+    assert latest_eligible([*blocks, *outputs]) == 4
+    assert latest_eligible(blocks) == 1
+
+
+def test_B6_of_writers_side_by_side_the_first_answer_makes_it_readable() -> None:
+    """And a late answer takes nothing away: neither what is readable nor what a read has refreshed."""
+    cache = OpenAIBreakpoints(FACTS)
+    one, two = cache.begin(talk(2), 0.0), cache.begin(talk(2), 1.0)
+    assert one.read == two.read == 0
+    cache.first_token(two, 3.0)
+    assert cache.begin(talk(2), 100.0).read == 1_800
+    cache.first_token(one, 110.0)
+    assert cache.begin(talk(2), 100.0 + 30 * MINUTE).read == 1_800
+
+
+def test_B6_an_answer_that_will_begin_later_does_not_hide_one_that_begins_sooner() -> None:
+    cache = OpenAIBreakpoints(FACTS)
+    one, two = cache.begin(talk(2), 0.0), cache.begin(talk(2), 1.0)
+    cache.first_token(one, 5.0)
+    cache.first_token(two, 50.0)
+    assert [cache.begin(talk(2), at).read for at in (4.0, 5.0)] == [0, 1_800]
+
+
+def test_B6_an_expired_entry_is_written_anew() -> None:
+    cache = OpenAIBreakpoints(FACTS)
+    ask(cache, talk(2))
+    again = cache.begin(talk(2), 30 * MINUTE + 1)
+    assert (again.read, again.writes) == (0, (("30m", 1_800),))
+    cache.first_token(again, 31 * MINUTE)
+    assert cache.begin(talk(2), 60 * MINUTE).read == 1_800
+
+
+def test_B4_explicit_mode_reads_at_its_breakpoints_and_nowhere_else() -> None:
+    """Entries at message endings are there, from a request in implicit mode; only a breakpoint finds one."""
+    cache = OpenAIBreakpoints(FACTS)
+    ask(cache, talk(2))  # an entry at the end of block 3
+    assert cache.begin(talk(3, mode="explicit", marks=marks(5)), 1.0).read == 0
+    found = cache.begin(talk(3, mode="explicit", marks=marks(3, 4)), 1.0)
+    assert (found.read, found.writes, found.input) == (1_800, (("30m", 100),), 100)
+
+
+def test_B4_implicit_mode_finds_what_explicit_mode_wrote_at_a_message_ending() -> None:
+    cache = OpenAIBreakpoints(FACTS)
+    ask(cache, talk(3, mode="explicit", marks=marks(2)))
+    assert cache.begin(talk(3), 1.0).read == 1_700
+
+
+def test_B8_a_prompt_read_whole_writes_nothing() -> None:
+    cache = OpenAIBreakpoints(FACTS)
+    ask(cache, talk(2))
+    again = cache.begin(talk(2), 1.0)
+    assert (again.read, again.writes, again.input, again.new) == (1_800, (), 0, ())

@@ -30,6 +30,13 @@ from .prompts import block, texts
         ("vllm:anything", Vllm),
         ("llama:anything", Llama),
         ("openrouter:anthropic/claude-opus-4-6", AnthropicCache),
+        ("openrouter:qwen/qwen3-max", AnthropicCache),
+        ("openrouter:openai/gpt-5.6", OpenAIBreakpoints),
+        ("openrouter:openai/gpt-5.5", OpenAIPrefix),
+        ("openrouter:deepseek/deepseek-chat", DeepSeek),
+        ("bedrock:anthropic.claude-opus-4-6-v1:0", AnthropicCache),
+        ("bedrock:meta.llama3", NoCache),
+        ("sglang:anything", NoCache),
     ],
 )
 def test_models_have_the_rules_of_their_provider(name, kind):
@@ -56,6 +63,25 @@ def test_without_a_cache_nothing_is_read_or_kept():
         none.abandon(outcome, at)
         assert (outcome.read, outcome.input) == (0, 3_000)
     assert none.entries(2.0) == []
+
+
+@pytest.mark.parametrize("name", ["openai:gpt-6.1-sol", "openrouter:openai/gpt-5.6"])
+def test_from_5_6_on_the_tools_are_part_of_the_whole_prefix(name):
+    """B9: names, order and schemas; the system text before them is lost with them."""
+    facts = model(name)
+    system, tools = block("s", section="system"), texts("tu", section="tools")
+    plain = prompt(facts, [system, *tools, *texts("ab")])
+    for changed in ([], tools[:1], [*tools, block("v", section="tools")], tools[::-1]):
+        assert not set(prompt(facts, [system, *changed, *texts("ab")]).keys) & set(plain.keys)
+
+
+def test_before_5_6_they_are_tokens_after_the_system_text():
+    """O2: matched token by token, so what stands before a changed tool is kept."""
+    facts = model("openai:gpt-5.5")
+    system, tools = block("s", 2_048, section="system"), texts("tu", section="tools")
+    known = cache(facts)
+    known.first_token(known.begin(prompt(facts, [system, *tools, *texts("a")]), 0.0), 1.0)
+    assert known.begin(prompt(facts, [system, *tools[::-1], *texts("a")]), 2.0).read == 2_048
 
 
 def test_settings_lose_their_section():

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,24 @@ PATIENCE = 120
 """Seconds until a program that hangs is given up."""
 
 
-def program(name: str, title: str) -> str:
+def program(name: str, title: str, cure: str = "run `make clients`") -> str:
     """The path of a program; without it the test is left out by name."""
     found = shutil.which(name, path=str(INSTALLED)) or shutil.which(name)
     if found is None:
-        pytest.skip(f"{title} is not installed; run `make clients`")
+        pytest.skip(f"{title} is not installed; {cure}")
+    if not starts(found):
+        pytest.skip(f"{title} is installed at {found} but does not start; {cure}")
     return found
+
+
+@cache
+def starts(path: str) -> bool:
+    """Whether a program can be run at all: npm may have been told not to run what completes an installation."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=PATIENCE, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 class Watched(Simulator):

@@ -257,6 +257,17 @@ class TestCachedContents:
             assert used(response) == control.used()[-1]
         assert response.text == "You are welcome; this was turn 4."
 
+    def test_a_session_with_the_tools_it_holds(self, client: genai.Client, control: Control) -> None:
+        made = client.caches.create(model=MODEL, config={"system_instruction": MANUAL, "tools": [OFFERED]})
+        assert made.usage_metadata is not None
+        held = made.usage_metadata.total_token_count or 0
+        session = drive(
+            conversation(cached_content=made.name, system_instruction=None, tools=None),
+            lambda request: Whole(client.models.generate_content_stream(**request)),
+        )
+        completed(session, control)
+        assert all(use.read >= held > 5000 for use in session.usage)
+
     def test_is_the_same_asynchronously(self, address: str) -> None:
         async def run() -> None:
             async with asynchronous(address) as aio:

@@ -132,6 +132,50 @@ class TestTime:
         assert clock.set(clock.now() + 5) == clock.now()
 
 
+class TestWhatOpenAIsFieldsAsk:
+    def cached(self, simulator: Simulator, body: dict[str, Any]) -> int:
+        return post(simulator, "/v1/chat/completions", body)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def body(self, model: str, *, marked: bool = False, **more: Any) -> dict[str, Any]:
+        part = {"type": "text", "text": LONG} | ({"prompt_cache_breakpoint": {"mode": "explicit"}} if marked else {})
+        return {"model": model, "messages": [{"role": "system", "content": [part]}, *said("hi", marked=False)], **more}
+
+    @pytest.mark.parametrize(("retention", "hit"), [({}, False), ({"prompt_cache_retention": "24h"}, True)])
+    def test_retention_keeps_a_prefix_for_a_day(self, simulator, clock, retention, hit):
+        self.cached(simulator, self.body("gpt-5.5", **retention))
+        clock.advance(23 * 3600)
+        assert bool(self.cached(simulator, self.body("gpt-5.5", **retention))) is hit
+
+    @pytest.mark.parametrize(("marked", "hit"), [(False, False), (True, True)])
+    def test_explicit_mode_caches_at_breakpoints_only(self, simulator, marked, hit):
+        asked = self.body("gpt-6.1-sol", marked=marked, prompt_cache_options={"mode": "explicit"})
+        self.cached(simulator, asked)
+        assert bool(self.cached(simulator, asked)) is hit
+
+    @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-6.1-sol"])
+    def test_a_cache_key_separates(self, simulator, model):
+        self.cached(simulator, self.body(model, prompt_cache_key="a"))
+        assert self.cached(simulator, self.body(model, prompt_cache_key="b")) == 0
+        assert self.cached(simulator, self.body(model, prompt_cache_key="a")) > 0
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"reasoning_effort": "high"},
+            {"service_tier": "flex"},
+            {"parallel_tool_calls": False},
+            {"response_format": {"type": "json_object"}},
+            {"verbosity": "low"},
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        ],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_from_5_6_on_a_changed_setting_or_tool_loses_even_a_marked_system_text(self, simulator, change):
+        self.cached(simulator, self.body("gpt-6.1-sol", marked=True))
+        assert self.cached(simulator, self.body("gpt-6.1-sol", marked=True, **change)) == 0
+        assert self.cached(simulator, self.body("gpt-6.1-sol", marked=True, temperature=1, user="u")) > 0
+
+
 class TestWhoSharesEntries:
     def test_another_key_is_another_workspace(self, simulator):
         post(simulator, "/v1/messages", claude(said("hi")))
@@ -331,6 +375,13 @@ class TestWhatGoesWrong:
 
     def test_an_unknown_path_is_not_found(self, simulator):
         assert simulator.answer(call("/v1/nothing", {})).status == 404
+
+    @pytest.mark.parametrize(
+        "field", [{"prompt_cache_retention": "24h"}, {"prompt_cache_options": {"mode": "explicit"}}]
+    )
+    def test_another_providers_caching_fields_name_no_cached_content(self, simulator, field):
+        asked = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], **field}
+        assert post(simulator, "/v1beta/models/gemini-2.5-pro:generateContent", asked)["usageMetadata"]
 
     def test_a_body_that_is_no_json(self, simulator):
         headers = dict(call("/", {}).headers)

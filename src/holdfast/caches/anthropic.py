@@ -15,7 +15,7 @@ The rules, as the tests cite them:
 - A11 an entry can be read once the answer that wrote it has begun
 - A12 billing: read A, 1h up to B, 5m up to C, the rest plain
 - A13 what a change of settings costs, by section
-- A14 older models drop earlier thinking at a new user turn
+- A14 older models drop earlier thinking at a new user turn, unless they are asked to keep all of it
 - A15 what a response's diagnostics name
 
 Times are seconds on any clock and come in as parameters. Knows neither bytes nor prices.
@@ -50,6 +50,7 @@ ORDER: tuple[Section, ...] = ("tools", "system", "messages")
 
 AFFECTING: Mapping[str, Section] = {
     "output_config.format": "tools",
+    "output_format": "tools",
     "speed": "system",
     "citations": "system",
     "tool_choice": "messages",
@@ -92,7 +93,7 @@ def prompt(
     """
     settings = settings or {}
     marks = with_automatic(blocks, marks, automatic)
-    shown, places = _shown(model, blocks, settings.get("thinking", b""))
+    shown, places = _shown(model, blocks, settings)
     if places is not None:
         marks = [Mark(places[mark.block], mark.ttl) for mark in marks if mark.block in places]
     salts = _salts(model, shown, settings)
@@ -121,6 +122,8 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> Ou
     read = prompt.ends[hit] if found is not None else 0
     beyond = [mark for mark in marks if mark.block > hit]
     writes, written = _bill(prompt, beyond, read)
+    refreshed = () if found is None else tuple(_refreshed(prompt, hit, entries, marks, now, model))
+    base = refreshed[-1] if refreshed else None  # the entry at the hit, as it lives from now on
     return Outcome(
         prompt,
         now,
@@ -128,8 +131,8 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> Ou
         prompt.tokens - read - written,
         writes,
         hit,
-        tuple(_written(prompt, beyond, found, now, model)),
-        () if found is None else tuple(_refreshed(prompt, hit, entries, marks, now, model)),
+        tuple(_written(prompt, beyond, base, now, model)),
+        refreshed,
         tuple(_why(prompt, marks, hit, found, source, writes, entries, now, model)),
     )
 
@@ -185,7 +188,8 @@ class AnthropicCache:
         for entry in outcome.new:
             known = self._entries.get(entry.key)
             if known is None or known.readable == NEVER or known.expires < entry.expires:
-                fresh.append(replace(entry, readable=min(now, known.readable) if known else now))
+                lives = known is not None and known.expires >= now
+                fresh.append(replace(entry, readable=min(now, known.readable) if known and lives else now))
         self._entries.put(fresh, now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
@@ -202,11 +206,13 @@ class AnthropicCache:
 
 
 def _shown(
-    model: ModelFacts, blocks: Sequence[Block], thinking: bytes
+    model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, bytes]
 ) -> tuple[Sequence[Block], dict[int, int] | None]:
     """The blocks the model is shown, and where each went; None when all stay in place."""
     drop: set[int] = set()
-    if model.strips_thinking and thinking and b'"disabled"' not in thinking:
+    thinking = settings.get("thinking", b"")
+    kept = not model.strips_thinking or settings.get("thinking.keep") == b"all"
+    if not kept and thinking and b'"disabled"' not in thinking:
         drop = _stripped(blocks)
     tools = sum(1 for _ in takewhile(_is_tool, blocks))
     web = [i for i in range(tools) if blocks[i].kind.startswith(_WEB)]
@@ -251,7 +257,7 @@ def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, by
 def _reach(blocks: Sequence[Block], mark: int, model: ModelFacts) -> Iterator[int]:
     """A4: the blocks within the lookback of a marker, nearest first."""
     collapse = model.knobs.collapse_tool_runs is not False
-    left, run = model.lookback, None
+    left, run = max(1, model.lookback), None  # a provider that does not walk back still looks at the marker itself
     for index in range(mark, -1, -1):
         kind = blocks[index].kind
         if not (collapse and kind == run and kind in _RUNS):

@@ -10,7 +10,7 @@ B5  A message that grows moves its end, so an implicit entry at its old end is n
 B6  Entries live 30 minutes and are refreshed by use; they can be read once the answer of the writer has begun.
 B7  `prompt_cache_key` separates entries.
 B8  What lies between the hit and the last breakpoint is reported as written; the rest is plain input.
-B9  The settings in `AFFECTING` are part of the prefix.
+B9  The settings in `AFFECTING` are part of the prefix from its start, and so are the tools with their order.
 
 Numbers come from `facts`. Knows nothing of bodies or prices.
 """
@@ -38,7 +38,7 @@ AFFECTING: Mapping[str, Section] = {
     "reasoning_effort": "system",
     "service_tier": "system",
 }
-"""Members of a request whose change loses the prefix from a section on. Model and tools are in the chain anyway."""
+"""Members of a request whose change loses the prefix from a section on. Model and tools lose all of it."""
 
 ORDER: Sequence[Section] = ("system", "tools", "messages")
 
@@ -79,7 +79,8 @@ def latest_eligible(blocks: Sequence[Block]) -> int | None:
 
 
 def _is_output(block: Block) -> bool:
-    return block.role in _TOOL or block.kind in ("tool_result", "function_call_output", "custom_tool_call_output")
+    """A tool message, or an item of one of the many kinds of output (`function_call_output`, `shell_call_output`…)."""
+    return block.role in _TOOL or block.kind == "tool_result" or block.kind.endswith("_output")
 
 
 def breakpoints(prompt: Prompt, facts: ModelFacts) -> list[int]:
@@ -124,11 +125,10 @@ class OpenAIBreakpoints:
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         written = breakpoints(prompt, self._facts)
         alive: list[tuple[int, Entry]] = []
-        if written or prompt.mode != "explicit":
-            for index in candidates(prompt, self._facts):
-                entry = self._entries.find(_key(prompt, index), now)
-                if entry is not None:
-                    alive.append((index, entry))
+        for index in candidates(prompt, self._facts):
+            entry = self._entries.find(_key(prompt, index), now)
+            if entry is not None:
+                alive.append((index, entry))
         hit = alive[0][0] if alive else -1
         refreshed = tuple(structs.replace(entry, expires=now + self._seconds) for _, entry in alive)
         self._entries.put(refreshed, now)
@@ -148,7 +148,15 @@ class OpenAIBreakpoints:
         )
 
     def first_token(self, outcome: Outcome, now: float) -> None:
-        self._entries.put([structs.replace(entry, readable=now) for entry in outcome.new], now)
+        self._entries.put([self._readable(entry, now) for entry in outcome.new], now)
+
+    def _readable(self, entry: Entry, now: float) -> Entry:
+        """B6. Of requests that write the same prefix side by side, the first answer makes it readable."""
+        known = self._entries.get(entry.key)
+        if known is None or known.expires < now:
+            return structs.replace(entry, readable=now)
+        expires = max(entry.expires, known.expires)
+        return structs.replace(entry, readable=min(now, known.readable), expires=expires)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
         """The output is not cached before it comes back as input."""

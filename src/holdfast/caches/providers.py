@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 
 from msgspec import Struct
 
@@ -14,12 +15,16 @@ from .values import Block, Cache, Entry, Mark, Outcome, Prompt, Section
 
 
 class Rules(Struct, frozen=True):
-    """What a provider's prompts are made of, and its cache. `by_token`: matched token by token, not block by block."""
+    """What a provider's prompts are made of, and its cache. `by_token`: matched token by token, not block by block.
+
+    `all_tools`: any change of the tools loses the whole prefix, wherever they stand in it.
+    """
 
     make: Callable[[ModelFacts], Cache]
     affecting: Mapping[str, Section]
     order: Sequence[Section] = ("system", "tools", "messages")
     by_token: bool = False
+    all_tools: bool = False
     keeps_output: bool = False
 
 
@@ -46,7 +51,7 @@ class NoCache:
 
 
 _ANTHROPIC = Rules(anthropic.AnthropicCache, anthropic.AFFECTING, anthropic.ORDER)
-_BREAKPOINTS = Rules(openai_breakpoints.OpenAIBreakpoints, openai_breakpoints.AFFECTING)
+_BREAKPOINTS = Rules(openai_breakpoints.OpenAIBreakpoints, openai_breakpoints.AFFECTING, all_tools=True)
 _RULES = {
     "openai": Rules(openai.OpenAIPrefix, openai_breakpoints.AFFECTING, by_token=True),
     "gemini": Rules(gemini.Gemini, gemini.AFFECTING, by_token=True),
@@ -57,14 +62,25 @@ _RULES = {
 _NONE = Rules(NoCache, {})
 
 
+_MARKERS = ("cache_control", "cachePoint")
+_VENDORS = {"google": "gemini"}
+
+
 def rules(model: ModelFacts) -> Rules:
+    """The rules of the cache a request ends in, whatever its route calls the markers."""
     if model.caching == "none":
         return _NONE
-    if model.marker == "cache_control":
-        return _ANTHROPIC
-    if model.breakpoints:
+    if model.breakpoints or model.limits.explicit_markers:
         return _BREAKPOINTS
-    return _RULES.get(model.provider, _NONE)
+    if model.marker in _MARKERS:
+        return _ANTHROPIC
+    return _RULES.get(_behind(model), _NONE)
+
+
+def _behind(model: ModelFacts) -> str:
+    """Whose cache it is: OpenRouter names the vendor before the model."""
+    vendor = model.name.partition("/")[0] if model.provider == "openrouter" else model.provider
+    return _VENDORS.get(vendor, vendor)
 
 
 def cache(model: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None) -> Cache:
@@ -95,6 +111,9 @@ def prompt(
             model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like
         )
     salts: dict[Section, bytes] = {}
+    if known.all_tools:
+        tools = b"".join([block.digest for block in blocks if block.section == "tools"])
+        salts[known.order[0]] = sha256(tools).digest()
     for name, value in sorted((settings or {}).items()):
         if (section := known.affecting.get(name)) is not None:
             salts[section] = salts.get(section, b"") + name.encode() + b"=" + value + b"\0"

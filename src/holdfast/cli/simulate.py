@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import math
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -67,10 +69,12 @@ def command(
     \b
     While it runs:
       curl localhost:8089/_sim/requests?limit=5
-      curl localhost:8089/_sim/faults -d '{"kind": "status", "options": {"status": 529}}'
+      curl localhost:8089/_sim/faults -d '{"kind": "cut", "options": {"at": "mid"}}'
     """
     if ctx.invoked_subcommand is not None:
         return
+    if delay is not None and math.isnan(delay):
+        raise HoldfastError("--delay: nan is no time; give a number of seconds.")
     use_configured_facts()
     chosen = ECHO if script is None else load(script)
     simulator = Simulator(
@@ -79,12 +83,13 @@ def command(
         noise=None if noise is None else read_noise(noise, seed),
         seed=seed,
     )
+    host = host.removeprefix("[").removesuffix("]")
     listener = listen(host, port)
     with listener:
         if not _is_loopback(host):
             click.echo(f"holdfast: whoever reaches {host} can use this server and its controls.", err=True)
-        click.echo(_introduction(address_of(listener), chosen.name))
-        serve(simulator, listener, None if quiet else _tell)
+        introduction = _introduction(address_of(listener), _printable(chosen.name))
+        serve(simulator, listener, None if quiet else _tell, on_ready=lambda: click.echo(introduction))
     click.echo(summary(simulator.journal))
 
 
@@ -135,13 +140,16 @@ def _introduction(address: str, script: str) -> str:
 def _tell(record: Record) -> None:
     try:
         click.echo(_printable(line(record)))
-    except BrokenPipeError:
-        """Nobody reads any more; the clients are still served, and the end is told to whoever waits for it."""
+    except OSError:
+        """Nobody reads any more, or the disk is full; the clients are still served, and the end is told to whoever
+        waits for it."""
 
 
 def _printable(text: str) -> str:
-    """One line, whatever a client put into its words."""
-    return "".join(character if character.isprintable() else "?" for character in text)
+    """One line that the terminal can show, whatever a client put into its words."""
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def line(record: Record) -> str:

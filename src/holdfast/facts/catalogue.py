@@ -99,7 +99,7 @@ class Facts:
             if len(self._resolved) >= _REMEMBERED:
                 self._resolved.clear()
             self._resolved[name] = found
-            if not found.facts.known:
+            if not found.facts.known and rest:
                 self.warn_once(
                     f"facts {provider}:{normalise(rest)}",
                     f"no facts about model {name[:200]!r}; careful values until an override describes it",

@@ -44,9 +44,21 @@ _UPGRADE = Answer(
 )
 
 
+_ENDING = Answer(
+    503,
+    (("content-type", "application/json"),),
+    b'{"type":"error","error":{"type":"api_error","message":"The simulator ends."}}',
+)
+
+
+class Interrupted(BaseException):
+    """The server shall end, and a script still thinks. Not an `Exception`: a script must not take it for its own."""
+
+
 def build(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Starlette:
     """The application. `on_request` is told of every provider request when it is over."""
     app = Starlette(routes=Control(simulator).routes())
+    app.router.redirect_slashes = False
     app.router.default = Provider(simulator, on_request)
     return app
 
@@ -72,7 +84,11 @@ class Provider:
         if call.headers.get("upgrade", "").lower() == "websocket":
             await Sending(plan(_UPGRADE), scope, receive, send).run()
             return
-        exchange = self._simulator.begin(call)
+        try:
+            exchange = self._simulator.begin(call)
+        except Interrupted:
+            await Sending(plan(_ENDING), scope, receive, send).run()
+            return
         dialect = exchange.record.dialect
         steps = plan(
             _identified(exchange, dialect),
@@ -139,8 +155,9 @@ class Sending:
         elif isinstance(step, SendStep):
             await self._send({"type": "http.response.body", "body": step.data, "more_body": True})
         elif isinstance(step, End):
-            if self._exchange is not None and (self._began or self._exchange.answer.status >= 400):
-                self._exchange.finish()  # before the last byte: who has read it all finds it in the journal
+            if self._exchange is not None:  # before the last byte: who has read it all finds it in the journal
+                whole = step.whole and (self._began or self._exchange.answer.status >= 400)
+                (self._exchange.finish if whole else self._exchange.abandon)()
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _left(self) -> None:

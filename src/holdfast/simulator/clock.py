@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
+
+LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+"""Answers carry dates, and the calendar ends with this year."""
 
 
 class Clock(Protocol):
@@ -31,8 +35,10 @@ class VirtualClock:
         return self._now
 
     def advance(self, seconds: float) -> float:
-        if not 0 <= seconds < float("inf"):
+        if not seconds >= 0:
             raise HoldfastError(f"the clock cannot be moved by {seconds} seconds; time only goes forward.")
+        if self._now + seconds > LATEST:
+            raise HoldfastError(f"the clock cannot be moved by {seconds} seconds; it ends with the year 9998.")
         self._now += seconds
         return self._now
 

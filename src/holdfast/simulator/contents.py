@@ -21,7 +21,8 @@ from holdfast.wire import DIALECTS, Body, Unreadable, WireError, caching
 from holdfast.wire.prompts import PromptReader
 from holdfast.wire.values import string_of
 
-from .checks import error_answer, gemini, unauthorised
+from .checks import error_answer, gemini, is_text, unauthorised
+from .clock import LATEST
 from .values import Answer, Call
 
 PAGE = 50
@@ -48,6 +49,7 @@ class _Named(Struct, frozen=True):
 
     model: str
     display: str
+    tools: bytes | None = None
 
 
 class Contents:
@@ -92,6 +94,16 @@ class Contents:
         found = None if name is None else self.objects.get(scope, name, now)
         return 0 if found is None else found.tokens
 
+    def offering(self, body: Body) -> Body:
+        """The body with the tools of the object it names: the model may call them."""
+        if body.dialect != "gemini":
+            return body
+        named = self._named.get(caching.read(body).cached_content or "")
+        if named is None or named.tools is None:
+            return body
+        whole = DIALECTS["gemini"].parse(body.apply(body.set_member("tools", named.tools)), model=body.model)
+        return body if isinstance(whole, Unreadable) else whole
+
     def _do(self, call: Call, identifier: str | None, now: float, scope: str) -> dict[str, Any]:
         if identifier is None and call.method == "POST":
             return self._create(call, now, scope)
@@ -117,9 +129,9 @@ class Contents:
         if prompt.tokens < known.floor:
             counts = f"total_token_count={prompt.tokens}, min_total_token_count={known.floor}"
             raise Refused(gemini.invalid(f"Cached content is too small. {counts}"))
-        ttl, expires = _lifetime(body)
+        ttl, expires = _lifetime(body, now)
         made = _ruled(lambda: self.objects.create(known, scope, prompt.blocks, now, ttl=ttl, expires=expires))
-        self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))))
+        self._named[made.name] = _Named(model, _whole(string_of(body.member("displayName"))), body.member("tools"))
         live = {found.name for found in self.objects.live(now)}
         self._named = {name: named for name, named in self._named.items() if name in live}
         return self._shown(made)
@@ -134,15 +146,13 @@ class Contents:
         return {**page, "nextPageToken": str(start + size)} if start + size < len(found) else page
 
     def _patch(self, call: Call, found: CachedContent, now: float) -> CachedContent:
-        body = DIALECTS["gemini"].parse(call.body)
-        if isinstance(body, Unreadable):
-            raise Refused(gemini.unreadable(body.reason))
+        body = _parsed(call)
         mask = [name for name in call.query.get("updateMask", "").split(",") if name]
         given = mask or [name for name in body.members if name not in ("name", "model")]
         fixed = next((name for name in given if name.split(".")[-1] not in _CHANGEABLE), None)
         if fixed is not None:
             raise Refused(gemini.invalid(f"Only ttl and expire_time of a CachedContent can be updated, not {fixed}."))
-        ttl, expires = _lifetime(body)
+        ttl, expires = _lifetime(body, now)
         return _ruled(lambda: self.objects.patch(found.scope, found.name, now, ttl=ttl, expires=expires))
 
     def _shown(self, found: CachedContent) -> dict[str, Any]:
@@ -158,11 +168,18 @@ class Contents:
         }
 
 
-def _request(call: Call) -> tuple[Body, str, ModelFacts]:
-    """The body of a creation, its model as the client spells it, and what is known of that."""
+def _parsed(call: Call) -> Body:
     body = DIALECTS["gemini"].parse(call.body)
     if isinstance(body, Unreadable):
         raise Refused(gemini.unreadable(body.reason))
+    if not is_text(body.raw):
+        raise Refused(gemini.unreadable("the body is not UTF-8"))
+    return body
+
+
+def _request(call: Call) -> tuple[Body, str, ModelFacts]:
+    """The body of a creation, its model as the client spells it, and what is known of that."""
+    body = _parsed(call)
     model = _whole(string_of(body.member("model"))).removeprefix("models/")
     if not model:
         raise Refused(gemini.invalid("* CreateCachedContentRequest.model: model is not specified\n"))
@@ -174,7 +191,7 @@ def _request(call: Call) -> tuple[Body, str, ModelFacts]:
     return body, model, known
 
 
-def _lifetime(body: Body) -> tuple[float | None, float | None]:
+def _lifetime(body: Body, now: float) -> tuple[float | None, float | None]:
     """`ttl` in seconds and `expireTime` as a time; at most one of them."""
     ttl, end = body.member("ttl"), body.member("expireTime") or body.member("expire_time")
     if ttl is not None and end is not None:
@@ -183,14 +200,20 @@ def _lifetime(body: Body) -> tuple[float | None, float | None]:
         match = _duration(string_of(ttl) or "")
         if match is None:
             raise Refused(gemini.invalid("Invalid value at 'ttl': Illegal duration format; duration must end with 's'"))
-        return float(match[1]), None
+        seconds = float(match[1])
+        if now + seconds > LATEST:
+            raise Refused(gemini.invalid("Invalid value at 'ttl': duration is out of range"))
+        return seconds, None
     if end is None:
         return None, None
     try:
-        return None, msgspec.json.decode(end, type=_Moment).timestamp()
-    except msgspec.DecodeError as error:
+        moment = msgspec.json.decode(end, type=_Moment).timestamp()
+    except (msgspec.DecodeError, RecursionError) as error:
         text = "Invalid value at 'expire_time': Illegal timestamp format; expected RFC 3339"
         raise Refused(gemini.invalid(text)) from error
+    if moment > LATEST:
+        raise Refused(gemini.invalid("Invalid value at 'expire_time': timestamp is out of range"))
+    return None, moment
 
 
 def _ruled(do: Callable[[], CachedContent]) -> CachedContent:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import HoldfastError
 
@@ -39,7 +40,7 @@ class Control:
             Route("/_sim/clock", _guarded(self.clock), methods=["GET"]),
             Route("/_sim/clock", _guarded(self.move), methods=["POST"]),
             Route("/_sim/reset", _guarded(self.reset), methods=["POST"]),
-            Route("/_sim/{path:path}", _guarded(self.unknown)),
+            *(Route(path, Unknown()) for path in ("/_sim", "/_sim/{path:path}")),
         ]
 
     async def entries(self, request: Request) -> Response:
@@ -47,7 +48,8 @@ class Control:
 
     async def requests(self, request: Request) -> Response:
         limit = request.query_params.get("limit", "0")
-        if not limit.isdecimal():
+        if not (limit.isdecimal() and len(limit) < 10):
+            limit = limit[:20]
             raise HoldfastError(f"limit={limit} is not a number of requests; give one, or leave it out for all.")
         session = request.query_params.get("session", "")
         return _json({"requests": self._simulator.requests(limit=int(limit), session=session)})
@@ -73,7 +75,7 @@ class Control:
             raise HoldfastError("the clock is the machine's and cannot be moved; start with `--virtual-clock`.")
         try:
             move = msgspec.json.decode(await request.body(), type=Move)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise HoldfastError(f'the move is not understood ({error}); send {{"advance": SECONDS}}.') from error
         return _json({"now": clock.advance(move.advance), "virtual": True})
 
@@ -83,8 +85,13 @@ class Control:
         self._simulator.faults.clear()
         return _json({"reset": True})
 
-    async def unknown(self, request: Request) -> Response:
-        raise HoldfastError(f"{request.method} {request.scope['path']} is not served here; GET / lists what is.")
+
+class Unknown:
+    """Whatever else is asked under this path, with any method."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sentence = f"{scope['method']} {scope['path']} is not served here; GET / lists what is."
+        await _json({"error": sentence}, 400)(scope, receive, send)
 
 
 Handler = Callable[[Request], Awaitable[Response]]

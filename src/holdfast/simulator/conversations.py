@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.canonical import encode_string
 from holdfast.wire import Body, WireError
 from holdfast.wire.values import array_of, object_of, string_of
 
@@ -19,7 +20,7 @@ class Conversations:
     """Input and output items of earlier responses, by id; the oldest are forgotten."""
 
     def __init__(self, keep: int) -> None:
-        self._items: Recent[tuple[bytes, ...]] = Recent(keep)
+        self._items: Recent[tuple[bytes, ...]] = Recent(keep, size=lambda items: sum(map(len, items)))
 
     def expanded(self, raw: bytes) -> bytes:
         """The body with the earlier items put before its own; untouched if it continues nothing we know."""
@@ -31,7 +32,7 @@ class Conversations:
             return raw
         items = (*earlier, *_input_items(members.get("input", b"[]")))
         members["input"] = b"[" + b",".join(items) + b"]"
-        return b"{" + b",".join(msgspec.json.encode(name) + b":" + value for name, value in members.items()) + b"}"
+        return b"{" + b",".join(encode_string(name) + b":" + value for name, value in members.items()) + b"}"
 
     def missing(self, body: Body) -> WireError | None:
         """A response nobody knows (any more)."""

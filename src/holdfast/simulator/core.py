@@ -21,6 +21,7 @@ from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body, Dialect, Unreadable, WireError, dialect_of
+from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 
 from . import checks, models_list, replies
@@ -40,6 +41,8 @@ from .values import Answer, Call, Envelope, Reply
 JSON = ("content-type", "application/json")
 PREFIXES = ("/anthropic", "/openai", "/gemini")
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+_MOST_MODELS = 1_000
+_LONGEST = 1_000  # characters of a client's words in the list of requests
 _COUNTING = ("/count_tokens", ":countTokens")
 _block = re.compile(r"\bblock (\d+)")
 
@@ -130,12 +133,11 @@ class Simulator:
         if found is None:
             return Exchange(self.clock, record, self._side(call, record))
         dialect, body, model = self._parsed(found, call, record)
-        fault = self.faults.take(call, model.name)
+        error = self._check(dialect, body, model, call, record)
+        fault = self.faults.take(call, model.name, refused=error is not None)
         record.fault = "" if fault is None else fault.label
         if fault is not None and fault.status is not None:
-            answer = fault.answer(dialect.name, request_id=_request_id(record), now=record.at)
-            return Exchange(self.clock, record, answer, fault)
-        error = self._check(dialect, body, model, call, record)
+            return self._failed(fault, dialect, call, record)
         if error is not None:
             return self._refused(dialect, error, call, record)
         assert isinstance(body, Body)  # an unreadable body does not pass the checks
@@ -161,9 +163,9 @@ class Simulator:
         return exchange
 
     def _opened(self, call: Call) -> Record:
-        record = self.journal.open(self.clock.now(), call.method, call.path)
+        record = self.journal.open(self.clock.now(), call.method[:_LONGEST], call.path[:_LONGEST])
         record.workspace = workspace(call)
-        record.session = next((call.headers[name] for name in SESSION_HEADERS if name in call.headers), "")
+        record.session = next((call.headers[name][:_LONGEST] for name in SESSION_HEADERS if name in call.headers), "")
         return record
 
     def _parsed(
@@ -209,12 +211,15 @@ class Simulator:
         self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
     ) -> Exchange:
         reading = self._reader.read(body, model, scope=record.workspace)
-        if call.path.endswith(_COUNTING):
-            tokens = reading.prompt.tokens + self._contents.tokens(body, record.at, scope=record.workspace)
-            return Exchange(self.clock, record, _counted(dialect, tokens))
         asked = settings(dialect.name, body, call)
+        counting = call.path.endswith(_COUNTING)
+        if fault is not None and fault.kind == "sse_error" and (counting or not asked.stream):
+            return self._failed(fault, dialect, call, record)
+        if counting:
+            tokens = reading.prompt.tokens + self._contents.tokens(body, record.at, scope=record.workspace)
+            return Exchange(self.clock, record, _counted(dialect, tokens), fault)
         try:
-            reply = respond_to(self.script, body, asked)
+            reply = respond_to(self.script, self._contents.offering(body), asked)
         except HoldfastError as problem:  # the script is wrong, not the client
             return self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
         cache = self._cache(model)
@@ -246,16 +251,26 @@ class Simulator:
             self._threads.keep(body, id, replies.RENDERERS[body.dialect].body(reply, envelope))
 
     def _refused(self, dialect: Dialect, error: WireError, call: Call, record: Record) -> Exchange:
-        record.error = error.message
+        record.error = error.message[:_LONGEST]
         return Exchange(self.clock, record, checks.error_answer(dialect.name, error, call, _request_id(record)))
 
+    def _failed(self, fault: Fault, dialect: Dialect, call: Call, record: Record) -> Exchange:
+        """The error that a fault answers with, instead of a response."""
+        answer = fault.answer(dialect.name, request_id=_request_id(record), now=record.at)
+        if checks.as_array(dialect.name, call):
+            answer = replace(answer, body=b"[" + answer.body + b"]")
+        return Exchange(self.clock, record, answer, fault)
+
     def _cache(self, model: ModelFacts) -> Cache:
-        cache = self._caches.get(model.ref)
+        """The model's cache. Clients may make up names without end: those not used for longest are forgotten."""
+        cache = self._caches.pop(model.ref, None)
         if cache is None:
             cache = self._new_cache(model)
             if self._noise is not None:
                 cache = Noisy(lambda: self._new_cache(model), self._noise)
-            self._caches[model.ref] = cache
+        self._caches[model.ref] = cache
+        if len(self._caches) > _MOST_MODELS:
+            del self._caches[next(iter(self._caches))]
         return cache
 
     def _new_cache(self, model: ModelFacts) -> Cache:
@@ -296,8 +311,7 @@ def _model_of(dialect: Dialect, body: Body | Unreadable) -> ModelFacts:
     name = body.model if isinstance(body, Body) else ""
     if dialect.name in ("anthropic", "gemini"):
         return facts.model(f"{dialect.name}:{name.removeprefix('models/')}")
-    known = facts.model(name)
-    return known if known.known or ":" in name else facts.model(f"openai:{name}")
+    return facts_for(name)
 
 
 def _request_id(record: Record) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from holdfast.canonical import encode_string
@@ -45,7 +46,7 @@ def failure(
     body = error_body(dialect, error, request_id)
     headers = [("content-type", "application/json"), *id_headers(dialect, request_id)]
     if retry_after is not None:
-        headers.append(("retry-after", f"{retry_after:g}"))
+        headers.append(("retry-after", str(math.ceil(retry_after))))  # whole seconds, as HTTP has it
         if dialect == "gemini":
             body = body[:-2] + b',"details":[' + _retry_info(retry_after) + b"]}}"
     if error.status == 429:
@@ -64,16 +65,20 @@ def _limits(dialect: str, retry_after: float, now: float) -> list[tuple[str, str
         return [(f"anthropic-ratelimit-requests-{name}", value) for name, value in names.items()]
     if dialect == "gemini":
         return []
-    names = {"limit": "500", "remaining": "0", "reset": f"{retry_after:g}s"}
+    names = {"limit": "500", "remaining": "0", "reset": _duration(retry_after)}
     return [(f"x-ratelimit-{name}-requests", value) for name, value in names.items()]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _retry_info(seconds: float) -> bytes:
     kind = encode_string("type.googleapis.com/google.rpc.RetryInfo")
-    return obj((("@type", kind), ("retryDelay", encode_string(f"{seconds:g}s"))))
+    return obj((("@type", kind), ("retryDelay", encode_string(_duration(seconds)))))
 
 
-def event(dialect: str, error: WireError, sent: tuple[bytes, ...]) -> bytes:
+def event(dialect: str, error: WireError, sent: tuple[bytes, ...], *, array: bool = False) -> bytes:
     """An error inside a stream, as the provider tells it once the status is out."""
     if dialect == "openai_responses":
         members = (
@@ -88,6 +93,5 @@ def event(dialect: str, error: WireError, sent: tuple[bytes, ...]) -> bytes:
     if dialect == "anthropic":
         return b"event: error\ndata: " + body + b"\n\n"
     if dialect == "gemini":
-        in_array = bool(sent) and not sent[0].startswith(b"data:")
-        return b"," + body + b"]" if in_array else b"data: " + body + b"\r\n\r\n"
+        return (b"," if sent else b"[") + body + b"]" if array else b"data: " + body + b"\r\n\r\n"
     return b"data: " + body + b"\n\n"

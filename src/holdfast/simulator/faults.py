@@ -86,9 +86,9 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
         error = error_of(dialect, self.options.status, self.options.message)
         return failure(dialect, error, self.options.retry_after, request_id=request_id, now=now)
 
-    def event(self, dialect: str, sent: tuple[bytes, ...]) -> bytes:
-        """The error event after what was already sent of a stream."""
-        return event(dialect, error_of(dialect, self.options.status, self.options.message), sent)
+    def event(self, dialect: str, sent: tuple[bytes, ...], *, array: bool = False) -> bytes:
+        """The error event after what was already sent of a stream, or of one that is a JSON array."""
+        return event(dialect, error_of(dialect, self.options.status, self.options.message), sent, array=array)
 
     def reported(self, used: Usage) -> Usage:
         """What the response says was used; the truth unless this fault is about that."""
@@ -125,10 +125,13 @@ class Faults:
         self._queue.clear()
         return count
 
-    def take(self, call: Call, model: str) -> Fault | None:
-        """The fault for this request, if one strikes. Those before it that still skip count it as seen."""
+    def take(self, call: Call, model: str, *, refused: bool = False) -> Fault | None:
+        """The fault for this request, if one strikes. Those before it that still skip count it as seen.
+
+        A request that is refused anyway has no answer to spoil: only a `status` strikes it.
+        """
         for index, fault in enumerate(self._queue):
-            if not fault.match.fits(call, model):
+            if not fault.match.fits(call, model) or (refused and fault.status is None):
                 continue
             if fault.after:
                 self._queue[index] = replace(fault, after=fault.after - 1)
@@ -144,14 +147,14 @@ class Faults:
 def read_faults(raw: bytes) -> list[Fault]:
     """The orders in a control request: one object, or a list of them."""
     try:
-        value = msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw.decode("utf-8"))
         found = [msgspec.convert(each, Fault) for each in (value if isinstance(value, list) else [value])]
     except msgspec.ValidationError as error:
         raise HoldfastError(
             f"the fault is not understood: {_plain(error)}; see `kind`, `times`, `after`, `match` and "
             "`options` in the simulator's documentation."
         ) from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise HoldfastError(f"the fault is not JSON ({error}); send an object with at least a `kind`.") from error
     for fault in found:
         _check(fault)

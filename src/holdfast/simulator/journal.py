@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -10,6 +11,8 @@ from msgspec import Struct
 from holdfast.canonical import Usage
 
 T = TypeVar("T")
+
+MOST_BYTES = 64_000_000
 
 
 class Record(Struct):
@@ -60,10 +63,13 @@ class Journal:
 
 
 class Recent(Generic[T]):
-    """The last so many values by key; the oldest is forgotten first."""
+    """The last so many values by key; the oldest is forgotten first.
 
-    def __init__(self, keep: int) -> None:
-        self._keep = keep
+    `size` measures a value in bytes, for those that may be large: of all together only `MOST_BYTES` are kept.
+    """
+
+    def __init__(self, keep: int, size: Callable[[T], int] = lambda value: 0) -> None:
+        self._keep, self._size, self._bytes = keep, size, 0
         self._values: OrderedDict[str, T] = OrderedDict()
 
     def get(self, key: str) -> T | None:
@@ -71,5 +77,6 @@ class Recent(Generic[T]):
 
     def put(self, key: str, value: T) -> None:
         self._values[key] = value
-        if len(self._values) > self._keep:
-            self._values.popitem(last=False)
+        self._bytes += self._size(value)
+        while len(self._values) > self._keep or (self._bytes > MOST_BYTES and len(self._values) > 1):
+            self._bytes -= self._size(self._values.popitem(last=False)[1])

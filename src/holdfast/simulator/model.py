@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.canonical import NotJson, Request, canonical_json
@@ -27,6 +28,7 @@ __all__ = ["Settings", "respond", "respond_to", "settings", "tokens_of"]
 
 # Each of these words is one token after a space, so filler can be measured by counting words.
 _SENTENCE = "the work goes on and each part of it is done in order so that what was said before still holds"
+_FOREVER = float("inf")
 _FILLER = tuple(_SENTENCE.split())
 
 
@@ -86,6 +88,12 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
 
 def _checked(script: Script, reply: Reply, thinking: bool) -> Reply:
     """A Reply that a Python script built itself, with inputs in canonical form."""
+    try:
+        reply = msgspec.convert(msgspec.to_builtins(reply, builtin_types=(bytes,)), Reply, builtin_types=(bytes,))
+        if not (0 <= reply.first_token_delay < _FOREVER and 0 <= reply.token_delay < _FOREVER):
+            raise ValueError("a delay is no number of seconds")
+    except (TypeError, ValueError) as error:
+        raise problem(script.name, script.line, f"`reply` returns a Reply that is wrong ({error})") from error
     parts: list[Part] = []
     for part in reply.parts:
         if isinstance(part, ToolCall):

@@ -39,12 +39,16 @@ class Abort(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """End the response as if it were complete."""
+    """End the response as if it were complete, whether or not it is `whole`."""
+
+    whole: bool = True
 
 
 Step = Start | Began | Send | Wait | Abort | End
 
 STALL = 30.0
+MOST_DROPS = 100_000
+"""Pieces of a dripping answer: a very long one drips in larger drops, or its plan would not fit into memory."""
 
 
 def plan(
@@ -70,7 +74,7 @@ def plan(
     if kind == "stall":
         steps.append(Wait(STALL if options.seconds is None else options.seconds))
         steps += [*(() if sent else began), *_sends(rest, chunk_delay)]
-    steps.append(Abort() if kind == "cut" else End())
+    steps.append(Abort() if kind == "cut" else End(whole=kind not in ("close", "sse_error")))
     return [step for step in steps if step != Wait(0.0)]
 
 
@@ -80,7 +84,8 @@ def _spoilt(answer: Answer, fault: Fault, dialect: str) -> Answer:
         return fault.answer(dialect)
     if fault.kind == "sse_error":
         sent, _ = _split(answer.chunks or (), fault.options.at)
-        return replace(answer, chunks=(*sent, fault.event(dialect, sent)))
+        array = (answer.chunks or (b"",))[0].startswith(b"[")
+        return replace(answer, chunks=(*sent, fault.event(dialect, sent, array=array)))
     return _malformed(answer, fault.options.at) if fault.kind == "malformed" else answer
 
 
@@ -95,6 +100,7 @@ def _split(pieces: tuple[bytes, ...], at: Place) -> tuple[tuple[bytes, ...], tup
 
 
 def _drops(pieces: tuple[bytes, ...], size: int) -> tuple[bytes, ...]:
+    size = max(size, sum(map(len, pieces)) // MOST_DROPS)
     return tuple(data[i : i + size] for data in pieces for i in range(0, len(data), size))
 
 
@@ -113,5 +119,6 @@ def _malformed(answer: Answer, at: Place) -> Answer:
     index = {"early": 0, "mid": count // 2, "before_last": max(count - 2, 0)}[at]
     event = answer.chunks[index]
     start = max(event.find(b"data:"), 0)
-    broken = event[: (start + len(event)) // 2].rstrip() + b"\n\n"
+    text = event[: (start + len(event)) // 2].decode("utf-8", "ignore")  # not in the middle of a character
+    broken = text.rstrip().encode() + b"\n\n"
     return replace(answer, chunks=(*answer.chunks[:index], broken, *answer.chunks[index + 1 :]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import socket
 import struct
@@ -19,16 +20,29 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.errors import HoldfastError
 
-from .app import ABORT, build
+from .app import ABORT, Interrupted, build
 from .core import Simulator
 from .journal import Record
+from .model import respond_to
 
 BACKLOG = 2048
+_HEAD = 65_536  # bytes in which the headers of a request are looked for
+PATIENCE = 1.0
+"""Seconds after a signal in which a script may still come to its end."""
+
 _NO_LINGER = struct.pack("ii", 1, 0)
+_h2c = re.compile(rb"(?i)([A-Z]+ [^\r\n]* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?)upgrade(:[ \t]*h2c[ \t]*\r\n)").match
 
 
 class Protocol(HttpToolsProtocol):
     """HTTP with one more thing a request can ask for: that its connection is reset."""
+
+    def data_received(self, data: bytes) -> None:
+        """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
+        the parser would take it for accepted and lose the body."""
+        if b"h2c" in data[:_HEAD] and (found := _h2c(data, 0, _HEAD)) is not None:
+            data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -42,23 +56,37 @@ class Protocol(HttpToolsProtocol):
         self.transport.abort()
 
 
+_HAS_TIMER = hasattr(signal, "setitimer")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGALRM,) if _HAS_TIMER else ()))
+
+
 class Server(uvicorn.Server):
-    """uvicorn that ends at once: what is under way is cut off, and a signal is a request to end, not an accident."""
+    """uvicorn that ends at once: what is under way is cut off, and a signal is a request to end, not an accident.
+
+    A script that never returns holds up everything, the end too: after a while, or at a second signal, it is
+    interrupted where it is.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._end) for number in _SIGNALS}
         try:
             yield
         finally:
+            if _HAS_TIMER:
+                signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
+        if self.should_exit and _thinking(frame):
+            raise Interrupted
         self.should_exit = True
+        if _HAS_TIMER and _thinking(frame):
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for connection in list(self.server_state.connections):
@@ -67,14 +95,20 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _thinking(frame: FrameType | None) -> bool:
+    """Whether a script is just asked for a reply, which may take for ever."""
+    while frame is not None and frame.f_code is not respond_to.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 is a free one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise HoldfastError(
-            f"the host {host!r} is not known ({error.strerror}); choose another with `--host`."
-        ) from error
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a name"
+        raise HoldfastError(f"the host {host!r} is not known ({reason}); choose another with `--host`.") from error
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -86,8 +120,9 @@ def listen(host: str, port: int) -> socket.socket:
             raise HoldfastError(
                 f"port {port} on {host} is in use; choose another with `--port`, or `--port 0` for a free one."
             ) from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise HoldfastError(
-            f"cannot listen on {host} port {port} ({error}); choose others with `--host` and `--port`."
+            f"cannot listen on {host} port {port} ({reason}); choose others with `--host` and `--port`."
         ) from error
     return listener
 
@@ -114,9 +149,17 @@ def server(simulator: Simulator, on_request: Callable[[Record], None] | None = N
     return Server(config)
 
 
-def serve(simulator: Simulator, listener: socket.socket, on_request: Callable[[Record], None] | None = None) -> None:
-    """Serve until a signal ends it."""
-    server(simulator, on_request).run([listener])
+def serve(
+    simulator: Simulator,
+    listener: socket.socket,
+    on_request: Callable[[Record], None] | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until a signal ends it. `on_ready` is called when one would do so; clients can connect already."""
+    instance = server(simulator, on_request)
+    with instance.capture_signals():
+        on_ready()
+        instance.run([listener])
 
 
 @contextlib.contextmanager

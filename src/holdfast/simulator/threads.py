@@ -35,7 +35,7 @@ class Threads:
     """Conversations by the id of their latest answers; the oldest are forgotten."""
 
     def __init__(self, keep: int) -> None:
-        self._held: Recent[_Held] = Recent(keep)
+        self._held: Recent[_Held] = Recent(keep, size=lambda held: sum(map(len, held.messages)))
 
     def expanded(self, raw: bytes) -> bytes:
         """The body with what the thread holds put before its own; untouched if it continues nothing we know."""

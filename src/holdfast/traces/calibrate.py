@@ -42,7 +42,8 @@ class Disagreement(Struct, frozen=True):
 
 
 class Calibration(Struct, frozen=True):
-    """How one trace compared. The first request of a lane is where it starts from and is not counted."""
+    """How one trace compared. The first request of a lane is not counted, which it starts from, nor the one that told
+    where its head ends: what is taken from a bill cannot confirm it."""
 
     trace: str
     lanes: int
@@ -64,12 +65,15 @@ def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
     """Compare a shape trace with the rules, all of them or without some: then it must disagree."""
     found: list[Disagreement] = []
     compared = 0
-    every = lanes(trace)
-    for name, steps in every.items():
+    every = {}
+    for name, steps in lanes(trace).items():
         _check(trace, name, steps)
-        compared += len(steps) - 1
-        found += _lane(steps, without)
+        every[name] = billed = tuple(step for step in steps if step.usage is not None and step.usage.prompt)
+        starts = _starts(billed, without)
+        compared += len(billed) - len(starts)
+        found += _lane(billed, starts, without)
     found.sort(key=lambda one: one.number)
+    every = {name: steps for name, steps in every.items() if steps}
     heads = tuple((name, head_of(steps)) for name, steps in every.items())
     return Calibration(trace.name, len(every), compared, compared - len(found), tuple(found), heads)
 
@@ -83,12 +87,23 @@ def _check(trace: Trace, lane: str, steps: Sequence[Step]) -> None:
             )
     if facts.model(steps[0].model).marker != "cache_control":
         raise HoldfastError(
-            f"{trace.source}: {lane} is not a model of a provider with markers; only Anthropic sessions can be "
+            f"{trace.source}: '{lane}' is not a model of a provider with markers; only Anthropic sessions can be "
             "calibrated."
         )
 
 
-def _lane(steps: Sequence[Step], without: Sequence[Rule]) -> list[Disagreement]:
+def _starts(steps: Sequence[Step], without: Sequence[Rule]) -> set[int]:
+    """The requests whose reads went into the rebuilt lane: they would agree with themselves."""
+    if not steps:
+        return set()
+    told_by = head_of(steps).told_by
+    return {steps[0].number} if told_by is None or "resets" in without else {steps[0].number, told_by}
+
+
+def _lane(steps: Sequence[Step], starts: set[int], without: Sequence[Rule]) -> list[Disagreement]:
+    """`steps` are those that were billed: one that was not, because it failed, took no part."""
+    if not steps:
+        return []
     model = _model(steps[0].model, "ttl" in without)
     entries = Entries()
     cache = AnthropicCache(model, entries)
@@ -105,7 +120,7 @@ def _lane(steps: Sequence[Step], without: Sequence[Rule]) -> list[Disagreement]:
             cache.first_token(begun, at)
         waiting = [pair for pair in waiting if pair[0] > step.at]
         foreseen = decide(prompt(model, request.blocks, marks=request.marks), entries, step.at, model).read
-        if number and not _agree(foreseen, step.usage.read):
+        if step.number not in starts and not _agree(foreseen, step.usage.read):
             found.append(_explained(request, foreseen, step.at - before))
         outcome = cache.begin(prompt(model, request.billed, marks=request.billed_marks), step.at)
         waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))

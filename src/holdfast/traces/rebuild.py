@@ -2,9 +2,9 @@
 
 A shape trace has no text, so a block's content is its place: the third block that request 14 added is the same block
 in every later prompt. Sizes come from the sum of what the provider counted, never from how it split that sum: what is
-read and what is written is for the rules to say. Tools and system text are not in a trace; two figures of its usage
-tell where they end: what the first request read, which sessions before it had left behind, and what is read right after
-a reset.
+read and what is written is for the rules to say. Tools and system text are not in a trace; a few figures of its usage
+tell where they end: what the first request read, which sessions before it had left behind, what it wrote for the longer
+of two lifetimes, and what is read right after a reset.
 """
 
 from __future__ import annotations
@@ -59,10 +59,16 @@ class Head(Struct, frozen=True):
 
 
 def head_of(steps: Sequence[Step]) -> Head:
-    """The head of a lane; `told_by` is the request whose read showed where it ends."""
-    first = steps[0].usage.read if steps[0].usage is not None else 0
+    """The head of a lane; `told_by` is the request whose bill showed where it ends."""
+    start = steps[0].usage
+    if start is None:
+        return Head(0, 0, None)
+    first = start.read
+    if start.written_for("1h") and start.written_for("5m"):
+        return Head(first, first + start.written_for("1h"), steps[0].number)
     for step in steps[1:]:
-        if step.reset is not None and step.usage is not None and step.usage.read >= first:
+        # What is read after a reset and was not even sent at the start is no head: part of the history survived.
+        if step.reset is not None and step.usage is not None and first <= step.usage.read <= first + start.written:
             return Head(first, step.usage.read, step.number)
     return Head(first, first, None)
 

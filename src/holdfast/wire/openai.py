@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.canonical import encode_string
+from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from .parsing import WireError, error_of
@@ -13,14 +14,20 @@ BREAKPOINT = b'{"mode":"explicit"}'
 SYSTEM_ROLES = ("system", "developer")
 
 
+def facts_for(model: str) -> ModelFacts:
+    """What is known of a model that is called in these dialects: OpenAI's own, unless its name tells another's."""
+    known = facts_of(model)
+    return known if known.known or ":" in model else facts_of(f"openai:{model}")
+
+
 def takes_breakpoints(model: str) -> bool:
     """Whether this model accepts explicit breakpoints; others, and perhaps unknown ones, answer them with an error."""
-    return facts_of(f"openai:{model}").breakpoints
+    return facts_for(model).breakpoints
 
 
 def breakpoint_ttl(model: str) -> str:
     """The one TTL that breakpoints have, whatever a model without them calls its own."""
-    facts = facts_of(f"openai:{model}")
+    facts = facts_for(model)
     return (facts.default_ttl if facts.breakpoints else None) or "30m"
 
 

@@ -25,7 +25,7 @@ from .body import BlockSpan, Body, Unreadable
 from .cache_control import MARKERS
 from .dialects import DIALECTS, Dialect
 from .scan import may_name
-from .values import canon, object_of, string_of
+from .values import array_of, canon, obj, object_of, string_of
 
 KEPT_BODIES = 32_000_000
 """Bytes of earlier bodies kept for comparison."""
@@ -37,8 +37,19 @@ KEPT_BLOCKS = 50_000
 """Blocks whose digest and token count are remembered."""
 
 _ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
-_IMAGES = (b'"type":"image"', b'"type":"input_image"', b'"type":"image_url"', b'"inlineData"')
+_IMAGES = {
+    "anthropic": (b'"type":"image"',),
+    "openai_chat": (b'"type":"image_url"',),
+    "openrouter": (b'"type":"image_url"',),
+    "openai_responses": (b'"type":"input_image"',),
+    "gemini": (b'"inlineData"', b'"inline_data"'),
+}
 _CITATIONS = b'"citations":{"enabled":true'
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
+"""Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
+
+_BY_VALUE = {"thinking": ("type", "budget_tokens"), "tool_choice": ("type", "name", "disable_parallel_tool_use")}
+"""Settings that count by these members alone, in whatever order they stand."""
 
 
 class Reading(Struct, frozen=True):
@@ -121,7 +132,7 @@ class PromptReader:
             marks=_marks(special, left_out),
             automatic=asked.automatic,
             route=_plain(asked.key),
-            mode=_plain(asked.mode or asked.retention or asked.cached_content),
+            mode=_plain(asked.cached_content if body.dialect == "gemini" else asked.mode or asked.retention),
             like=None if like is None else like.prompt,
         )
         if left_out:
@@ -144,8 +155,7 @@ class PromptReader:
                 if _unchanged(like.body, body, index):
                     seen.add(like.known[index])
                     continue
-            border = index == 0 or span.message != body.blocks[index - 1].message
-            seen.add(self._block(body, dialect, index, border, with_ids))
+            seen.add(self._block(body, dialect, index, _border(body.blocks, index), with_ids))
         return seen
 
     def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
@@ -229,6 +239,15 @@ def _same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index:
     return low + 1
 
 
+def _border(blocks: Sequence[BlockSpan], index: int) -> bool:
+    """Whether a message, or the system text, begins with this block. Tools have no borders: some of them are no part of
+    the prefix, and what comes after those is the same with and without them."""
+    span, before = blocks[index], blocks[index - 1] if index else None
+    if span.section == "tools":
+        return False
+    return before is None or before.section != span.section or before.message != span.message
+
+
 def _unchanged(before: Body, body: Body, index: int) -> bool:
     """Whether the block at this place says the same in both bodies, wherever it stands in the text."""
     old, new = before.blocks[index], body.blocks[index]
@@ -236,7 +255,7 @@ def _unchanged(before: Body, body: Body, index: int) -> bool:
         return False
     if old.role != new.role or old.section != new.section or old.form != new.form:
         return False
-    if index and (before.blocks[index - 1].message == old.message) != (body.blocks[index - 1].message == new.message):
+    if _border(before.blocks, index) != _border(body.blocks, index):
         return False
     return before.raw[old.start : old.end] == body.raw[new.start : new.end]
 
@@ -247,7 +266,8 @@ def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids
         return _Known(None)
     content, kind = dialect.content(body, index), dialect.kind(body, index)
     digest = sha256(_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
-    images = span.section == "messages" and any(mark in content for mark in _IMAGES)
+    speaks = span.section == "messages" and kind not in _CALLS
+    images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
     text = _text_of(content, kind)
     ids = b""
     if with_ids:
@@ -256,7 +276,7 @@ def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids
     else:
         tokens = estimate(text) if text is not None else estimate_json(content)
     block = Block(span.section, kind, span.role, span.message, digest, tokens, dialect.markable(body, index), ids)
-    citations = _CITATIONS in content
+    citations = speaks and _CITATIONS in content
     marks = tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
     return _Known(block, images, citations, marks, images or citations or bool(marks))
 
@@ -270,10 +290,12 @@ def _text_of(content: bytes, kind: str) -> str | None:
 
 
 def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
-    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture."""
-    words = text if text is not None else content.decode("utf-8", "replace")
+    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture; what
+    stands beside it in its block counts too."""
     if picture:
-        return array("I", [int.from_bytes(picture[:3], "big")] * IMAGE_TOKENS).tobytes()
+        count = max(IMAGE_TOKENS, estimate_json(content))
+        return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()
+    words = text if text is not None else content.decode("utf-8", "replace")
     return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
 
 
@@ -285,15 +307,36 @@ def _settings(body: Body, model: ModelFacts, special: Sequence[tuple[int, _Known
         value = body.member(member)
         if value is not None and inner:
             value = (object_of(value) or {}).get(inner)
-        if value is not None:
-            found[name] = canon(value)
+        if value is not None and value != b"null":
+            found[name] = _canonical(name, value)
     if any(item.images for _, item in special):
         found["images"] = b"true"
     if any(item.citations for _, item in special):
         found["citations"] = b"true"
+    if "thinking" in found and _keeps_thinking(body):
+        found["thinking.keep"] = b"all"
     return found
+
+
+def _canonical(name: str, value: bytes) -> bytes:
+    members = object_of(value) if name in _BY_VALUE else None
+    if members is None:
+        return canon(value)
+    return obj((key, canon(members[key])) for key in _BY_VALUE[name] if key in members)
+
+
+def _keeps_thinking(body: Body) -> bool:
+    """Whether the client asks the provider to keep the thinking that older models would drop at a new turn."""
+    edits = (object_of(body.member("context_management") or b"") or {}).get("edits", b"")
+    asked = [object_of(edit) or {} for edit in array_of(edits) or ()]
+    return any(
+        (string_of(edit.get("type")) or "").startswith("clear_thinking_") and string_of(edit.get("keep")) == "all"
+        for edit in asked
+    )
 
 
 def _marks(special: Sequence[tuple[int, _Known]], left_out: Sequence[int]) -> list[Mark]:
     """The body's explicit markers as places among the blocks that count."""
-    return [Mark(index - bisect_left(left_out, index), ttl) for index, item in special for ttl in item.marks]
+    return [
+        Mark(index - bisect_left(left_out, index), ttl) for index, item in special if item.block for ttl in item.marks
+    ]

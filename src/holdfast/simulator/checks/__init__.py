@@ -17,7 +17,18 @@ from ..values import Answer, Call
 from . import anthropic, gemini, openai
 from .refusals import NOT_JSON, Refusal
 
-__all__ = ["Refusal", "check", "error_answer", "error_body", "id_headers", "not_found", "provider_of", "unauthorised"]
+__all__ = [
+    "Refusal",
+    "as_array",
+    "check",
+    "error_answer",
+    "error_body",
+    "id_headers",
+    "is_text",
+    "not_found",
+    "provider_of",
+    "unauthorised",
+]
 
 
 def check(
@@ -35,8 +46,15 @@ def check(
     refusal = unauthorised(dialect, call, keys)
     if refusal is not None:
         return refusal
-    if isinstance(body, Body) and not _is_text(body.raw):
+    if isinstance(body, Body) and not is_text(body.raw):
         body = Unreadable(body.raw, f"{NOT_JSON}: it is not UTF-8")
+    try:
+        return _checked(dialect, body, facts, call)
+    except RecursionError:  # a check may stand deeper on the stack than the parse that let the body pass
+        return _checked(dialect, Unreadable(body.raw, f"{NOT_JSON}: it is nested too deeply"), facts, call)
+
+
+def _checked(dialect: str, body: Body | Unreadable, facts: ModelFacts | None, call: Call) -> WireError | None:
     if dialect == "anthropic":
         return anthropic.check(body, facts, call)
     if dialect == "gemini":
@@ -44,7 +62,7 @@ def check(
     return openai.check(dialect, body, facts)
 
 
-def _is_text(raw: bytes) -> bool:
+def is_text(raw: bytes) -> bool:
     """Whether all of a body is UTF-8: a parse looks only at the strings it needs, and providers at every one."""
     try:
         return raw.isascii() or bool(raw.decode("utf-8"))
@@ -74,9 +92,14 @@ def error_body(dialect: str, error: WireError, request_id: str = "") -> bytes:
 def error_answer(dialect: str, error: WireError, call: Call, request_id: str = "") -> Answer:
     """The whole response of an error. Gemini wraps it in an array where the stream would have been one."""
     body = error_body(dialect, error, request_id)
-    if dialect == "gemini" and call.path.endswith(":streamGenerateContent") and call.query.get("alt") != "sse":
+    if as_array(dialect, call):
         body = b"[" + body + b"]"
     return Answer(error.status, (("content-type", "application/json"), *id_headers(dialect, request_id)), body)
+
+
+def as_array(dialect: str, call: Call) -> bool:
+    """Whether the answer is a stream in the form of one JSON array."""
+    return dialect == "gemini" and call.path.endswith(":streamGenerateContent") and call.query.get("alt") != "sse"
 
 
 def id_headers(dialect: str, request_id: str) -> tuple[tuple[str, str], ...]:

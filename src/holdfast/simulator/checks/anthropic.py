@@ -92,7 +92,7 @@ def _inner(body: Body, name: str, member: str) -> bytes:
     return (object_of(body.member(name) or b"") or {}).get(member, b"")
 
 
-class _Item(Struct):
+class _Item(Struct, gc=False):
     """A content block as far as calls and results are concerned."""
 
     type: str = ""
@@ -100,7 +100,7 @@ class _Item(Struct):
     tool_use_id: object = None
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     role: str
     content: list[_Item] | str | None = None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 
 from holdfast.wire import Body, Dialect, Marker, scan
+from holdfast.wire.cache_control import MARKERS
 from holdfast.wire.values import object_of, string_of
 
 LIMIT = 4
@@ -14,13 +16,18 @@ _ORDER = (
     "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are "
     "processed in the following order: `tools`, `system`, `messages`."
 )
+_ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
+_TEXT, _QUOTE = b'{"type":"text","text":"', ord('"')
+_spelled = re.compile(rb"\\u00[567]").search
+"""An escape of one of the word's own letters. Others, of control characters and accents, are in many tool results."""
+
 _UNMARKABLE = ("thinking", "redacted_thinking")
 
 
 def wrong(body: Body, dialect: Dialect) -> Iterator[str]:
     if not scan.may_name(body.raw, "cache_control", 0, len(body.raw)):
         return
-    markers = dialect.markers(body, _named(body))
+    markers = _markers(body, dialect)
     explicit = [marker for marker in markers if marker.block is not None]
     automatic = next((marker.ttl for marker in markers if marker.block is None), None)
     if len(markers) > LIMIT:
@@ -35,13 +42,34 @@ def wrong(body: Body, dialect: Dialect) -> Iterator[str]:
     yield from _deferred(body, dialect, explicit)
 
 
+def _markers(body: Body, dialect: Dialect) -> list[Marker]:
+    """The body's markers as the dialect finds them. The usual one, last in its block and plainly spelled, is seen by
+    the block's ending; only other blocks are walked through."""
+    named = _named(body)
+    if named is None:
+        return list(dialect.markers(body))
+    ttls = {index: _ending(body.text(body.blocks[index])) for index in named}
+    found = [Marker(index, ttl, at=body.blocks[index].start) for index, ttl in ttls.items() if ttl is not None]
+    others = dialect.markers(body, [index for index, ttl in ttls.items() if ttl is None])
+    return sorted([*found, *others], key=lambda marker: len(body.blocks) if marker.block is None else marker.block)
+
+
+def _ending(text: bytes) -> str | None:
+    """The TTL of the marker that a block ends with; None where it has none there, or others too."""
+    ttl = next((ttl for ending, ttl in _ENDINGS if text.endswith(ending)), None)
+    return ttl if ttl is not None and text.count(_WORD) == 1 else None
+
+
 def _named(body: Body) -> list[int] | None:
     """The blocks in which the word occurs, found from the word: a long body has hundreds of blocks and four markers.
     None where it may be spelled with escapes."""
-    if b"\\u00" in body.raw:
+    if _spelled(body.raw):
         return None
-    by_place = sorted(range(len(body.blocks)), key=lambda index: body.blocks[index].start)
-    starts = [body.blocks[index].start for index in by_place]
+    starts = [block.start for block in body.blocks]
+    by_place: Sequence[int] = range(len(starts))
+    if starts != sorted(starts):
+        by_place = sorted(by_place, key=starts.__getitem__)
+        starts.sort()
     found = set()
     at = body.raw.find(_WORD)
     while at >= 0:
@@ -72,6 +100,8 @@ def _automatic(body: Body, dialect: Dialect, explicit: Sequence[Marker], ttl: st
 
 def _empty(body: Body, dialect: Dialect, explicit: Sequence[Marker]) -> Iterator[str]:
     for marker in explicit:
+        if body.raw.startswith(_TEXT, marker.at) and body.raw[marker.at + len(_TEXT)] != _QUOTE:
+            continue  # the usual spelling of a text that says something
         members = object_of(body.raw[marker.at : scan.skip_value(body.raw, marker.at)]) or {}
         if string_of(members.get("type")) == "text" and not string_of(members.get("text")):
             yield f"{_path(body, marker)}.text: cache_control cannot be set for empty text blocks"

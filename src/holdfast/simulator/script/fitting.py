@@ -11,8 +11,12 @@ from typing import Any
 import msgspec
 
 DEEPEST = 24
+MOST_VALUES = 10_000
+"""Of one input, references followed included: a schema of a few lines can ask for more than any memory holds."""
+
 MOST_ITEMS = 100
 LONGEST_TEXT = 10_000
+_SMALLEST, _LARGEST = 1e-9, 1e15
 _FORMATS = {
     "date-time": "2026-01-01T00:00:00Z",
     "date": "2026-01-01",
@@ -39,10 +43,14 @@ def fit(schema: bytes) -> dict[str, Any]:
 class _Fitter:
     def __init__(self, root: Any) -> None:
         self.root = root
+        self.left = MOST_VALUES
 
     def value(self, schema: Any, depth: int) -> Any:
-        if not isinstance(schema, dict) or depth > DEEPEST:
-            return {} if depth > DEEPEST else "text"
+        self.left -= 1
+        if depth > DEEPEST or self.left < 0:
+            return {}
+        if not isinstance(schema, dict):
+            return "text"
         schema = self.resolved(schema, depth)
         if "const" in schema:
             return schema["const"]
@@ -71,6 +79,9 @@ class _Fitter:
     def resolved(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
         """A schema with its reference followed and its `allOf` laid together."""
         for _ in range(DEEPEST):
+            self.left -= 1
+            if self.left < 0:
+                break
             if isinstance(reference := schema.get("$ref"), str):
                 found = self.find(reference)
                 schema = _merged({key: inner for key, inner in schema.items() if key != "$ref"}, found)
@@ -101,14 +112,10 @@ class _Fitter:
         return {name: self.value(properties.get(name, other), depth + 1) for name in ordered}
 
     def array(self, schema: dict[str, Any], depth: int) -> list[Any]:
-        least = schema.get("minItems", 0)
-        try:
-            least = min(max(int(least), 0), MOST_ITEMS)
-        except (TypeError, ValueError):
-            least = 0
+        least = min(max(int(_bound(schema, "minItems") or 0), 0), MOST_ITEMS)
         first = schema.get("prefixItems")
         items = [self.value(item, depth + 1) for item in first[:least]] if isinstance(first, list) else []
-        while len(items) < least:
+        while len(items) < least and self.left > 0:
             items.append(_different(self.value(schema.get("items"), depth + 1), len(items), schema))
         return items
 
@@ -172,10 +179,11 @@ def _number(schema: dict[str, Any], *, whole: bool) -> int | float:
 
 
 def _bound(schema: dict[str, Any], key: str) -> float | int | None:
+    """A number that can be counted with; what is beyond that is as good as no bound."""
     bound = schema.get(key)
-    if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+    if isinstance(bound, bool) or not isinstance(bound, int | float):
         return None
-    return bound
+    return bound if bound == 0 or _SMALLEST <= abs(bound) <= _LARGEST else None
 
 
 def _text(schema: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def _python(text: str, where: str) -> Script:
     sys.modules[module.__name__] = module
     try:
         exec(code, module.__dict__)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         kind, line = type(error).__name__, line_of(error, where)
         raise problem(where, line, f"the script fails when it is loaded ({kind}: {error}); correct it") from error
     function = getattr(module, "reply", None)

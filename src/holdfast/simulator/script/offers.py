@@ -40,14 +40,14 @@ def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> Offer | None:
     if isinstance(tool, ToolDefinition):
         extra = dict(tool.extra)
         schema = tool.input_schema if tool.input_schema != b"{}" else extra.get("parameters", b"{}")
-        return Offer(tool.name, schema, extra.get("defer_loading") == b"true")
+        return Offer(whole(tool.name), schema, extra.get("defer_loading") == b"true")
     if dialect != "anthropic" or tool.kind.startswith(_SERVER_TOOLS):
         return None
     try:
         name = msgspec.json.decode(tool.raw).get("name")
     except (msgspec.DecodeError, RecursionError, AttributeError):
         return None
-    return Offer(name, b"{}") if isinstance(name, str) else None
+    return Offer(whole(name), b"{}") if isinstance(name, str) else None
 
 
 def calls(script: Script, steps: tuple[CallStep, ...], at: Scene, request: Request) -> tuple[ToolCall, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from holdfast.canonical import Request
 from holdfast.errors import HoldfastError
 
@@ -28,14 +30,19 @@ def ask(script: Script, request: Request) -> Reply | tuple[Step, ...]:
         answer = script.function(request)
     except HoldfastError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends the program ends its reply
         kind, line = type(error).__name__, line_of(error, script.name)
         raise problem(script.name, line, f"`reply` fails ({kind}: {error}); correct it") from error
     if isinstance(answer, Reply):
         return answer
+    if inspect.iscoroutine(answer):
+        answer.close()  # or Python complains that nobody waited for it
     items = answer if isinstance(answer, list) else [answer]
     if not items or not all(isinstance(item, str | dict) for item in items):
         wrong = next((type(item).__name__ for item in items if not isinstance(item, str | dict)), "an empty list")
         sentence = f"`reply` returns {wrong}; return a text, a dict like a rule's, a list of these, or a Reply"
         raise problem(script.name, script.line, sentence)
-    return tuple(reading.read_step(wrap(item, script.line), script.name) for item in items)
+    try:
+        return tuple(reading.read_step(wrap(item, script.line), script.name) for item in items)
+    except RecursionError as error:
+        raise problem(script.name, script.line, "`reply` returns something that holds itself") from error

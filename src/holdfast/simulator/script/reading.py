@@ -160,7 +160,7 @@ class _Reader:
 
     def seconds(self, key: str, value: Value) -> float:
         number = value.value
-        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < float("inf"):
             raise problem(self.where, value.line, f"`{key}` must be a number of seconds, zero or more")
         return float(number)
 
