@@ -38,6 +38,12 @@ def test_without_a_rule_it_fails(trace, capsys):
     assert err == ("holdfast: own: fewer than 95% of the requests agree; the rules were compared without ttl.\n")
 
 
+def test_nothing_to_compare_is_no_success(trace, capsys):
+    trace.write_text(line(1, 0, 6_000, 1_000))
+    assert run(["simulate", "calibrate", str(trace)]) == 1
+    assert "no request is left to compare" in capsys.readouterr().err
+
+
 def test_json(trace, capsys):
     assert run(["simulate", "calibrate", "--json", str(trace), str(trace)]) == 0
     found = json.loads(capsys.readouterr().out)

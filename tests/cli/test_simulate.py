@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +137,84 @@ def test_a_reader_that_left_does_not_stop_the_server(workspace: Path) -> None:
         program.send_signal(signal.SIGINT)
         program.wait(20)
         assert "Traceback" not in program.stderr.read()
+
+
+@contextmanager
+def started(*arguments: str, cwd: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-u", "-m", "holdfast", "simulate", "--port", "0", *arguments]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=cwd, env=os.environ | environment, **pipes) as program:
+        try:
+            yield program
+        finally:
+            program.kill()  # of no effect on one that has ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, number: int) -> None:
+    with started(cwd=workspace) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        for _ in range(3):
+            program.send_signal(number)
+        out, err = program.communicate(timeout=20)
+        assert (program.returncode, err) == (0, "")
+        assert out.splitlines()[-1] == "0 requests; no prompt reached the cache."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("loop.py", "def reply(request):\n    while True:\n        pass\n"),
+        ("pattern.yaml", "- when: {matches: '(a+)+$'}\n  say: x\n"),
+    ],
+)
+def test_ctrl_c_ends_a_script_that_never_returns(workspace: Path, name: str, text: str) -> None:
+    (workspace / name).write_text(text)
+    with started("--script", name, cwd=workspace) as program:
+        assert program.stdout is not None
+        client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
+        with client.connect(message("a" * 60 + "b")):
+            time.sleep(0.5)
+            program.send_signal(signal.SIGINT)
+            _, err = program.communicate(timeout=20)
+        assert (program.returncode, err) == (0, "")
+
+
+def test_words_the_terminal_cannot_show(workspace: Path) -> None:
+    (workspace / "日.yaml").write_text("- say: x\n")
+    with started("--script", "日.yaml", cwd=workspace, PYTHONIOENCODING="latin-1") as program:
+        assert program.stdout is not None
+        client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
+        assert client.post("/v1/messages", message(model="claude-日本")).status == 200
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=20)
+        assert program.returncode == 0
+        assert r"claude-\u65e5\u672c" in out
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--delay", "nan"], "--delay: nan is no time"),
+        (["--host", ".a..b"], "the host '.a..b' is not known"),
+        (["--host", "a" * 80], "is not known (not a name)"),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1 port 0 ("),
+    ],
+)
+def test_what_it_cannot_start_with(capfd: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
+    assert cli.run(["simulate", "--port", "0", *arguments]) == 1
+    err = capfd.readouterr().err
+    assert words in err
+    assert "Errno" not in err
+    assert err.count("\n") == 1
+
+
+def test_help_fits_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in (["simulate"], ["simulate", "calibrate"]):
+        assert cli.run([*command, "--help"]) == 0
+        assert max(map(len, capfd.readouterr().out.splitlines())) <= 80
 
 
 def test_a_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:

@@ -367,7 +367,8 @@ class TestWhatGoesWrong:
         script = tmp_path / "script.yaml"
         script.write_text("rules:\n  - call: {tool: missing, input: {}}\n")
         simulator = Simulator(clock=clock, script=load_script(script))
-        answer = simulator.answer(call("/v1/messages", claude(said("hi"))))
+        tools = [{"name": "other", "input_schema": {"type": "object"}}]
+        answer = simulator.answer(call("/v1/messages", claude(said("hi"), tools=tools)))
         assert answer.status == 500
         message = json.loads(answer.body)["error"]["message"]
         assert "script.yaml:2:" in message

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.canonical import usage
 from holdfast.errors import HoldfastError
+from holdfast.simulator import plans
 from holdfast.simulator.faults import Fault, Faults, Match, Options, read_faults
 from holdfast.simulator.plans import Abort, Began, End, Send, Start, Step, Wait, plan
 from holdfast.simulator.values import Answer, Call
@@ -188,7 +189,7 @@ class TestSending:
         assert steps[:5] == [Wait(1.0), Start(200, STREAM.headers), Began(), Send(EVENTS[0]), Wait(0.5)]
         assert steps[-3:] == [Wait(0.5), Send(EVENTS[3]), End()]
 
-    @pytest.mark.parametrize(("kind", "ending"), [("cut", Abort()), ("close", End())])
+    @pytest.mark.parametrize(("kind", "ending"), [("cut", Abort()), ("close", End(whole=False))])
     @pytest.mark.parametrize(("at", "events"), [("early", 0), ("mid", 2), ("before_last", 3)])
     def test_cut_and_close_a_stream(self, kind: str, ending: Step, at: str, events: int) -> None:
         steps = plan(STREAM, fault(kind, at=at))
@@ -256,7 +257,19 @@ class TestSending:
         tap.feed(pieces[2])
         assert tap.close().error == "broken"
         assert len(pieces) == 3
-        assert steps[-1] == End()
+        assert steps[-1] == End(whole=False)
+
+    def test_a_character_is_not_cut_in_half(self) -> None:
+        for length in range(8):
+            chunk = b"data: " + json.dumps({"text": "x" * length + "日本" * 9}, ensure_ascii=False).encode() + b"\n\n"
+            steps = plan(Answer(200, chunks=(chunk,)), fault("malformed", at="early"))
+            assert sent(steps).decode().startswith('data: {"text": "')
+
+    def test_a_long_answer_drips_in_larger_drops(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plans, "MOST_DROPS", 100)
+        long = Answer(200, body=b"x" * 5_000)
+        pieces = [step.data for step in plan(long, fault("drip")) if isinstance(step, Send)]
+        assert (len(pieces), b"".join(pieces)) == (100, long.body)
 
     def test_an_error_in_gemini_array(self) -> None:
         chunks = (b'[{"candidates":[]}', b',{"candidates":[]}', b"]")

@@ -459,10 +459,16 @@ def test_a_tool_that_is_not_offered_is_named_with_those_that_are(script) -> None
     with pytest.raises(HoldfastError) as caught:
         respond(rules, asks("go", tools=TOOLS))
     assert str(caught.value) == sentence
-    with pytest.raises(HoldfastError, match=r"\(offered: nothing\)"):
-        respond(rules, asks("go"))
+    later = ToolDefinition("later", None, b"{}", (("defer_loading", b"true"),))
     with pytest.raises(HoldfastError, match=r"^script.yaml:1: the rule calls any tool, but the request offers none"):
-        respond(script("rules: [{call: {tool: any}}]"), asks("go"))
+        respond(script("rules: [{call: {tool: any}}]"), asks("go", tools=(later,)))
+
+
+def test_a_request_without_tools_gets_the_words_alone(script) -> None:
+    """Clients ask for titles with the user's message and without tools."""
+    assert text_of(respond(script("rules:\n  - say: x\n    call: clock\n"), asks("go"))) == "x"
+    assert text_of(respond(script("rules:\n  - call: clock\n"), asks("go"))) == "go"
+    assert text_of(respond(script("turns:\n  - call: {tool: any}\n"), asks("go"))) == "go"
 
 
 def test_an_input_beyond_json_is_refused(script) -> None:
@@ -563,10 +569,23 @@ def test_a_wrong_python_script_is_one_sentence(script, text: str, sentence: str)
         ("raise ValueError('two\\nlines')", "script.py:5: `reply` fails (ValueError: two lines)"),
         ("return {'say': True}", "script.py:4: `say` must be a text, not yes or no"),
         ("return {'say': set()}", "script.py:4: `say` must be a text, not a set"),
+        ("raise SystemExit(7)", "script.py:5: `reply` fails (SystemExit: 7); correct it"),
+        ("return {'say': 'x', 'first_token': float('nan')}", "script.py:4: `first_token` must be a number of seconds"),
+        ("return {'say': 'x', 'per_token': float('inf')}", "script.py:4: `per_token` must be a number of seconds"),
+        ("d = {}; d['call'] = d; return d", "script.py:4: `reply` returns something that holds itself"),
+        ("return wait()", "script.py:4: `reply` returns coroutine; return a text"),
+        ("return Reply((Words(5),), 'end', 1)", "script.py:4: `reply` returns a Reply that is wrong (Expected `str`"),
+        ("return Reply((), 'huh', 1)", "script.py:4: `reply` returns a Reply that is wrong (Invalid enum value"),
+        (
+            "return Reply((), 'end', 1, token_delay=float('nan'))",
+            "script.py:4: `reply` returns a Reply that is wrong (a delay is no number of seconds)",
+        ),
     ],
 )
 def test_what_goes_wrong_in_reply_is_one_sentence(script, line: str, sentence: str) -> None:
-    answers = script(f"def helper():\n    return 1 / 0\n\ndef reply(request):\n    {line}\n", "script.py")
+    imports = "from holdfast.simulator.values import Reply, Words"
+    helper = "async def wait(): pass" if "wait" in line else "def helper(): return 1 / 0"
+    answers = script(f"{imports}\n{helper}\n\ndef reply(request):\n    {line}\n", "script.py")
     with pytest.raises(HoldfastError) as caught:
         respond(answers, asks("a"))
     assert str(caught.value).startswith(sentence)

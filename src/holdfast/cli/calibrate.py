@@ -41,6 +41,9 @@ def command(traces: tuple[Path, ...], without: tuple[Rule, ...], as_json: bool) 
         click.echo(msgspec.json.format(msgspec.json.encode([_summed(one) for one in found])))
     else:
         click.echo("\n\n".join(map(_told, found)))
+    empty = [one.trace for one in found if not one.compared]
+    if empty:
+        raise HoldfastError(f"{_listed(empty)}: no request is left to compare; a lane's first is where it starts from.")
     short = [one.trace for one in found if not one.enough]
     if short:
         raise HoldfastError(

@@ -68,8 +68,8 @@ def command(
       holdfast simulate --virtual-clock --noise eviction=0.02
     \b
     While it runs:
-      curl localhost:8089/_sim/requests?limit=5
-      curl localhost:8089/_sim/faults -d '{"kind": "cut", "options": {"at": "mid"}}'
+      curl 'localhost:8089/_sim/requests?limit=5'
+      curl localhost:8089/_sim/faults -d '{"kind": "cut", "times": 2}'
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.canonical import encode_string
 from holdfast.wire import Body, WireError
-from holdfast.wire.values import array_of, object_of, string_of
+from holdfast.wire.values import arr, array_of, string_of
 
 from .journal import Recent
 
@@ -22,17 +21,12 @@ class Conversations:
     def __init__(self, keep: int) -> None:
         self._items: Recent[tuple[bytes, ...]] = Recent(keep, size=lambda items: sum(map(len, items)))
 
-    def expanded(self, raw: bytes) -> bytes:
-        """The body with the earlier items put before its own; untouched if it continues nothing we know."""
-        if b"previous_response_id" not in raw:
-            return raw
-        members = object_of(raw)
-        earlier = self._items.get(string_of((members or {}).get("previous_response_id")) or "")
-        if members is None or earlier is None:
-            return raw
-        items = (*earlier, *_input_items(members.get("input", b"[]")))
-        members["input"] = b"[" + b",".join(items) + b"]"
-        return b"{" + b",".join(encode_string(name) + b":" + value for name, value in members.items()) + b"}"
+    def expanded(self, body: Body) -> bytes | None:
+        """The body with the earlier items put before its own; None if it continues nothing we know."""
+        earlier = self._items.get(string_of(body.member("previous_response_id")) or "")
+        if earlier is None:
+            return None
+        return body.apply(body.set_member("input", arr((*earlier, *_input_items(body.member("input") or b"[]")))))
 
     def missing(self, body: Body) -> WireError | None:
         """A response nobody knows (any more)."""

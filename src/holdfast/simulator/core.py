@@ -116,6 +116,8 @@ class Simulator:
         self._fingerprints = Fingerprints(self._keep)
         self._conversations = Conversations(self._keep)
         self._threads = Threads(self._keep)
+        self._continued: dict[str, Threads | Conversations] = {"anthropic": self._threads}
+        self._continued["openai_responses"] = self._conversations
         self._contents = Contents(self._reader)
 
     def answer(self, call: Call) -> Answer:
@@ -172,12 +174,11 @@ class Simulator:
         self, found: tuple[Dialect, str], call: Call, record: Record
     ) -> tuple[Dialect, Body | Unreadable, ModelFacts]:
         dialect, model_in_path = found
-        raw = call.body
-        if dialect.name == "openai_responses":
-            raw = self._conversations.expanded(raw)
-        elif dialect.name == "anthropic":
-            raw = self._threads.expanded(raw)
-        body = self._reader.parse(dialect, raw, model=model_in_path)
+        body = self._reader.parse(dialect, call.body, model=model_in_path)
+        if isinstance(body, Body) and dialect.name in self._continued:
+            whole = self._continued[dialect.name].expanded(body)
+            if whole is not None:
+                body = self._reader.parse(dialect, whole, model=model_in_path)
         model = _model_of(dialect, body)
         record.dialect, record.model = dialect.name, model.name
         return dialect, body, model

@@ -19,7 +19,7 @@ from .glance import glance
 from .script.document import problem
 from .script.offers import calls, fill_in, whole
 from .script.python import ask
-from .script.scene import Scene, choose, scene
+from .script.scene import Scene, choose, scene, shorten
 from .script.values import Script, Step
 from .settings import settings
 from .values import Part, Reply, Settings, Stop, Thought, ToolCall, Words
@@ -74,6 +74,8 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
         if isinstance(answer, Reply):
             return _checked(script, answer, thinking)
         at, steps = scene(request.messages), answer
+    if not request.tools:
+        steps = tuple(_without_calls(step, at) for step in steps)
     made = calls(script, tuple(call for step in steps for call in step.calls), at, request)
     parts: list[Part] = []
     for step in steps:
@@ -84,6 +86,14 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
     first = next((step.first_token for step in steps if step.first_token is not None), script.first_token)
     per = next((step.per_token for step in steps if step.per_token is not None), script.per_token)
     return Reply(tuple(parts), stop, 0, first_token_delay=first, token_delay=per)
+
+
+def _without_calls(step: Step, at: Scene) -> Step:
+    """What a step says to a request without tools: clients send such ones on the side, for titles and summaries, and
+    their last message is the one a rule waits for."""
+    if not step.calls:
+        return step
+    return replace(step, calls=(), say=shorten(at.last_text) if step.say is None else step.say)
 
 
 def _checked(script: Script, reply: Reply, thinking: bool) -> Reply:

@@ -37,17 +37,14 @@ class Threads:
     def __init__(self, keep: int) -> None:
         self._held: Recent[_Held] = Recent(keep, size=lambda held: sum(map(len, held.messages)))
 
-    def expanded(self, raw: bytes) -> bytes:
-        """The body with what the thread holds put before its own; untouched if it continues nothing we know."""
-        if b'"thread"' not in raw:
-            return raw
-        members = object_of(raw)
-        held = None if members is None else self._held.get(_continued(members.get("thread")) or "")
-        if members is None or held is None:
-            return raw
-        whole = held.fixed | members
-        whole["messages"] = arr((*held.messages, *(array_of(members.get("messages", b"")) or ())))
-        return obj(whole.items())
+    def expanded(self, body: Body) -> bytes | None:
+        """The body with what the thread holds put before its own; None if it continues nothing we know."""
+        held = self._held.get(_continued(body.member("thread")) or "")
+        if held is None:
+            return None
+        messages = arr((*held.messages, *(array_of(body.member("messages") or b"") or ())))
+        fixed = {name: value for name, value in held.fixed.items() if name not in body.members}
+        return body.apply(body.change_members({**fixed, "messages": messages}))
 
     def missing(self, body: Body) -> WireError | None:
         """A thread nobody knows (any more): clients take the code and send everything again."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.caches.anthropic import AnthropicCache, decide, prompt
 from holdfast.caches.entries import Entries
-from holdfast.caches.values import Mark, Outcome
+from holdfast.caches.values import Outcome
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
@@ -110,12 +110,10 @@ def _lane(steps: Sequence[Step], starts: set[int], without: Sequence[Rule]) -> l
     waiting: list[tuple[float, Outcome]] = []
     found: list[Disagreement] = []
     before = 0.0
-    for number, request in enumerate(rebuild(steps, resets="resets" not in without)):
+    for request in rebuild(steps, resets="resets" not in without):
         step = request.step
         assert step.at is not None
         assert step.usage is not None
-        if number == 0:
-            _warm(cache, model, request)
         for at, begun in [pair for pair in waiting if pair[0] <= step.at]:
             cache.first_token(begun, at)
         waiting = [pair for pair in waiting if pair[0] > step.at]
@@ -133,14 +131,6 @@ def _model(name: str, immortal: bool) -> ModelFacts:
     if not immortal:
         return model
     return replace(model, ttls=tuple(replace(ttl, seconds=_FOR_EVER) for ttl in model.ttls))
-
-
-def _warm(cache: AnthropicCache, model: ModelFacts, first: Rebuilt) -> None:
-    """What sessions before this one left behind: the entry that its first request read, in the client's lifetime."""
-    step = first.step
-    if step.usage is not None and step.usage.read and step.at is not None:
-        left = prompt(model, first.blocks[:1], marks=(Mark(0, first.marks[0].ttl),))
-        cache.first_token(cache.begin(left, step.at), step.at)
 
 
 def _agree(predicted: int, billed: int) -> bool:

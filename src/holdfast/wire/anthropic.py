@@ -88,10 +88,16 @@ class _Walk:
         return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
 
     def walk_tools(self, pos: int) -> int:
+        if self.resumed is not None and (known := self.resumed.section("tools", pos)) is not None:
+            self.tools, end = known
+            return end
         self.tools, end = tool_spans(self.raw, pos, self.top.tools or [])
         return end
 
     def walk_system(self, pos: int) -> int:
+        if self.resumed is not None and (known := self.resumed.section("system", pos)) is not None:
+            self.system, end = known
+            return end
         if isinstance(self.top.system, str):
             end = scan.skip_value(self.raw, pos)
             self.system.append(BlockSpan("system[{1}]", "system", "system", pos, end, form="string"))

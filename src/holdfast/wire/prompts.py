@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -126,7 +127,7 @@ class PromptReader:
         left_out = [index for index, item in special if item.block is None]
         prompt = prompt_of(
             model,
-            [block for block in seen.blocks if block is not None],
+            [block for block in seen.blocks if block is not None] if left_out else cast(list[Block], seen.blocks),
             scope=scope,
             settings=settings,
             marks=_marks(special, left_out),
@@ -255,7 +256,9 @@ def _unchanged(before: Body, body: Body, index: int) -> bool:
         return False
     if old.role != new.role or old.section != new.section or old.form != new.form:
         return False
-    if _border(before.blocks, index) != _border(body.blocks, index):
+    last, following = before.blocks[index - 1], body.blocks[index - 1]  # with the same neighbour it has the same border
+    moved = last.message != following.message or last.section != following.section
+    if moved and _border(before.blocks, index) != _border(body.blocks, index):
         return False
     return before.raw[old.start : old.end] == body.raw[new.start : new.end]
 

@@ -11,18 +11,31 @@ from bisect import bisect_right
 from msgspec import Struct
 
 from . import scan
-from .body import BlockSpan, Body
+from .body import BlockSpan, Body, Section
 
 _NEXT = b"]},{"  # the end of a message that ends with its content, and the beginning of another
 
 
 class Resumed(Struct, frozen=True):
-    """The blocks of the messages taken over, the number of the first message that is not, and where it begins."""
+    """The blocks of the messages taken over, the number of the first message that is not, and where it begins.
 
+    `head` is how far the text equals the earlier one, `array` where the messages begin in both.
+    """
+
+    like: Body
+    head: int
     blocks: tuple[BlockSpan, ...]
     message: int
     at: int
     array: int
+
+    def section(self, name: Section, pos: int) -> tuple[list[BlockSpan], int] | None:
+        """The blocks of another section that begins at `pos` and stands unchanged, and where it ends."""
+        member = self.like.members.get(name)
+        if member is None or member.start != pos or member.end > self.head:
+            return None
+        others = self.like.blocks[: self.like.messages_from]
+        return [block for block in others if block.section == name], member.end
 
     def shortened(self, raw: bytes) -> bytes:
         """The text without the messages taken over: as valid as the whole, because they were."""
@@ -34,15 +47,17 @@ def resume(raw: bytes, like: Body, member: str) -> Resumed | None:
     array = like.members.get(member)
     if array is None or not like.blocks:
         return None
-    head, first = common_head(like.raw, raw), like.messages_from
-    blocks = like.blocks
+    blocks, first = like.blocks, like.messages_from
+    head = blocks[-1].start  # a conversation that grows has changed behind this, if only by the marker that moved on
+    if not raw.startswith(like.raw[:head]):
+        head = common_head(like.raw, raw)
     last = bisect_right(blocks, head - len(_NEXT), first, key=lambda block: block.end) - 1
     while last >= first:
         block = blocks[last]
         complete = last + 1 < len(blocks) and blocks[last + 1].message != block.message
         if complete and raw.startswith(_NEXT, block.end):
             start = scan.first_item(raw, array.start)
-            return Resumed(blocks[first : last + 1], block.message + 1, block.end + 3, start)
+            return Resumed(like, head, blocks[first : last + 1], block.message + 1, block.end + 3, start)
         last -= 1
     return None
 
