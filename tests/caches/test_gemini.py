@@ -197,3 +197,4 @@ def test_C5_storage_in_tokens_and_hours() -> None:
     assert contents.token_hours("us", 2 * HOUR) == pytest.approx(7_500)
     assert contents.token_hours("us", 100 * HOUR) == pytest.approx(12_500)
     assert contents.token_hours("them", HOUR) == 0
+    assert contents.stored(100 * HOUR) == {"us": contents.token_hours("us", 100 * HOUR)}

@@ -169,13 +169,14 @@ def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, num
         ("pattern.yaml", "- when: {matches: '(a+)+$'}\n  say: x\n"),
     ],
 )
-def test_ctrl_c_ends_a_script_that_never_returns(workspace: Path, name: str, text: str) -> None:
+@pytest.mark.parametrize("pause", [0.0, 0.5])  # also while the request is still on its way to the script
+def test_ctrl_c_ends_a_script_that_never_returns(workspace: Path, name: str, text: str, pause: float) -> None:
     (workspace / name).write_text(text)
     with started("--script", name, cwd=workspace) as program:
         assert program.stdout is not None
         client = Client(re.findall(r"http://\S+", program.stdout.readline())[0])
         with client.connect(message("a" * 60 + "b")):
-            time.sleep(0.5)
+            time.sleep(pause)
             program.send_signal(signal.SIGINT)
             _, err = program.communicate(timeout=20)
         assert (program.returncode, err) == (0, "")

@@ -236,6 +236,24 @@ class TestWhatPeopleSee:
         assert post(simulator, "/v1/messages", claude(said("hi")))["usage"]["cache_read_input_tokens"] == 0
 
 
+class TestStorage:
+    def test_cached_contents_are_paid_by_the_token_and_hour(self, simulator, clock):
+        made = post(
+            simulator,
+            "/v1beta/cachedContents",
+            {
+                "model": "models/gemini-2.5-pro",
+                "ttl": "7200s",
+                "contents": [{"role": "user", "parts": [{"text": LONG}]}],
+            },
+        )
+        tokens = made["usageMetadata"]["totalTokenCount"]
+        clock.advance(1_800)
+        assert list(simulator.stored().values()) == [pytest.approx(tokens / 2)]
+        clock.advance(100_000)
+        assert list(simulator.stored().values()) == [pytest.approx(tokens * 2)]
+
+
 class TestCounting:
     def test_tokens_are_counted_without_touching_the_cache(self, simulator):
         counted = post(simulator, "/v1/messages/count_tokens", claude(said("hi")))

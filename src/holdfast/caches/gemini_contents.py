@@ -95,6 +95,12 @@ class CachedContents:
         self._sweep(now)
         return self._past.get(scope, 0.0) + sum(found.token_hours(now) for found in self.list(scope, now))
 
+    def stored(self, now: float) -> dict[str, float]:
+        """Token-hours of every scope that has ever stored anything."""
+        self._sweep(now)
+        scopes = {*self._past, *(found.scope for found in self._objects.values())}
+        return {scope: self.token_hours(scope, now) for scope in sorted(scopes)}
+
     def live(self, now: float) -> tuple[CachedContent, ...]:
         self._sweep(now)
         return tuple(self._objects.values())

@@ -44,7 +44,8 @@ class Control:
         ]
 
     async def entries(self, request: Request) -> Response:
-        return _json({"now": self._simulator.clock.now(), "entries": self._simulator.entries()})
+        simulator = self._simulator
+        return _json({"now": simulator.clock.now(), "entries": simulator.entries(), "token_hours": simulator.stored()})
 
     async def requests(self, request: Request) -> Response:
         limit = request.query_params.get("limit", "0")

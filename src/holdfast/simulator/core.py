@@ -288,6 +288,10 @@ class Simulator:
             for entry in cache.entries(now)
         ]
 
+    def stored(self) -> dict[str, float]:
+        """What cached contents have cost in storage so far: token-hours by workspace."""
+        return self._contents.objects.stored(self.clock.now())
+
     def requests(self, *, limit: int = 0, session: str = "") -> list[dict[str, Any]]:
         """The latest requests: what each read and wrote, and why."""
         return [_shown(record) for record in self.journal.records(limit=limit, session=session)]

@@ -85,7 +85,7 @@ class Server(uvicorn.Server):
         if self.should_exit and _thinking(frame):
             raise Interrupted
         self.should_exit = True
-        if _HAS_TIMER and _thinking(frame):
+        if _HAS_TIMER:  # again and again: a script may be asked between the signal and the end
             signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
