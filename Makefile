@@ -67,6 +67,7 @@ serve:  ## the gateway (not built yet)
 
 docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
+	$(BIN)/python scripts/make_cache_rules.py > docs/cache-rules.md
 
 lock: $(READY)  ## renew requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from holdfast.caches.anthropic import AnthropicCache
@@ -90,3 +93,10 @@ def test_settings_lose_their_section():
     plain = prompt(facts, texts("ab"))
     assert prompt(facts, texts("ab"), settings={"reasoning.effort": b'"high"'}).keys != plain.keys
     assert prompt(facts, texts("ab"), settings={"temperature": b"1"}).keys == plain.keys
+
+
+def test_the_page_of_rules_is_that_of_the_modules():
+    """`make docs` renews it."""
+    page = Path(__file__).parents[2] / "docs" / "cache-rules.md"
+    made = runpy.run_path(str(page.parents[1] / "scripts" / "make_cache_rules.py"))["page"]()
+    assert page.read_text(encoding="utf-8") == made

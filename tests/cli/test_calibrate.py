@@ -28,12 +28,14 @@ def test_it_prints_what_agrees(trace, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "own: 2 of 2 requests agree within 1% (100.0%)",
         "  claude-opus-4-6: tools and system text end at 6,000 tokens (taken from the first request)",
+        "  not compared, because what they read is where the rules start from: 1",
     ]
 
 
 def test_without_a_rule_it_fails(trace, capsys):
     assert run(["simulate", "calibrate", "--without", "ttl", str(trace)]) == 1
     out, err = capsys.readouterr()
+    assert "without ttl, these disagree in addition: 3" in out
     assert "3  foreseen     7,500  read         0  the lane had been idle for 370 s, longer than 5m" in out
     assert err == ("holdfast: own: fewer than 95% of the requests agree; the rules were compared without ttl.\n")
 

@@ -117,8 +117,11 @@ class TestTime:
         exchange = simulator.begin(call("/v1/messages", claude(said("hi"))))
         exchange.abandon()
         exchange.finish()
+        assert simulator.journal.prompt == 0
         assert simulator.begin(call("/v1/messages", claude(said("hi")))).record.usage.read == 0
-        assert simulator.requests()[0]["state"] == "abandoned"
+        left = simulator.requests()[0]
+        assert (left["state"], left["usage"]) == ("abandoned", None)
+        assert left["why"] == ("the client left before the first token: nothing is billed or kept",)
 
     def test_one_that_is_left_later_has_written(self, simulator):
         exchange = simulator.begin(call("/v1/messages", claude(said("hi"))))
@@ -176,6 +179,19 @@ class TestWhatOpenAIsFieldsAsk:
         assert self.cached(simulator, self.body("gpt-6.1-sol", marked=True, temperature=1, user="u")) > 0
 
 
+class TestDelays:
+    def test_a_whole_answer_waits_for_its_last_token(self, clock, tmp_path):
+        script = tmp_path / "script.yaml"
+        script.write_text("delay: {first_token: 1, per_token: 0.5}\nrules:\n  - say: one two three four\n")
+        simulator = Simulator(clock=clock, script=load_script(script))
+        whole = simulator.begin(call("/v1/messages", claude(said("hi"))))
+        streamed = simulator.begin(call("/v1/messages", claude(said("hi"), stream=True)))
+        tokens = whole.record.usage.output
+        assert (whole.first_token_delay, whole.chunk_delay) == (1 + 0.5 * tokens, 0)
+        assert streamed.first_token_delay == 1
+        assert streamed.chunk_delay * len(streamed.answer.chunks) == pytest.approx(0.5 * tokens)
+
+
 class TestWhoSharesEntries:
     def test_another_key_is_another_workspace(self, simulator):
         post(simulator, "/v1/messages", claude(said("hi")))
@@ -214,6 +230,25 @@ class TestWhatPeopleSee:
         for _ in range(2):
             post(simulator, "/v1/messages", claude(said("hi"), tools=tools))
         assert "entry at messages[0].content[0]" in simulator.requests()[-1]["why"][0]
+
+    @pytest.mark.parametrize(
+        ("change", "place"),
+        [
+            ({"system": [{"type": "text", "text": "12:05. " + LONG, "cache_control": MARK}]}, "system[0]"),
+            ({"tools": [{"name": "t", "input_schema": {}}]}, "tools[0]"),
+            ({"tool_choice": {"type": "any"}}, "messages[0].content[0]"),
+        ],
+    )
+    def test_a_miss_says_where_the_prompt_departed_from_the_one_before(self, simulator, change, place):
+        post(simulator, "/v1/messages", claude(said("hi")))
+        post(simulator, "/v1/messages", claude(said("hi"), **change))
+        assert f"unlike the request before it from {place} on" in simulator.requests()[-1]["why"][-1]
+        post(simulator, "/v1/messages", claude(said("hi", "hi", "more"), **change))
+        assert "unlike" not in simulator.requests()[-1]["why"][-1]
+
+    def test_a_model_nobody_knows_is_told(self, simulator):
+        post(simulator, "/v1/messages", claude(said("hi"), model="claude-unheard-of"))
+        assert simulator.requests()[-1]["why"][-1].startswith("nothing is known about this model; a floor of 4096")
 
     def test_entries_say_how_long_they_have_left(self, simulator, clock):
         post(simulator, "/v1/messages", claude(said("hi")))
@@ -388,6 +423,7 @@ class TestWhatGoesWrong:
         tools = [{"name": "other", "input_schema": {"type": "object"}}]
         answer = simulator.answer(call("/v1/messages", claude(said("hi"), tools=tools)))
         assert answer.status == 500
+        assert ("x-should-retry", "false") in answer.headers
         message = json.loads(answer.body)["error"]["message"]
         assert "script.yaml:2:" in message
         assert "'missing'" in message

@@ -9,7 +9,8 @@ The rules, as the tests cite them:
   longest live match wins
 - A5 markers are not part of the content
 - A6 no marker, no caching
-- A7 blocks that cannot carry a marker; A8 the automatic marker goes to the last block that can
+- A7 thinking, empty text, nested content and deferred tools cannot carry a marker
+- A8 the automatic marker goes to the last block that can
 - A9 below the model's floor a marker does nothing
 - A10 lifetimes count from the start of the request that wrote or read; a read never lengthens one
 - A11 an entry can be read once the answer that wrote it has begun

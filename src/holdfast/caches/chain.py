@@ -62,6 +62,25 @@ def build(
     )
 
 
+def parting(before: Prompt | None, after: Prompt) -> int | None:
+    """The first block at which a prompt departs from an earlier one; None where one is the beginning of the other.
+
+    Keys that differ once differ ever after, so halving finds the place.
+    """
+    if before is None:
+        return None
+    low, high = 0, min(len(before.keys), len(after.keys))
+    if before.keys[:high] == after.keys[:high]:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if before.keys[middle] == after.keys[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> dict[Section, bytes]:
     """What is mixed in where each section begins: everything that a change of would lose the section.
 

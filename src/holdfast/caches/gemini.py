@@ -91,10 +91,11 @@ class Gemini:
         self._streams.sweep(now)
         tokens = read(prompt)
         shared = max((shared for shared, _ in self._streams.match(b"", tokens, now)), default=0)
+        chances = self._facts.knobs.implicit_hit_probability or 0.0
         hit, why = 0, "no earlier prompt shares as much as the floor (G2)"
         if shared >= self._facts.floor:
-            why = f"{shared} tokens are shared with an earlier prompt, but the hit did not come (G3)"
-            if chance(self._seed, self._number) < (self._facts.knobs.implicit_hit_probability or 0.0):
+            why = f"{shared} tokens are shared with an earlier prompt, but chance denied it ({chances:.0%} come, G3)"
+            if chance(self._seed, self._number) < chances:
                 hit, why = shared, f"{shared} tokens are shared with an earlier prompt (G1)"
         if hit:
             self._streams.put(b"", Stream(tokens.first(hit), "", self._seconds, now, now + self._seconds, now))

@@ -61,9 +61,9 @@ class OpenAIPrefix:
         hit = whole_steps(max((shared for shared, _ in matches), default=0), self._facts)
         if hit:
             self._streams.put(machine, self._stream(tokens.first(hit), prompt.mode, now, readable=now))
-        why = (
-            f"{hit} tokens in whole steps known to the machine (O2)" if hit else "the machine knows no such prefix (O3)"
-        )
+        why = "nothing read: the machine this prompt is routed to knows no such prefix (O3)"
+        if hit:
+            why = f"read {hit} tokens, in whole steps of {self._facts.granularity}, known to the machine (O2)"
         # the machine travels with the outcome, so that its tokens are kept where they were computed
         pending = Entry(machine, prompt.tokens, prompt.mode, 0.0, now, now)
         return Outcome(

@@ -144,7 +144,7 @@ class OpenAIBreakpoints:
             hit=hit,
             new=new,
             refreshed=refreshed,
-            why=_why(prompt, written, hit, self._facts),
+            why=tuple(_why(prompt, written, hit, self._facts)),
         )
 
     def first_token(self, outcome: Outcome, now: float) -> None:
@@ -179,11 +179,15 @@ def _key(prompt: Prompt, index: int) -> bytes:
     )
 
 
-def _why(prompt: Prompt, written: Sequence[int], hit: int, facts: ModelFacts) -> tuple[str, ...]:
+def _why(prompt: Prompt, written: Sequence[int], hit: int, facts: ModelFacts) -> Iterator[str]:
     if prompt.mode == "explicit" and not prompt.marks:
-        return ("explicit mode without a breakpoint: nothing is cached (B1)",)
-    if hit >= 0:
-        return (f"read up to the end of block {hit}, the longest live entry looked up (B4)",)
-    if not written:
-        return (f"no breakpoint at or above the floor of {facts.floor} tokens (B3)",)
-    return ("no live entry at any place looked up (B4)",)
+        yield "explicit mode without a breakpoint: nothing is cached (B1)"
+    elif hit >= 0:
+        yield f"read {prompt.ends[hit]} tokens up to the end of block {hit}, the longest live entry looked up (B4)"
+    elif not written:
+        yield f"no breakpoint at or above the floor of {facts.floor} tokens (B3)"
+    else:
+        yield "nothing read: no live entry at any place looked up (B4)"
+    if written and written[-1] > hit:
+        tokens = prompt.ends[written[-1]] - (prompt.ends[hit] if hit >= 0 else 0)
+        yield f"wrote {tokens} tokens for {facts.default_ttl}, up to the end of block {written[-1]} (B8)"

@@ -36,11 +36,13 @@ def command(traces: tuple[Path, ...], without: tuple[Rule, ...], as_json: bool) 
       holdfast simulate calibrate --without ttl session.jsonl
     """
     use_configured_facts()
-    found = [calibrate(trace, without=without) for path in traces for trace in read(path)]
+    read_traces = [trace for path in traces for trace in read(path)]
+    found = [calibrate(trace, without=without) for trace in read_traces]
+    whole = [calibrate(trace) for trace in read_traces] if without else found
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode([_summed(one) for one in found])))
     else:
-        click.echo("\n\n".join(map(_told, found)))
+        click.echo("\n\n".join(_told(one, all_rules, without) for one, all_rules in zip(found, whole, strict=True)))
     empty = [one.trace for one in found if not one.compared]
     if empty:
         raise HoldfastError(f"{_listed(empty)}: no request is left to compare; a lane's first is where it starts from.")
@@ -60,12 +62,20 @@ def _summed(one: Calibration) -> dict[str, object]:
     return {"trace": one.trace, "share": one.share, "enough": one.enough, **msgspec.to_builtins(one)}
 
 
-def _told(one: Calibration) -> str:
+def _told(one: Calibration, all_rules: Calibration, without: Sequence[Rule]) -> str:
     share = "" if one.share is None else f" ({one.share:.1%})"
     lines = [f"{one.trace}: {one.agreed} of {one.compared} requests agree within {TOLERANCE:.0%}{share}"]
     for lane, head in one.heads:
         told = f"told by request {head.told_by}" if head.told_by is not None else "taken from the first request"
         lines.append(f"  {lane}: tools and system text end at {head.whole:,} tokens ({told})")
+    if without:
+        usual = {each.number for each in all_rules.disagreements}
+        more = [str(each.number) for each in one.disagreements if each.number not in usual]
+        noticed = f"these disagree in addition: {', '.join(more)}" if more else "no other requests disagree"
+        lines.append(f"  without {_listed(without)}, {noticed}")
+    if one.given:
+        numbers = ", ".join(map(str, one.given))
+        lines.append(f"  not compared, because what they read is where the rules start from: {numbers}")
     for title, unknowable in (
         ("What no model without the bytes can know:", True),
         ("What the rules did not foresee:", False),

@@ -113,8 +113,9 @@ def _guarded(handler: Handler) -> Handler:
 
 
 def _json(value: Any, status: int = 200) -> Response:
+    """JSON for people: a line for each member."""
     try:
-        text = msgspec.json.encode(value)
+        text = msgspec.json.format(msgspec.json.encode(value))
     except UnicodeEncodeError:  # half of a surrogate pair in a client's words, which must be escaped
-        text = json.dumps(msgspec.to_builtins(value)).encode()
-    return Response(text, status, media_type="application/json")
+        text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
+    return Response(text + b"\n", status, media_type="application/json")

@@ -14,9 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast import facts
+from holdfast.caches import chain
 from holdfast.caches.noise import Noise, Noisy
 from holdfast.caches.providers import cache as cache_of
-from holdfast.caches.values import Block, Cache, Outcome
+from holdfast.caches.values import Block, Cache, Outcome, Prompt
 from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
@@ -60,13 +61,14 @@ class Exchange:
         self._cache: Cache | None = None
         self._outcome: Outcome | None = None
         self._output: tuple[Block, ...] = ()
+        self._journal: Journal | None = None
         record.status = answer.status
         if answer.status >= 400:
             record.state = "refused"
 
-    def reads(self, cache: Cache, outcome: Outcome, output: tuple[Block, ...]) -> None:
+    def reads(self, cache: Cache, outcome: Outcome, output: tuple[Block, ...], journal: Journal) -> None:
         """It takes part in the cache: what it looked up, and what it will have said."""
-        self._cache, self._outcome, self._output = cache, outcome, output
+        self._cache, self._outcome, self._output, self._journal = cache, outcome, output, journal
 
     def first_token(self, at: float | None = None) -> None:
         """The answer begins: what it wrote can be read from now on, or from a given moment."""
@@ -88,6 +90,8 @@ class Exchange:
             self.record.state = "abandoned"
             if self._cache is not None and self._outcome is not None and self.record.first_token_at is None:
                 self._cache.abandon(self._outcome, self._clock.now())
+                if self._journal is not None:
+                    self._journal.unsettle(self.record)
 
 
 class Simulator:
@@ -158,10 +162,11 @@ class Simulator:
         if isinstance(body, Unreadable):
             raise HoldfastError(f"the body for {call.path} cannot be billed: {body.reason}.")
         cache = self._cache(model)
+        previous = self._reader.previous(body, model, scope=record.workspace)
         outcome = cache.begin(self._reader.read(body, model, scope=record.workspace).prompt, record.at)
-        self._settle(record, outcome, body, output)
+        self._settle(record, outcome, previous, body, output)
         exchange = Exchange(self.clock, record, Answer(200))
-        exchange.reads(cache, outcome, ())
+        exchange.reads(cache, outcome, (), self.journal)
         return exchange
 
     def _opened(self, call: Call) -> Record:
@@ -183,11 +188,14 @@ class Simulator:
         record.dialect, record.model = dialect.name, model.name
         return dialect, body, model
 
-    def _settle(self, record: Record, outcome: Outcome, body: Body, output: int) -> Usage:
+    def _settle(self, record: Record, outcome: Outcome, previous: Prompt | None, body: Body, output: int) -> Usage:
         used = outcome.usage(output)
         self.journal.settle(record, used)
         record.prompt_tokens = used.prompt
-        record.why = tuple(_with_paths(line, outcome, body) for line in outcome.why)
+        why, parted = outcome.why, chain.parting(previous, outcome.prompt)
+        if parted is not None:
+            why = (*why, f"unlike the request before it from block {parted} on, or by a setting that counts there")
+        record.why = tuple(_with_paths(line, outcome, body) for line in why)
         return used
 
     def _side(self, call: Call, record: Record) -> Answer:
@@ -211,6 +219,7 @@ class Simulator:
     def _generate(
         self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
     ) -> Exchange:
+        previous = self._reader.previous(body, model, scope=record.workspace)
         reading = self._reader.read(body, model, scope=record.workspace)
         asked = settings(dialect.name, body, call)
         counting = call.path.endswith(_COUNTING)
@@ -222,10 +231,14 @@ class Simulator:
         try:
             reply = respond_to(self.script, self._contents.offering(body), asked)
         except HoldfastError as problem:  # the script is wrong, not the client
-            return self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
+            refused = self._refused(dialect, WireError(500, "api_error", str(problem)), call, record)
+            refused.answer = replace(refused.answer, headers=(*refused.answer.headers, ("x-should-retry", "false")))
+            return refused
         cache = self._cache(model)
         outcome = cache.begin(reading.prompt, record.at)
-        used = self._settle(record, outcome, body, reply.tokens)
+        used = self._settle(record, outcome, previous, body, reply.tokens)
+        if not model.known:
+            record.why = (*record.why, f"nothing is known about this model; a floor of {model.floor} tokens is assumed")
         record.stream = asked.stream
         response_id = _response_id(dialect.name, record.number)
         envelope = Envelope(
@@ -239,9 +252,12 @@ class Simulator:
         )
         self._keep_conversation(body, response_id, reply, envelope)
         exchange = Exchange(self.clock, record, replies.answer(dialect.name, reply, envelope), fault)
-        exchange.reads(cache, outcome, sent_back(body, reply, model, self._reader))
+        exchange.reads(cache, outcome, sent_back(body, reply, model, self._reader), self.journal)
         exchange.first_token_delay = reply.first_token_delay
-        exchange.chunk_delay = reply.token_delay * reply.tokens / max(1, len(exchange.answer.chunks or ()))
+        if exchange.answer.chunks is None:  # a whole answer comes when its last token is there
+            exchange.first_token_delay += reply.token_delay * reply.tokens
+        else:
+            exchange.chunk_delay = reply.token_delay * reply.tokens / max(1, len(exchange.answer.chunks))
         return exchange
 
     def _keep_conversation(self, body: Body, id: str, reply: Reply, envelope: Envelope) -> None:
@@ -283,7 +299,7 @@ class Simulator:
         """Every live entry, the model it belongs to and how long it has left."""
         now = self.clock.now()
         return [
-            {"model": model, **msgspec.to_builtins(entry), "key": entry.key.hex(), "expires_in": entry.expires - now}
+            {"model": model, **msgspec.to_builtins(entry), "key": _name(entry.key), "expires_in": entry.expires - now}
             for model, cache in self._caches.items()
             for entry in cache.entries(now)
         ]
@@ -295,6 +311,11 @@ class Simulator:
     def requests(self, *, limit: int = 0, session: str = "") -> list[dict[str, Any]]:
         """The latest requests: what each read and wrote, and why."""
         return [_shown(record) for record in self.journal.records(limit=limit, session=session)]
+
+
+def _name(key: bytes) -> str:
+    """A digest in hex; a cached content by its own name."""
+    return key.decode() if key.startswith(b"cachedContents/") else key.hex()
 
 
 def workspace(call: Call) -> str:

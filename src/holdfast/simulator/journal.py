@@ -56,6 +56,14 @@ class Journal:
         self.read += usage.read
         self.prompt += usage.prompt
 
+    def unsettle(self, record: Record) -> None:
+        """A request that was left before its first token: nothing is billed and nothing kept."""
+        if record.usage is not None:
+            self.read -= record.usage.read
+            self.prompt -= record.usage.prompt
+            record.usage = None
+            record.why = ("the client left before the first token: nothing is billed or kept",)
+
     def records(self, *, limit: int = 0, session: str = "") -> list[Record]:
         """The latest, oldest first."""
         chosen = [record for record in self._records if not session or record.session == session]

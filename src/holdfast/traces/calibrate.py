@@ -51,6 +51,7 @@ class Calibration(Struct, frozen=True):
     agreed: int
     disagreements: tuple[Disagreement, ...]
     heads: tuple[tuple[str, Head], ...]
+    given: tuple[int, ...] = ()
 
     @property
     def share(self) -> float | None:
@@ -64,6 +65,7 @@ class Calibration(Struct, frozen=True):
 def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
     """Compare a shape trace with the rules, all of them or without some: then it must disagree."""
     found: list[Disagreement] = []
+    given: list[int] = []
     compared = 0
     every = {}
     for name, steps in lanes(trace).items():
@@ -71,11 +73,14 @@ def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
         every[name] = billed = tuple(step for step in steps if step.usage is not None and step.usage.prompt)
         starts = _starts(billed, without)
         compared += len(billed) - len(starts)
+        given += starts
         found += _lane(billed, starts, without)
     found.sort(key=lambda one: one.number)
     every = {name: steps for name, steps in every.items() if steps}
     heads = tuple((name, head_of(steps)) for name, steps in every.items())
-    return Calibration(trace.name, len(every), compared, compared - len(found), tuple(found), heads)
+    return Calibration(
+        trace.name, len(every), compared, compared - len(found), tuple(found), heads, tuple(sorted(given))
+    )
 
 
 def _check(trace: Trace, lane: str, steps: Sequence[Step]) -> None:

@@ -69,6 +69,8 @@ def read(path: Path | str, *, model: str | None = None) -> list[Trace]:
         if not files:
             raise HoldfastError(f"{path.name} holds no trace; give {FORMATS}.")
         return [trace for file in files for trace in read(file, model=model)]
+    if not path.exists():
+        raise HoldfastError(f"{path.name} cannot be read (No such file or directory); check the path.")
     if path.name.endswith(TOOLS):
         raise HoldfastError(f"{path.name} holds tool definitions; give the dialogues beside it.")
     if path.suffix == ".jsonl":

@@ -143,6 +143,11 @@ class PromptReader:
         self._remember(lane, model, seen)
         return Reading(prompt, settings)
 
+    def previous(self, body: Body, model: ModelFacts, *, scope: str = "") -> Prompt | None:
+        """The prompt of the conversation's request before this one, where it is still remembered."""
+        seen = self._seen.get(_lane(body, model, scope))
+        return None if seen is None else seen.prompt
+
     def _read_blocks(self, body: Body, dialect: Dialect, like: _Seen | None, with_ids: bool) -> _Seen:
         """Every block: taken over from the earlier body where it stands there unchanged, else read."""
         seen = _Seen(body)

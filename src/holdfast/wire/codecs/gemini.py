@@ -53,6 +53,9 @@ _ROLES: dict[str | None, Role] = {"model": "assistant", "system": "system"}
 _MADE = "gemini-call-"
 _KEY = "response"  # on the text of a response: the member it stood in, null for the whole object
 
+_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
+"""A tool's JSON schema; the API reads both spellings, and Google's own SDK writes the second."""
+
 
 def decode(members: Mapping[str, bytes], model: str) -> Request:
     system_name = "systemInstruction" if "systemInstruction" in members else "system_instruction"
@@ -87,8 +90,9 @@ def _decode_tools(raw: bytes) -> Iterator[ToolDefinition | Opaque]:
             yield opaque("functionDeclarations", obj((("functionDeclarations", arr([item])),)))
             continue
         # `parameters` is Gemini's own schema language: kept as it is, not taken for a JSON schema.
-        schema = canon(function.get("parametersJsonSchema", b"{}"))
-        extra = extra_of(function, ("name", "description", "parametersJsonSchema"))
+        named = next((name for name in _SCHEMAS if name in function), _SCHEMAS[0])
+        schema = canon(function.get(named, b"{}"))
+        extra = extra_of(function, ("name", "description", named))
         yield ToolDefinition(name, description, schema, extra)
 
 
