@@ -53,6 +53,20 @@ def random_calls(
     return calls
 
 
+def repeated_calls(rng: random.Random, count: int, most_blocks: int, pauses: Sequence[float]) -> list[Call]:
+    """A few prompts on one trunk, over and over, close together and with pauses."""
+    trunk = [block(n, rng.choice([1, 5, 40, 300, 1000])) for n in range(rng.randint(2, most_blocks))]
+    prompts = [trunk]
+    for n in range(rng.randint(0, 2)):
+        cut = trunk[: rng.randint(1, len(trunk))]
+        prompts.append([*cut, block(50 + n, 40)] if len(cut) < most_blocks and rng.random() < 0.5 else cut)
+    now, calls = 0.0, list[Call]()
+    for number in range(count):
+        calls.append(call(now, rng.choice(prompts), now + rng.choice([1, 1, 5, 120])))
+        now += rng.choice(pauses if number and rng.random() < 0.5 else [1, 10, 10, 250])
+    return calls
+
+
 class Exhaustive:
     def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, grid: Sequence[float] = ()) -> None:
         self._calls = calls
@@ -62,6 +76,10 @@ class Exhaustive:
         self._prices = prices(model)
         self._known: dict[object, int] = {}
         self._paths = {key: (c.prompt, i) for c in calls for i, key in enumerate(c.prompt.keys)}
+        # What nobody reads again tells no two states apart, and every token is at least read.
+        self._later = [frozenset(key for c in calls[n:] for key in c.prompt.keys) for n in range(len(calls) + 1)]
+        reads = [c.prompt.tokens * self._prices.read * self._prices.factor(c.prompt.tokens) for c in calls]
+        self._rest = [sum(reads[n:]) for n in range(len(calls) + 1)]
 
     def cost(self) -> Decimal:
         return self._prices.tokens(self._least(0, 0.0, {}, ()))
@@ -69,12 +87,16 @@ class Exhaustive:
     def _least(self, number: int, now: float, entries: dict[bytes, Entry], pending: Pending) -> int:
         if number == len(self._calls):
             return 0
-        entries = {key: entry for key, entry in entries.items() if entry.expires >= now}
+        later = self._later[number]
+        entries = {key: entry for key, entry in entries.items() if entry.expires >= now and key in later}
         state = (
             number,
             now,
             tuple(sorted((e.key, e.seconds, e.expires, e.readable) for e in entries.values())),
-            tuple((at, tuple((e.key, e.seconds, e.expires) for e in outcome.new)) for at, outcome in pending),
+            tuple(
+                (at, tuple((e.key, e.seconds, e.expires) for e in outcome.new if e.key in later))
+                for at, outcome in pending
+            ),
         )
         if state not in self._known:
             costs = [self._call(number, entries, pending)]
@@ -85,14 +107,17 @@ class Exhaustive:
 
     def _call(self, number: int, entries: dict[bytes, Entry], pending: Pending) -> int:
         asked = self._calls[number]
-        best = None
+        ways: list[tuple[int, dict[bytes, Entry], Pending]] = []
         for marks in markings(asked, self._model.max_markers):
-            cache, waiting = self._at(asked.at, entries, pending)
+            cache, kept, waiting = self._at(asked.at, entries, pending)
             outcome = cache.begin(replace(asked.prompt, marks=marks), asked.at)
             later = (*waiting, (asked.first_token_at, outcome)) if outcome.new else waiting
-            cost = self._prices.of(outcome) + self._least(number + 1, asked.at, held(cache), later)
-            best = cost if best is None else min(best, cost)
-        assert best is not None
+            ways.append((self._prices.of(outcome), self._held(kept), later))
+        ways.sort(key=lambda way: way[0])
+        best = ways[0][0] + self._least(number + 1, asked.at, *ways[0][1:])
+        for cost, held, later in ways[1:]:
+            if cost + self._rest[number + 1] < best:
+                best = min(best, cost + self._least(number + 1, asked.at, held, later))
         return best
 
     def _pinged(self, number: int, now: float, entries: dict[bytes, Entry], pending: Pending) -> Iterator[int]:
@@ -101,31 +126,30 @@ class Exhaustive:
         for at in sorted(moments | set(self._grid)):
             if not now <= at < self._calls[number].at:
                 continue
-            cache, waiting = self._at(at, entries, pending)
-            for entry in cache.entries(at):
+            _, before, waiting = self._at(at, entries, pending)
+            for entry in before.live(at):
                 if entry.expires >= self._calls[-1].at:
                     continue
-                again, _ = self._at(at, entries, pending)
+                cache, kept, _ = self._at(at, entries, pending)
                 prompt, end = self._paths[entry.key]
                 cut = slice(0, end + 1)
                 short = replace(prompt, blocks=prompt.blocks[cut], keys=prompt.keys[cut], ends=prompt.ends[cut])
-                outcome = again.begin(replace(short, marks=(Mark(end, "5m"),)), at)
-                if held(again) != held(cache):  # it kept something alive
-                    yield self._prices.of(outcome) + self._least(number, at, held(again), waiting)
+                outcome = cache.begin(replace(short, marks=(Mark(end, "5m"),)), at)
+                if self._held(kept) != self._held(before):  # it kept something alive
+                    yield self._prices.of(outcome) + self._least(number, at, self._held(kept), waiting)
 
-    def _at(self, now: float, entries: dict[bytes, Entry], pending: Pending) -> tuple[AnthropicCache, Pending]:
+    def _at(self, now: float, entries: dict[bytes, Entry], pending: Pending) -> tuple[AnthropicCache, Entries, Pending]:
         kept = Entries()
         kept.put(entries.values(), now)
         cache = AnthropicCache(self._model, kept)
         for at, outcome in sorted(pending, key=lambda pair: pair[0]):
             if at <= now:
                 cache.first_token(outcome, at)
-        return cache, tuple(pair for pair in pending if pair[0] > now)
+        return cache, kept, tuple(pair for pair in pending if pair[0] > now)
 
-
-def held(cache: AnthropicCache) -> dict[bytes, Entry]:
-    """Everything in a cache, readable or not."""
-    return dict(cache._entries._by_key)
+    def _held(self, entries: Entries) -> dict[bytes, Entry]:
+        """Everything in a cache, readable or not."""
+        return {key: entry for key in self._paths if (entry := entries.get(key)) is not None}
 
 
 def markings(asked: Call, most: int) -> Iterator[tuple[Mark, ...]]:

@@ -17,11 +17,19 @@ from holdfast.caches.values import Block, Mark
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.traces import Call, Plan, Shape, Trace, cost, optimal, optimum, outcomes, rolling, with_gaps
-from tests.traces.exhaustive import Exhaustive, block, call, random_calls
+from tests.traces.exhaustive import Exhaustive, block, call, random_calls, repeated_calls
 from tests.traces.recordings import needs_recordings, own, recorded
 
 OPUS = facts.model("claude-opus-4-6")
 LOW = replace(OPUS, floor=0)
+
+
+def raising(model: ModelFacts) -> ModelFacts:
+    """The same model if a 1h marker beyond a live 5m entry makes the whole prefix live an hour."""
+    return replace(model, knobs=replace(model.knobs, ttl_raise="yes"))
+
+
+RAISING = raising(LOW)
 SYSTEM = block(1000, 1000)
 ASK = block(1001, 100)
 
@@ -114,6 +122,56 @@ def test_a_price_cliff_makes_the_whole_request_dearer() -> None:
     assert best([call(0, grown()), call(10, grown(100))], cliff) == 1250 + Decimal("2.5") * (100 + 100)
 
 
+# Where an hour can be bought later (`ttl_raise = yes`)
+
+
+def test_an_hour_is_bought_with_the_new_tokens_only() -> None:
+    calls = [call(0, grown()), call(100, grown(50)), call(2000, grown(50))]
+    assert best(calls, RAISING) == 1250 + (100 + 2 * 50) + 105
+    assert best(calls) == 2000 + (100 + 50) + (100 + 50)
+
+
+def test_the_first_block_beyond_an_entry_is_enough_to_raise_it() -> None:
+    """No later call leaves there: only being next to the entry makes it a place."""
+    path = grown(10, 500)
+    calls = [call(0, path[:1]), call(100, path), call(2000, path)]
+    assert optimal(calls, RAISING).plan[1] == (Mark(0, "1h"), Mark(1, "1h"))
+    assert best(calls, RAISING) == 1250 + (100 + 20 + 500) + (101 + 500)
+
+
+def test_an_entry_ends_early_to_be_raised_later() -> None:
+    """The same prompt again and again: an entry at its end could never become one for an hour."""
+    path = grown(10)
+    calls = [call(0, path), call(100, path), call(2000, path)]
+    assert best(calls, RAISING) == (1250 + 10) + (100 + 20) + 101
+    assert Exhaustive(calls, RAISING, pings=False).cost() == 1481
+
+
+def test_a_longer_entry_is_passed_over_to_raise_a_shorter_one() -> None:
+    path = [block(1, 1300), block(2, 5), block(3, 300)]
+    # What the second call writes is not readable for the third, so one of the first two has to write the tail.
+    calls = [call(0, path), call(10, path, 130), call(20, path, 130), call(3500, path)]
+    assert best(calls, RAISING) == Decimal("2006.25") + Decimal("160.5") + (130 + 10 + 300) + (Decimal("130.5") + 300)
+    assert Exhaustive(calls, RAISING, pings=False).cost() == Decimal("3037.25")
+
+
+def test_an_entry_too_many_can_be_in_the_way_of_raising() -> None:
+    """After two calls an entry for [a, b] beside the one for [a] has cost nothing, but the third call would read it."""
+    cheap = replace(RAISING, read=Decimal("0.025"))
+    a, b, c = block(1, 40), block(2, 5), block(3, 40)
+    calls = [call(0, [a, b, c]), call(1, [a, b, c], 121), call(2, [a, b]), call(602, [a, b, ASK])]
+    write, raised = Decimal("1.25") * 85, 1 + 10
+    assert best(calls, cheap) == write + Decimal("2.125") + raised + (Decimal("1.125") + 100)
+    assert Exhaustive(calls, cheap, pings=False).cost() == best(calls, cheap)
+
+
+def test_a_raised_entry_needs_fewer_pings() -> None:
+    calls = [call(0, grown()), call(100, grown(10)), call(4000, grown(10))]
+    found = optimal(calls, RAISING, pings=True)
+    assert [(ping.at, ping.tokens) for ping in found.pings] == [(3700, 1010)]
+    assert best(calls, RAISING, pings=True) == found.cost == 1250 + (100 + 20) + 101 + 101
+
+
 # Pings
 
 
@@ -145,38 +203,54 @@ def test_a_few_pings_on_an_hour_replace_many_on_five_minutes() -> None:
     assert [ping.at for ping in found.pings] == [10_800]
 
 
+def test_when_a_short_entry_is_due_a_ping_on_a_longer_one_serves_both() -> None:
+    """One marker, and two calls that cannot see each other: the short entry expires a second before the long one."""
+    one = replace(LOW, max_markers=1)
+    short, long = [block(1, 400)], [block(1, 400), block(2, 1000)]
+    calls = [call(0, short, 250), call(1, long, 251), call(500, long, 700), call(501, long), call(502, [*short, ASK])]
+    found = optimal(calls, one, pings=True)
+    assert [(ping.at, ping.tokens) for ping in found.pings] == [(300, 1400)]
+    assert best(calls, one, pings=True) == 500 + 1750 + 140 + 140 + 140 + (40 + 100)
+
+
 def test_an_entry_that_is_not_readable_before_it_expires_cannot_be_kept() -> None:
     assert best([call(0, grown(), 400), call(500, grown())], pings=True) == 2000
 
 
 # Against trying everything
 
+PAUSES = [301, 600, 1500, 3500, 3700]
+BOTH = pytest.mark.parametrize("raises", [False, True], ids=["ttl_raise=no", "ttl_raise=yes"])
 
-def model_for(rng: random.Random) -> ModelFacts:
-    return replace(
+
+def model_for(rng: random.Random, *, raises: bool = False) -> ModelFacts:
+    model = replace(
         OPUS,
         floor=rng.choice([0, 0, 38, 120]),
         max_markers=rng.choice([4, 2, 1]),
         read=rng.choice([Decimal("0.1"), Decimal("0.025")]),
     )
+    return raising(model) if raises else model
 
 
+@BOTH
 @pytest.mark.parametrize("batch", range(4))
-def test_no_choice_of_markers_is_cheaper(batch: int) -> None:
+def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
     for seed in range(batch * 60, batch * 60 + 60):
         rng = random.Random(seed)
-        model = model_for(rng)
+        model = model_for(rng, raises=raises)
         gaps = [1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601]
         calls = random_calls(rng, rng.randint(2, 4), rng.randint(2, 4), gaps, rng.choice([[1], [1, 60, 250, 400]]))
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
 
 
+@BOTH
 @pytest.mark.parametrize("batch", range(4))
-def test_no_choice_of_markers_and_pings_is_cheaper(batch: int) -> None:
+def test_no_choice_of_markers_and_pings_is_cheaper(batch: int, raises: bool) -> None:
     paid = 0
     for seed in range(batch * 100, batch * 100 + 100):
         rng = random.Random(seed)
-        model = model_for(rng)
+        model = model_for(rng, raises=raises)
         gaps = [1, 50, 299, 300, 301, 600, 700, 900] if batch < 3 else [1, 250, 301, 3000, 3600, 3700, 7300]
         calls = random_calls(rng, rng.randint(2, 3), rng.randint(2, 3), gaps, rng.choice([[1], [1, 60, 250, 400]]))
         found = best(calls, model, pings=True)
@@ -185,19 +259,48 @@ def test_no_choice_of_markers_and_pings_is_cheaper(batch: int) -> None:
     assert paid > 10  # otherwise nothing was proved about pings
 
 
-def test_pings_at_other_moments_are_no_cheaper() -> None:
+@pytest.mark.parametrize("pings", [False, True])
+def test_no_choice_is_cheaper_where_raising_pays(pings: bool) -> None:
+    """The same few prompts over and over, with pauses: there is often something to raise, and often no block for it."""
+    paid = 0
+    for seed in range(50 if pings else 80):
+        rng = random.Random(seed)
+        model = replace(model_for(rng, raises=True), floor=rng.choice([0, 30]), max_markers=rng.choice([4, 3, 2, 1]))
+        calls = repeated_calls(rng, 4, 3, [301, 600, 1500] if pings else PAUSES)
+        found = best(calls, model, pings=pings)
+        assert found == Exhaustive(calls, model, pings=pings).cost(), seed
+        paid += found < best(calls, replace(model, knobs=LOW.knobs), pings=pings)
+    assert paid >= 10  # otherwise nothing was proved about raising
+
+
+@pytest.mark.slow
+@BOTH
+@pytest.mark.parametrize("pings", [False, True])
+def test_no_choice_is_cheaper_on_longer_traces(pings: bool, raises: bool) -> None:
+    for seed in range(1000, 1040):
+        rng = random.Random(seed)
+        model = replace(model_for(rng, raises=raises), floor=rng.choice([0, 30]))
+        calls = repeated_calls(rng, 4 if pings else 5, 3 if pings else 4, PAUSES)
+        assert best(calls, model, pings=pings) == Exhaustive(calls, model, pings=pings).cost(), seed
+
+
+@BOTH
+@pytest.mark.slow
+def test_pings_at_other_moments_are_no_cheaper(raises: bool) -> None:
+    model = raising(LOW) if raises else LOW
     for seed in range(60):
         rng = random.Random(seed)
         calls = random_calls(rng, 3, 3, [50, 299, 301, 600, 700], [1, 250])
-        everything = Exhaustive(calls, LOW, pings=True, grid=[float(at) for at in range(0, 1500, 70)])
-        assert best(calls, pings=True) == everything.cost(), seed
+        everything = Exhaustive(calls, model, pings=True, grid=[float(at) for at in range(0, 1500, 70)])
+        assert best(calls, model, pings=True) == everything.cost(), seed
 
 
-def test_missing_an_entry_on_purpose_is_no_cheaper() -> None:
+@BOTH
+def test_missing_an_entry_on_purpose_is_no_cheaper(raises: bool) -> None:
     """The condition of exactness at its edge: a lookback so short that a marker can miss a live entry."""
     for seed in range(60):
         rng = random.Random(seed)
-        model = replace(model_for(rng), lookback=rng.choice([1, 2]), max_markers=rng.choice([2, 4]))
+        model = replace(model_for(rng, raises=raises), lookback=rng.choice([1, 2]), max_markers=rng.choice([2, 4]))
         calls = random_calls(rng, rng.randint(2, 4), 5, [1, 250, 301, 600, 3600, 3700], [1, 60, 400])
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
 
@@ -220,9 +323,10 @@ def test_without_a_marker_to_read_with_the_optimum_is_only_a_bound() -> None:
     ),
     st.lists(st.sampled_from([1, 40, 700]), min_size=4, max_size=4),
     st.booleans(),
+    st.sampled_from([LOW, RAISING]),
 )
 def test_no_choice_is_cheaper_for_resets_at_any_depth(
-    steps: list[tuple[int, float]], sizes: list[int], pings: bool
+    steps: list[tuple[int, float]], sizes: list[int], pings: bool, model: ModelFacts
 ) -> None:
     path = [block(1, sizes[0])]
     calls = [call(0, path)]
@@ -230,7 +334,7 @@ def test_no_choice_is_cheaper_for_resets_at_any_depth(
         path = [*path[: depth + 1], block(10 + number, sizes[1 + number % 3])][:3]
         calls.append(call(calls[-1].at + gap, path))
     calls = calls[:4]
-    assert best(calls, pings=pings) == Exhaustive(calls, LOW, pings=pings).cost()
+    assert best(calls, model, pings=pings) == Exhaustive(calls, model, pings=pings).cost()
 
 
 # Sessions of real size
@@ -273,10 +377,12 @@ def bounds_hold(calls: list[Call], model: ModelFacts) -> None:
     assert plain >= sum(c.prompt.tokens for c in calls) * model.read
 
 
+@BOTH
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5-5"])
 @pytest.mark.parametrize("pattern", ["real", "none", "minutes", "office"])
-def test_nothing_beats_the_optimum_on_our_own_session(pattern: str, model: str) -> None:
-    bounds_hold(rebuilt(with_gaps(own("made-1"), pattern)), facts.model(model))
+def test_nothing_beats_the_optimum_on_our_own_session(pattern: str, model: str, raises: bool) -> None:
+    known = facts.model(model)
+    bounds_hold(rebuilt(with_gaps(own("made-1"), pattern)), raising(known) if raises else known)
 
 
 @needs_recordings
@@ -287,6 +393,17 @@ def test_nothing_beats_the_optimum_on_recorded_sessions(name: str, pattern: str,
     bounds_hold(rebuilt(with_gaps(recorded(name), pattern)), facts.model(model))
 
 
+@needs_recordings
+@pytest.mark.slow
+@pytest.mark.parametrize("pattern", ["real", "office"])
+@pytest.mark.parametrize("name", ["coding-1", "coding-2"])
+def test_being_able_to_raise_never_costs_more(name: str, pattern: str) -> None:
+    calls = rebuilt(with_gaps(recorded(name), pattern))
+    bounds_hold(calls, raising(OPUS))
+    assert best(calls, raising(OPUS)) <= best(calls, OPUS)
+    assert best(calls, raising(OPUS), pings=True) <= best(calls, OPUS, pings=True)
+
+
 # What it refuses
 
 
@@ -295,9 +412,9 @@ def test_calls_out_of_order_are_refused() -> None:
         optimal([call(10, grown()), call(0, grown())], LOW)
 
 
-@pytest.mark.parametrize("knob", [{"ttl_raise": "yes"}, {"upgrade_5m_by_1h": True}, {"refresh_whole_prefix": False}])
+@pytest.mark.parametrize("knob", [{"upgrade_5m_by_1h": True}, {"refresh_whole_prefix": False}])
 def test_other_rules_than_the_proved_ones_are_refused(knob: dict[str, object]) -> None:
-    with pytest.raises(HoldfastError, match=r"optimum for anthropic:claude-opus-4-6 is not defined: set ttl_raise"):
+    with pytest.raises(HoldfastError, match=r"optimum for anthropic:claude-opus-4-6 is not defined: set upgrade"):
         optimal([call(0, grown())], replace(LOW, knobs=replace(LOW.knobs, **knob)))
 
 

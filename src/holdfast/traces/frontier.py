@@ -6,20 +6,18 @@ keep the search exact; each says why.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.values import Entry, Mark
 
-from .calls import Call, Ping
+from .calls import Ping
+from .places import Tree
+from .worth import Worth
 
 Entries = tuple[Entry, ...]
-
-Kind = tuple[int, int]
-"""Which later calls contain a prefix: the next one, and how many. Two prefixes of one call that agree have the same."""
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -60,73 +58,6 @@ def arrived(state: State, now: float) -> State:
     return replace(state, live=live, pending=pending)
 
 
-class Tree:
-    """The prefixes at which an entry can be worth having, and the calls that contain each.
-
-    All prefixes of a call that the same later calls contain are worth the same per token, and every cost is linear in
-    their length: the best is the longest one that can carry a marker, or none. So a call has one place for each point
-    where a later call leaves it.
-    """
-
-    def __init__(self, calls: Sequence[Call], floor: int) -> None:
-        self.calls = calls
-        self.places: list[tuple[int, ...]] = _places(calls, floor)
-        nodes = {call.prompt.keys[i] for call, found in zip(calls, self.places, strict=True) for i in found}
-        self.nodes: list[tuple[int, ...]] = []
-        self.home: dict[bytes, tuple[int, int]] = {}
-        self._readers: dict[bytes, list[int]] = {key: [] for key in nodes}
-        for number, call in enumerate(calls):
-            here = tuple(i for i, key in enumerate(call.prompt.keys) if key in nodes)
-            self.nodes.append(here)
-            for i in here:
-                self._readers[call.prompt.keys[i]].append(number)
-                self.home.setdefault(call.prompt.keys[i], (number, i))
-        self._lines: dict[bytes, frozenset[bytes]] = {}
-
-    def kind(self, key: bytes, after: int) -> Kind | None:
-        """The calls after this one that contain the prefix; None if there are none."""
-        readers = self._readers[key]
-        first = bisect_right(readers, after)
-        return None if first == len(readers) else (readers[first], len(readers) - first)
-
-    def next_use(self, entry: Entry, after: int) -> float | None:
-        """When a call after this one could first read the entry, if it lived so long."""
-        readers = self._readers[entry.key]
-        for number in readers[bisect_right(readers, after) :]:
-            if self.calls[number].at >= entry.readable:
-                return self.calls[number].at
-        return None
-
-    def extends(self, longer: bytes, shorter: bytes) -> bool:
-        """Whether one place's prefix begins with the other's."""
-        line = self._lines.get(longer)
-        if line is None:
-            call, end = self.home[longer]
-            line = frozenset(self.calls[call].prompt.keys[i] for i in self.nodes[call] if i <= end)
-            self._lines[longer] = line
-        return shorter in line
-
-
-def _places(calls: Sequence[Call], floor: int) -> list[tuple[int, ...]]:
-    """For each call the blocks at whose end later calls leave it, moved back to where a marker may stand."""
-    later: dict[bytes, int] = {}
-    places: list[tuple[int, ...]] = []
-    for call in reversed(calls):
-        prompt = call.prompt
-        found: set[int] = set()
-        best = -1
-        shared = [later.get(key, 0) for key in prompt.keys] + [0]
-        for i, block in enumerate(prompt.blocks):
-            if block.markable and prompt.ends[i] >= floor:
-                best = i
-            if shared[i] > shared[i + 1] and best >= 0:
-                found.add(best)
-        places.append(tuple(sorted(found)))
-        for key in prompt.keys:
-            later[key] = later.get(key, 0) + 1
-    return places[::-1]
-
-
 class Frontier:
     """The states worth going on with after a call."""
 
@@ -136,82 +67,55 @@ class Frontier:
 
     def prune(self, states: Iterable[State], after: int, now: float) -> list[State]:
         """What is left of the states when `after` has been served and nothing before `now` can come."""
-        kinds: dict[bytes, Kind | None] = {}
-
-        def kind(key: bytes) -> Kind | None:
-            if key not in kinds:
-                kinds[key] = self._tree.kind(key, after)
-            return kinds[key]
-
-        best: dict[tuple[tuple[Entry, ...], tuple[Entry, ...]], State] = {}
+        if not self._pings:  # nothing can happen before the next call
+            states = [arrived(state, now) for state in states]
+        useful: dict[Entry, bool] = {}
+        cheapest: dict[tuple[Entries, Entries], State] = {}
         for state in states:
-            if not self._pings:  # nothing can happen before the next call
-                state = arrived(state, now)
-            kept = self._useful(state, after, now, kind)
-            known = best.get((kept.live, kept.pending))
-            if known is None or kept.cost < known.cost:
-                best[kept.live, kept.pending] = kept
+            for entry in (*state.live, *state.pending):
+                if entry not in useful:
+                    useful[entry] = self._read_later(entry, after)
+            live = tuple(entry for entry in state.live if useful[entry])
+            pending = tuple(entry for entry in state.pending if useful[entry])
+            _keep(cheapest, state, live, pending)
+        worth = Worth(self._tree, [entry for entry, read in useful.items() if read], after, now)
+        best: dict[tuple[Entries, Entries], State] = {}
+        for (live, pending), state in cheapest.items():
+            needed = worth.needed((*live, *pending))
+            _keep(best, state, tuple(e for e in live if e in needed), tuple(e for e in pending if e in needed))
         left = sorted(best.values(), key=lambda state: (state.cost, -len(state.live) - len(state.pending)))
-        return _without_dominated(_on_the_hull(left, kind), kind, now)
-
-    def _useful(self, state: State, after: int, now: float, kind: Callable[[bytes], Kind | None]) -> State:
-        """The state without entries that nobody will read, or that another entry of it replaces."""
-        entries = [entry for entry in (*state.live, *state.pending) if self._read_later(entry, after)]
-        kept: list[Entry] = []
-        for i, entry in enumerate(entries):
-            others = (*entries[:i], *entries[i + 1 :])
-            if not any(
-                _covers(other, entry, kind, now) and not (_covers(entry, other, kind, now) and other not in kept)
-                for other in others
-            ):
-                kept.append(entry)
-        if len(kept) == len(state.live) + len(state.pending):
-            return state
-        left = set(kept)
-        return replace(
-            state,
-            live=tuple(entry for entry in state.live if entry in left),
-            pending=tuple(entry for entry in state.pending if entry in left),
-        )
+        return _without_dominated(_on_the_hull(left, worth), worth)
 
     def _read_later(self, entry: Entry, after: int) -> bool:
         use = self._tree.next_use(entry, after)
         return use is not None and entry.readable <= entry.expires and (self._pings or use <= entry.expires)
 
 
-def _covers(one: Entry, other: Entry, kind: Callable[[bytes], Kind | None], now: float) -> bool:
-    """Whether having the one is at least as good as having the other.
-
-    The same calls contain both, and the one is at least as long, lives at least as long and is readable in time.
-    """
-    return (
-        one.tokens >= other.tokens
-        and one.expires >= other.expires
-        and one.seconds >= other.seconds
-        and one.readable <= max(other.readable, now)
-        and kind(one.key) == kind(other.key)
-    )
+def _keep(best: dict[tuple[Entries, Entries], State], state: State, live: Entries, pending: Entries) -> None:
+    """The cheapest state with these entries."""
+    known = best.get((live, pending))
+    if known is None or state.cost < known.cost:
+        best[live, pending] = replace(state, live=live, pending=pending)
 
 
-def _without_dominated(states: Sequence[State], kind: Callable[[bytes], Kind | None], now: float) -> list[State]:
+def _without_dominated(states: Sequence[State], worth: Worth) -> list[State]:
     """Drop a state if one that costs no more has an entry at least as good for each of its entries."""
     kept: list[State] = []
+    held: list[int] = []
     for state in states:  # cheapest first
-        wanted = (*state.live, *state.pending)
-        if not any(
-            all(any(_covers(one, other, kind, now) for one in (*better.live, *better.pending)) for other in wanted)
-            for better in kept
-        ):
+        demand = worth.demand((*state.live, *state.pending))
+        if not any(demand.met_by(better) for better in held):
             kept.append(state)
+            held.append(demand.held)
     return kept
 
 
-def _on_the_hull(states: Sequence[State], kind: Callable[[bytes], Kind | None]) -> list[State]:
+def _on_the_hull(states: Sequence[State], worth: Worth) -> list[State]:
     """Drop a state between two others that differ from it in the length of one entry only.
 
     What is still to be paid is, as a function of that length, the least of straight lines (one for each course of
     decisions), hence concave: if the cost so far is no lower than between its neighbours, one of them is as good.
-    No entry counts as length zero.
+    No entry counts as length zero. An entry that may be raised is no such case: where it ends decides what that costs.
     """
     whole = {(state.live, state.pending): state for state in states}
     dropped: set[int] = set()
@@ -219,8 +123,10 @@ def _on_the_hull(states: Sequence[State], kind: Callable[[bytes], Kind | None]) 
     for state in states:
         for pending, entries in enumerate((state.live, state.pending)):
             for i, entry in enumerate(entries):
+                if not worth.linear(entry):
+                    continue
                 rest = (*entries[:i], *entries[i + 1 :])
-                shape = (kind(entry.key), entry.seconds, entry.expires, entry.readable)
+                shape = (worth.kind(entry.key), entry.seconds, entry.expires, entry.readable)
                 others = (state.live, rest) if pending else (rest, state.pending)
                 group = groups.setdefault((pending, shape, others), [])
                 if not group and (bare := whole.get(others)) is not None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations, product
+from math import ceil
 
 from msgspec.structs import replace
 
 from holdfast.caches.values import Entry
 
 from .calls import Ping, Prices
-from .frontier import Entries, State, Tree, begun
+from .frontier import Entries, State, begun
+from .places import Tree
 
 
 class KeepAlive:
@@ -18,17 +20,20 @@ class KeepAlive:
         self._tree = tree
         self._prices = prices
 
-    def until(self, state: State, end: float, number: int, limit: int) -> Iterator[State]:
-        """The states that pings before call `number`, which starts at `end`, can lead to at no more than `limit`."""
+    def until(self, state: State, end: float, number: int, limit: Callable[[Entries], int]) -> Iterator[State]:
+        """The states that pings before call `number`, which starts at `end`, can lead to.
+
+        They cost no more than the limit for the entries that are alive then.
+        """
         yield state
-        dying = [
-            entry
-            for entry in (*state.live, *state.pending)
-            if entry.expires < end and self._tree.next_use(entry, number - 1) is not None
-        ]
+        entries = (*state.live, *state.pending)
+        dying = [e for e in entries if e.expires < end and self._tree.next_use(e, number - 1) is not None]
+        lasting = tuple(e for e in entries if e.expires >= end)
         for size in range(1, len(dying) + 1):
             for kept in combinations(dying, size):
-                yield from self._keep({entry.key for entry in kept}, state, end, limit)
+                most = limit((*lasting, *kept))
+                if state.cost + max(self.least(entry, end) for entry in kept) <= most:
+                    yield from self._keep({entry.key for entry in kept}, state, end, most)
 
     def _keep(self, keys: set[bytes], state: State, end: float, limit: int) -> Iterator[State]:
         """Ping so that all of these are alive at the end: whenever one is due, it or a longer one is read."""
@@ -45,10 +50,17 @@ class KeepAlive:
                 for entries, chosen in self._pinged(keys, *begun(live, pending, due), due):
                     dearer = cost + sum(self._price(entry) for entry in chosen)
                     known = ahead.get(entries)
-                    if dearer <= limit and (known is None or dearer < known[0]):
+                    if known is not None and known[0] <= dearer:
+                        continue
+                    left = max(self.least(entry, end) for each in entries for entry in each if entry.key in keys)
+                    if dearer + left <= limit:
                         told = tuple(Ping(due, *self._tree.home[entry.key], entry.tokens) for entry in chosen)
                         ahead[entries] = (dearer, pings + told)
             courses = ahead
+
+    def least(self, entry: Entry, end: float) -> int:
+        """What it costs at least to keep an entry until then."""
+        return max(0, ceil((end - entry.expires) / entry.seconds)) * self._price(entry)
 
     def _price(self, entry: Entry) -> int:
         return entry.tokens * self._prices.read * self._prices.factor(entry.tokens)

@@ -1,26 +1,28 @@
 """The least a lane's input can cost under Anthropic's rules, for one who knows the future.
 
 `optimal` finds the markers and lifetimes of every call, and with `pings` also the keep-alives between them, whose sum
-is least. It is a dynamic programme over the entries that can be alive (`frontier` says which states are kept), and each
-transition is the rule itself (`caches.anthropic.decide`).
+is least. It is a dynamic programme over the entries that can be alive: `places` says where entries may end, `frontier`
+and `worth` which states are kept, `bound` which cannot end well; each transition is the rule itself
+(`caches.anthropic.decide`). First runs along a few courses give a plan, and its cost bounds the run along all of them.
 
 Exact under these conditions, which the tests probe by exhaustive search:
 
-- a call that reads takes its longest live entry, or one below it with all its markers before the longer one. Missing an
-  entry on purpose by marking more than the lookback beyond it is left out: buying the longer lifetime at the first
-  write costs less than writing the prefix again;
+- a call that reads takes its longest live entry, or, where entries can be raised (`ttl_raise`), one below it with all
+  its markers before the longer one. Missing an entry on purpose by marking more than the lookback beyond it is left
+  out: buying the longer lifetime at the first write, or raising, costs less than writing the prefix again;
 - a marker is left to read with. Where a call wants a new entry for each of its markers, the sets that reach the entry
   to be read are tried, but no places between two points where later calls leave (with four markers it takes a call that
   four others leave at four places);
-- `ttl_raise` and `upgrade_5m_by_1h` are off and a read refreshes its whole prefix, as the facts have it by default;
-- a ping reads an entry at the moment it, or a shorter entry on its prefix, would expire. An earlier one only gives away
-  time. With a price cliff an entry is not made shorter to be pinged below it.
+- `upgrade_5m_by_1h` is off and a read refreshes its whole prefix, as the facts have it by default;
+- a ping reads an entry, and writes none, at the moment it, or a shorter entry on its prefix, would expire. An earlier
+  one only gives away time. With a price cliff an entry is not made shorter to be pinged below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from heapq import nsmallest
 from itertools import combinations
 
 from msgspec import Struct
@@ -28,18 +30,24 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import decide
 from holdfast.caches.entries import Entries
-from holdfast.caches.values import Mark, Prompt
+from holdfast.caches.values import Entry, Mark, Prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from .calls import Call, Ping, Plan, Prices, prices, rolling, spent
-from .frontier import Frontier, State, Step, Tree, arrived
+from .bound import Bound
+from .calls import Call, Ping, Plan, prices, rolling, spent
+from .frontier import Frontier, State, Step, arrived
 from .keepalive import KeepAlive
+from .places import Tree
 
 MOST_STATES = 50_000
 """Beyond so many open courses the search stops: it happens only where many conversations run at the same time."""
 
+_BEAMS = (4, 32)  # courses in first runs, for a bound
 _FAR = 1 << 30  # a lookback without end, for prompts reduced to their places
+
+
+Lifetimes = tuple[str, ...]
 
 
 class Optimum(Struct, frozen=True):
@@ -62,10 +70,9 @@ def optimal(calls: Sequence[Call], model: ModelFacts, *, pings: bool = False) ->
 
 def _check(calls: Sequence[Call], model: ModelFacts) -> None:
     knobs = model.knobs
-    if knobs.ttl_raise == "yes" or knobs.upgrade_5m_by_1h or knobs.refresh_whole_prefix is False:
+    if knobs.upgrade_5m_by_1h or knobs.refresh_whole_prefix is False:
         raise HoldfastError(
-            f"the optimum for {model.ref} is not defined: set ttl_raise = no, upgrade_5m_by_1h = false and "
-            "refresh_whole_prefix = true."
+            f"the optimum for {model.ref} is not defined: set upgrade_5m_by_1h = false and refresh_whole_prefix = true."
         )
     late = next((i for i in range(1, len(calls)) if calls[i].at < calls[i - 1].at), None)
     if late is not None:
@@ -89,38 +96,70 @@ class _Search:
         self._model = model
         self._far = replace(model, lookback=_FAR)
         self._prices = prices(model)
-        self._tree = Tree(calls, model.floor)
+        self._tree = Tree(calls, self._prices, raises=model.knobs.ttl_raise == "yes")
         self._frontier = Frontier(self._tree, pings=pings)
-        self._least = _least(calls, self._prices)
+        self._bound = Bound(calls, self._prices, float(model.ttl_seconds("1h") or 0), pings=pings)
+        self._here = [{call.prompt.keys[i]: i for i in self._tree.nodes[n]} for n, call in enumerate(calls)]
         self._known = self._enough(pings)
-        self._bound = self._known.cost
         self._keepalive = KeepAlive(self._tree, self._prices) if pings else None
 
     def run(self) -> State:
-        states = [State(0)]
-        for number, call in enumerate(self._calls):
-            if self._keepalive is not None and number:
-                limit = self._bound - self._least[number]
-                states = [kept for state in states for kept in self._keepalive.until(state, call.at, number, limit)]
-                states = self._frontier.prune(states, number - 1, call.at)
-            ready = [arrived(state, call.at) for state in states]
-            places = self._reduced(number, ready)
-            after = [
-                new
-                for state in ready
-                for new in self._options(state, number, places)
-                if new.cost + self._least[number + 1] <= self._bound
+        """The least, after a first run along a few courses has told what is certainly enough."""
+        for width in (*_BEAMS, MOST_STATES):
+            states = [State(0)]
+            for number in range(len(self._calls)):
+                states = self._served(self._ready(states, number), number)
+                if len(states) > MOST_STATES:
+                    raise HoldfastError(
+                        f"the optimum of {len(self._calls)} calls has more than {MOST_STATES} open courses at call "
+                        f"{number + 1}; give fewer conversations at a time."
+                    )
+                if len(states) > width:
+                    states = nsmallest(width, states, key=lambda state: self._least_of(state, number + 1))
+            self._known = min((self._known, *states), key=lambda state: state.cost)
+        return self._known
+
+    def _ready(self, states: list[State], number: int) -> list[State]:
+        """The states in which a call can begin, after what pings may have kept."""
+        at = self._calls[number].at
+        if self._keepalive is not None and number:
+            states = [
+                kept for state in states for kept in self._keepalive.until(state, at, number, self._limit(number))
             ]
-            # Without pings nothing can happen before the next call; with them anything can from now on.
-            quiet = self._keepalive is None and number + 1 < len(self._calls)
-            after = self._frontier.prune(after, number, self._calls[number + 1].at if quiet else call.at)
-            states = after
-            if len(states) > MOST_STATES:
-                raise HoldfastError(
-                    f"the optimum of {len(self._calls)} calls has more than {MOST_STATES} open courses at call "
-                    f"{number + 1}; give fewer conversations at a time."
-                )
-        return min((self._known, *states), key=lambda state: state.cost)
+            states = self._frontier.prune(states, number - 1, at)
+        ready = (arrived(state, at) for state in states)
+        return [state for state in ready if self._least_of(state, number, begins=True) <= self._known.cost]
+
+    def _limit(self, number: int) -> Callable[[tuple[Entry, ...]], int]:
+        """What may have been spent when a call begins, by the entries that are alive."""
+        here, most = self._here[number], self._known.cost - self._bound.least[number]
+        return lambda alive: most - self._bound.beyond(number, max((here.get(e.key, -1) for e in alive), default=-1))
+
+    def _served(self, states: list[State], number: int) -> list[State]:
+        """The states that a call leads to, but for those that are certainly no better than what is known."""
+        places = self._reduced(number, states)
+        after = [
+            new
+            for state in states
+            for new in self._options(state, number, places)
+            if self._least_of(new, number + 1) <= self._known.cost
+        ]
+        # Without pings nothing can happen before the next call; with them anything can from now on.
+        quiet = self._keepalive is None and number + 1 < len(self._calls)
+        return self._frontier.prune(after, number, self._calls[number + 1 if quiet else number].at)
+
+    def _least_of(self, state: State, number: int, *, begins: bool = False) -> int:
+        """What a course costs at least in the end. When a call `begins` no ping can come before it."""
+        least = state.cost + self._bound.least[number]
+        if number == len(self._calls):
+            return least
+        at, here = self._calls[number].at, self._here[number]
+        ways = [self._bound.beyond(number, -1)]
+        for entry in (*state.live, *state.pending):
+            if entry.key in here and (entry.expires >= at or (self._keepalive is not None and not begins)):
+                kept = self._keepalive.least(entry, at) if self._keepalive is not None else 0
+                ways.append(self._bound.beyond(number, here[entry.key]) + kept)
+        return least + min(ways)
 
     def _enough(self, pings: bool) -> State:
         """What is certainly enough, and how: dearer courses need not be followed."""
@@ -137,8 +176,12 @@ class _Search:
         """The call's prompt with only the blocks at which some state has an entry or a marker may stand."""
         prompt = self._calls[number].prompt
         keys = {entry.key for state in states for entry in state.live}
-        wanted = {i for i in self._tree.nodes[number] if prompt.keys[i] in keys} | set(self._tree.places[number])
+        held = [i for i in self._tree.nodes[number] if prompt.keys[i] in keys]
+        free, stubs = set(self._tree.places[number]), set(self._tree.stubs[number])
+        raised = {i: beyond for i in held if (beyond := self._raising(number, i)) is not None}
+        wanted = {*held, *free, *stubs, *raised.values()}
         blocks = sorted(wanted | {len(prompt.blocks) - 1} if prompt.blocks else wanted)
+        index = {i: n for n, i in enumerate(blocks)}
         return _Places(
             replace(
                 prompt,
@@ -148,16 +191,24 @@ class _Search:
                 marks=(),
             ),
             tuple(blocks),
-            tuple(n for n, i in enumerate(blocks) if i in set(self._tree.places[number])),
+            {index[i]: ("5m", "1h") if i in free else ("5m",) for i in sorted(free | stubs)},
+            {index[i]: index[beyond] for i, beyond in raised.items()},
         )
+
+    def _raising(self, number: int, block: int) -> int | None:
+        """The block at which a call can raise an entry, if later ones contain it."""
+        beyond = self._tree.after(number, block) if self._tree.raises else None
+        if beyond is None or self._tree.kind(self._calls[number].prompt.keys[beyond], number) is None:
+            return None
+        return beyond
 
     def _options(self, state: State, number: int, places: _Places) -> Iterator[State]:
         """Every state that one call can lead to."""
         call = self._calls[number]
         live = Entries()
         live.put(state.live, call.at)
-        hits = [n for n, key in enumerate(places.prompt.keys) if live.find(key, call.at) is not None]
-        for marks in _markings(places.free, hits, self._model.max_markers):
+        hits = {n: entry.ttl for n, key in enumerate(places.prompt.keys) if (entry := live.find(key, call.at))}
+        for marks in _markings(places, hits, self._model.max_markers, low=self._tree.raises):
             here = tuple(Mark(places.blocks[mark.block], mark.ttl) for mark in marks)
             outcome = decide(replace(places.prompt, marks=marks), live, call.at, self._far)
             if len(marks) == self._model.max_markers and marks and not self._reads(number, here, live, outcome.read):
@@ -177,41 +228,41 @@ class _Search:
 
 
 class _Places(Struct, frozen=True):
-    """A prompt reduced to its places: which block each is, and where new entries may be worth their price."""
+    """A prompt reduced to its places: which block each is, and for which lifetimes a new entry may be worth its price.
+
+    `raised` has for the places of entries those where they can be raised.
+    """
 
     prompt: Prompt
     blocks: tuple[int, ...]
-    free: tuple[int, ...]
+    free: dict[int, Lifetimes]
+    raised: dict[int, int]
+
+    def between(self, base: int, above: int | None, hits: Mapping[int, str]) -> list[tuple[int, Lifetimes]]:
+        """Where a call that reads the entry at `base` may write, if it has to stay before `above`."""
+        found = dict(self.free)
+        if hits.get(base) == "5m" and base in self.raised:
+            found[self.raised[base]] = (*found.get(self.raised[base], ()), "1h")
+        return sorted((n, ttls) for n, ttls in found.items() if n > base and (above is None or n < above))
 
 
-def _least(calls: Sequence[Call], price: Prices) -> list[int]:
-    """What the calls from each on cost at least: seen tokens are read, new ones paid in full."""
-    seen: set[bytes] = set()
-    costs: list[int] = []
-    for call in calls:
-        prompt = call.prompt
-        known = max((end for key, end in zip(prompt.keys, prompt.ends, strict=True) if key in seen), default=0)
-        costs.append((known * price.read + (prompt.tokens - known) * price.unit) * price.factor(prompt.tokens))
-        seen.update(prompt.keys)
-    total = [0]
-    for each in reversed(costs):
-        total.append(total[-1] + each)
-    return total[::-1]
-
-
-def _markings(free: Sequence[int], hits: Sequence[int], most: int) -> Iterator[tuple[Mark, ...]]:
+def _markings(places: _Places, hits: Mapping[int, str], most: int, *, low: bool) -> Iterator[tuple[Mark, ...]]:
     """The sets of markers that differ in what they read or write.
 
     A marker on the entry to be read costs nothing and makes the lookback reach it; only where all markers are needed
-    for new entries is it left out. To read less than the longest live entry all markers stay before the longer one.
+    for new entries is it left out. To read less than the longest live entry all markers stay before the longer one: it
+    pays only where the shorter one can be raised (`low`).
     """
     if not hits:
         yield ()
-    for base, above in zip((-1, *hits), (*hits, None), strict=True):
-        beyond = [n for n in free if n > base and (above is None or n < above)]
+    ways = list(zip((-1, *hits), (*hits, None), strict=True))
+    for base, above in ways if low else ways[-1:]:
+        beyond = places.between(base, above, hits)
         for size in range(0 if above is None and base >= 0 else 1, min(most, len(beyond)) + 1):
             spare = base >= 0 and size < most
             for chosen in combinations(beyond, size):
                 for long in range(size + 1):
-                    new = tuple(Mark(n, "1h" if rank < long else "5m") for rank, n in enumerate(chosen))
-                    yield (Mark(base, "1h" if long else "5m"), *new) if spare else new
+                    ttls = ["1h"] * long + ["5m"] * (size - long)
+                    if all(ttl in allowed for ttl, (_, allowed) in zip(ttls, chosen, strict=True)):
+                        new = tuple(Mark(n, ttl) for ttl, (n, _) in zip(ttls, chosen, strict=True))
+                        yield (Mark(base, "1h" if long else "5m"), *new) if spare else new

@@ -1,0 +1,77 @@
+"""What the calls still to come cost at least: every block for itself, as if each could be cached alone.
+
+A block is paid plainly, or written once at the lowest price and read wherever it comes again within the longest
+lifetime (with pings: later too, at a read for every lifetime in between). Real entries can only cost more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import ceil
+
+from .calls import Call, Prices
+
+
+class Bound:
+    def __init__(self, calls: Sequence[Call], prices: Prices, longest: float, *, pings: bool) -> None:
+        self._calls = calls
+        self._prices = prices
+        self._longest = longest
+        self._pings = pings
+        readers: dict[bytes, list[int]] = {}
+        sizes: dict[bytes, int] = {}
+        for number, call in enumerate(calls):
+            for key, block in zip(call.prompt.keys, call.prompt.blocks, strict=True):
+                readers.setdefault(key, []).append(number)
+                sizes[key] = block.tokens
+        steps = [0] * (len(calls) + 2)
+        lost: dict[tuple[bytes, int], int] = {}
+        for key, numbers in readers.items():
+            since = 0
+            for number, best, missed in self._block(numbers):
+                steps[since] += best * sizes[key]
+                steps[number + 1] -= best * sizes[key]
+                lost[key, number] = (missed - best) * sizes[key]
+                since = number + 1
+        self.least: list[int] = list(accumulate(steps))[:-1]
+        """From each call on, if everything that can still be alive is."""
+        self._lost = [
+            list(accumulate((lost[key, number] for key in reversed(call.prompt.keys)), initial=0))[::-1]
+            for number, call in enumerate(calls)
+        ]
+
+    def beyond(self, number: int, block: int) -> int:
+        """How much more it is if the call finds nothing beyond this block."""
+        return self._lost[number][block + 1]
+
+    def _block(self, numbers: Sequence[int]) -> list[tuple[int, int, int]]:
+        """For each call with a block: what a token costs from there on at least, and if this call does not find it.
+
+        It may still be there for the next one: as part of an entry that goes on in another way.
+        """
+        price, found = self._prices, list[tuple[int, int, int]]()
+        dead = alive = 0
+        for rank in range(len(numbers) - 1, -1, -1):
+            factor = price.factor(self._calls[numbers[rank]].prompt.tokens)
+            kept = dead
+            if rank + 1 < len(numbers):
+                kept = min(dead, alive + self._bridge(numbers[rank], numbers[rank + 1]))
+            dead, alive = (
+                min(price.unit * factor + dead, min(price.writes.values()) * factor + kept),
+                price.read * factor + kept,
+            )
+            reachable = rank and (self._pings or self._gap(numbers[rank - 1], numbers[rank]) <= self._longest)
+            best = min(dead, alive) if reachable else dead
+            found.append((numbers[rank], best, max(best, min(dead, price.unit * factor + kept))))
+        return found[::-1]
+
+    def _bridge(self, one: int, other: int) -> int:
+        """What it costs to keep a token from one call to another."""
+        pings = ceil(self._gap(one, other) / self._longest) - 1
+        if pings <= 0:
+            return 0
+        return pings * self._prices.read * self._prices.under if self._pings else self._prices.unit * 1_000_000
+
+    def _gap(self, one: int, other: int) -> float:
+        return self._calls[other].at - self._calls[one].at
