@@ -69,6 +69,8 @@ OWN: dict[str, object] = {
     "cache.client_markers": "improve",
     "cache.repair": "suggest",
     "cache.edits": "priced",
+    "cache.probe_credit_usd": 0.25,
+    "cache.cooldown_turns": 5,
     "cache.keepalive.enabled": False,
     "cache.keepalive.budget_usd": 1.0,
     "cache.keepalive.breaker": 3,
@@ -100,6 +102,7 @@ OWN: dict[str, object] = {
 }
 
 ZONES_ONLY = {
+    "cache.cooldown_turns",
     "cache.retention",
     "cache.adaptive",
     "cache.escalate_after_reads",

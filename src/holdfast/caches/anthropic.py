@@ -255,7 +255,7 @@ def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, by
     return salts
 
 
-def _reach(blocks: Sequence[Block], mark: int, model: ModelFacts) -> Iterator[int]:
+def reach(blocks: Sequence[Block], mark: int, model: ModelFacts) -> Iterator[int]:
     """A4: the blocks within the lookback of a marker, nearest first."""
     collapse = model.knobs.collapse_tool_runs is not False
     left, run = max(1, model.lookback), None  # a provider that does not walk back still looks at the marker itself
@@ -275,7 +275,7 @@ def _longest(
     """A4: the end of the longest live match, its entry, and the marker that reached it."""
     best: tuple[int, Entry | None, int] = (-1, None, -1)
     for mark in reversed(marks):
-        for index in _reach(prompt.blocks, mark.block, model):
+        for index in reach(prompt.blocks, mark.block, model):
             if index <= best[0]:
                 break
             entry = entries.find(prompt.keys[index], now)

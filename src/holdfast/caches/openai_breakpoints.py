@@ -26,7 +26,7 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
-from .values import NEVER, Block, Entry, Outcome, Prompt, Section
+from .values import Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {
     "parallel_tool_calls": "system",
@@ -113,39 +113,44 @@ def _implicit_candidates(blocks: Sequence[Block], earlier: int) -> set[int]:
     return found
 
 
+def decide(prompt: Prompt, entries: Entries, now: float, facts: ModelFacts) -> Outcome:
+    """What a request that starts now reads, refreshes and writes; nothing is changed."""
+    ttl = facts.default_ttl or ""
+    seconds = float(facts.ttl_seconds(ttl) or 0)
+    written = breakpoints(prompt, facts)
+    alive: list[tuple[int, Entry]] = []
+    for index in candidates(prompt, facts):
+        entry = entries.find(entry_key(prompt, index), now)
+        if entry is not None:
+            alive.append((index, entry))
+    hit = alive[0][0] if alive else -1
+    beyond = [index for index in written if index > hit]
+    read = prompt.ends[hit] if hit >= 0 else 0
+    wrote = prompt.ends[written[-1]] - read if beyond else 0
+    return Outcome(
+        prompt=prompt,
+        at=now,
+        read=read,
+        input=prompt.tokens - read - wrote,
+        writes=((ttl, wrote),) if wrote else (),
+        hit=hit,
+        new=tuple(Entry(entry_key(prompt, i), prompt.ends[i], ttl, seconds, now, now + seconds) for i in beyond),
+        refreshed=tuple(structs.replace(entry, expires=now + seconds) for _, entry in alive),
+        why=tuple(_why(prompt, written, hit, facts)),
+    )
+
+
 class OpenAIBreakpoints:
     """The cache of one model's generation; entries are shared by all who have the same scope, model and cache key."""
 
-    def __init__(self, facts: ModelFacts) -> None:
+    def __init__(self, facts: ModelFacts, entries: Entries | None = None) -> None:
         self._facts = facts
-        self._ttl = facts.default_ttl or ""
-        self._seconds = float(facts.ttl_seconds(self._ttl) or 0)
-        self._entries = Entries()
+        self._entries = Entries() if entries is None else entries
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
-        written = breakpoints(prompt, self._facts)
-        alive: list[tuple[int, Entry]] = []
-        for index in candidates(prompt, self._facts):
-            entry = self._entries.find(_key(prompt, index), now)
-            if entry is not None:
-                alive.append((index, entry))
-        hit = alive[0][0] if alive else -1
-        refreshed = tuple(structs.replace(entry, expires=now + self._seconds) for _, entry in alive)
-        self._entries.put(refreshed, now)
-        new = tuple(self._entry(prompt, index, now) for index in written if index > hit)
-        read = prompt.ends[hit] if hit >= 0 else 0
-        wrote = prompt.ends[written[-1]] - read if new else 0
-        return Outcome(
-            prompt=prompt,
-            at=now,
-            read=read,
-            input=prompt.tokens - read - wrote,
-            writes=((self._ttl, wrote),) if wrote else (),
-            hit=hit,
-            new=new,
-            refreshed=refreshed,
-            why=tuple(_why(prompt, written, hit, self._facts)),
-        )
+        outcome = decide(prompt, self._entries, now, self._facts)
+        self._entries.put(outcome.refreshed, now)
+        return outcome
 
     def first_token(self, outcome: Outcome, now: float) -> None:
         self._entries.put([self._readable(entry, now) for entry in outcome.new], now)
@@ -167,12 +172,8 @@ class OpenAIBreakpoints:
     def entries(self, now: float) -> list[Entry]:
         return self._entries.live(now)
 
-    def _entry(self, prompt: Prompt, index: int, now: float) -> Entry:
-        expires = now + self._seconds
-        return Entry(_key(prompt, index), prompt.ends[index], self._ttl, self._seconds, now, expires, NEVER)
 
-
-def _key(prompt: Prompt, index: int) -> bytes:
+def entry_key(prompt: Prompt, index: int) -> bytes:
     """B7: the cache key is part of an entry's name."""
     return (
         sha256(prompt.route.encode() + b"\0" + prompt.keys[index]).digest()[:16] if prompt.route else prompt.keys[index]

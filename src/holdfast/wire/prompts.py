@@ -46,6 +46,8 @@ _IMAGES = {
     "gemini": (b'"inlineData"', b'"inline_data"'),
 }
 _CITATIONS = b'"citations":{"enabled":true'
+_ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
+"""A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
 """Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
 
@@ -273,6 +275,8 @@ def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids
     if dialect.deferred(body, index):
         return _Known(None)
     content, kind = dialect.content(body, index), dialect.kind(body, index)
+    if span.section == "system" and content.startswith(_ATTRIBUTION):
+        return _Known(None)
     digest = sha256(_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
     speaks = span.section == "messages" and kind not in _CALLS
     images = speaks and any(mark in content for mark in _IMAGES[body.dialect])

@@ -82,6 +82,13 @@ class Cache(Struct, frozen=True):
         Literal["priced", "never"],
         about("Edits of bytes already sent: when cold or paid back, or never.", seed_value="never"),
     ] = "priced"
+    probe_credit_usd: Annotated[
+        float,
+        about("Dollars a client may cost more than alone until its savings pay for writes.", ge=0, le=MANY),
+    ] = 0.25
+    cooldown_turns: Annotated[
+        int, count("Turns with short lifetimes after an entry was lost before its time.", zones=True)
+    ] = 5
     padding: Annotated[
         Literal["off", "economic", "always"],
         about(

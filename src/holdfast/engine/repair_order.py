@@ -1,0 +1,221 @@
+"""Order repairs: keys of objects in history and tools of an unchanged set go out as they first did.
+
+Blocks are recognised by the digests of the reading; only those whose digest the lane has not sent are parsed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from msgspec import Struct
+
+from holdfast.prefix.repairs import texts
+from holdfast.prefix.repairs.order import first_order, set_of
+from holdfast.prefix.repairs.volatile import kinds, masked
+from holdfast.wire import rewrite
+from holdfast.wire.values import object_of, string_of
+
+from .repair_work import Work
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "mcp_call")
+"""Blocks that hold data of a tool's own: objects whose keys have no order that anybody chose."""
+
+_REKEYED = "its keys came in another order than when it was first sent"
+
+
+class _Tool(Struct):
+    """A tool of the client's own: its block in the prompt and in the body, and what it is known by.
+
+    `value` if only values that change by themselves are different in it.
+    """
+
+    block: int
+    index: int
+    digest: bytes
+    id: bytes
+    raw: bytes
+    value: bool = False
+
+
+def keys(work: Work) -> None:
+    """Calls in history, and objects they returned, with their keys in the first order."""
+    gemini = work.body.dialect == "gemini"
+    for number, block in enumerate(work.prompt.blocks):
+        data = block.kind in _CALLS or (gemini and block.kind == "tool_result")
+        if block.section != "messages" or not data:
+            continue
+        index = work.origin[number]
+        if block.digest in work.sent:
+            if not work.memory.touch(block.digest):
+                work.memory.put(block.digest, rewrite.plain(work.body, index))
+            continue
+        first = _first(work, rewrite.plain(work.body, index), block.digest)
+        if first is None:
+            continue
+        work.restored[number] = first[0]
+        if "key-order" not in work.skip:
+            work.splices += rewrite.replaced(work.body, index, first[1])
+            work.report("key-order", number, _REKEYED)
+
+
+def _first(work: Work, raw: bytes, digest: bytes) -> tuple[bytes, bytes] | None:
+    """The digest and bytes that a block was first sent with, if it differs from them in the order of its keys."""
+    name = _name(raw)
+    if name is None:
+        return None
+    first = work.state.first.get(name)
+    if first is not None:
+        before = work.memory.get(first)
+        if before is not None:
+            return None if rewrite.same(before, raw) else (first, before)
+        work.because("repair_forgotten")
+    _register(work, name, digest, raw)
+    return None
+
+
+def _name(raw: bytes) -> bytes | None:
+    """What a block is known by whatever the order of its keys; nothing for what is signed."""
+    form = None if rewrite.signed(raw) else rewrite.unordered(raw)
+    return None if form is None else sha256(form).digest()[:16]
+
+
+def _register(work: Work, name: bytes, digest: bytes, raw: bytes) -> None:
+    work.sent.pop(work.state.first.get(name, b""), None)
+    work.state.first[name] = digest
+    work.sent[digest] = name
+    work.memory.put(digest, raw)
+
+
+def tools(work: Work) -> None:
+    """Tools of an unchanged set in their first order; those of the provider and deferred ones stay in place."""
+    blocks = [(number, block) for number, block in enumerate(work.prompt.blocks) if block.section == "tools"]
+    told = any(slot[:1] == b"t" for _, insert in work.present for slot in insert.told)
+    unchanged = b"".join(block.digest for _, block in blocks) == work.state.tools_sent
+    if unchanged and not told and all(work.memory.touch(b.digest) for _, b in blocks if b.digest in work.sent):
+        return
+    found = [tool for number, block in blocks if (tool := _tool(work, number, block.digest)) is not None]
+    undone = _keep_values(work, found)
+    for tool in found:
+        if tool.id not in work.state.first:
+            _register(work, tool.id, tool.digest, tool.raw)
+    order = [tool.id for tool in found]
+    if not undone and "tool-order" not in work.skip:
+        order, changed = first_order(work.state, order)
+        if changed:
+            work.because("tools_changed_by_user")
+    sent = _place(work, found, order)
+    if not work.skip:
+        work.state.tools_sent = b"".join(sent.get(number, block.digest) for number, block in blocks)
+
+
+def _tool(work: Work, number: int, digest: bytes) -> _Tool | None:
+    """A tool that may be moved; it is parsed only if its digest is new."""
+    index = work.origin[number]
+    raw = rewrite.plain(work.body, index)
+    name = work.sent.get(digest)
+    if name is None and rewrite.own_tool(work.body, index):
+        name = _name(raw)
+    return None if name is None else _Tool(number, index, digest, name, raw)
+
+
+def _place(work: Work, found: list[_Tool], order: list[bytes]) -> dict[int, bytes]:
+    """Each tool in the slot that is its own; returns the digests of the slots as they are sent."""
+    waiting: dict[bytes, list[_Tool]] = {}
+    for tool in found:
+        waiting.setdefault(tool.id, []).append(tool)
+    sent: dict[int, bytes] = {}
+    moved: list[int] = []
+    rekeyed: list[int] = []
+    for slot, name in zip(found, order, strict=True):
+        tool = waiting[name].pop(0)
+        digest, text = _first_bytes(work, tool)
+        if digest != tool.digest and not tool.value:
+            rekeyed.append(slot.block)
+        if slot is not tool:
+            moved.append(slot.block)
+        sent[slot.block] = digest
+        if text != slot.raw:
+            work.splices += rewrite.replaced(work.body, slot.index, text)
+    if moved:
+        work.report("tool-order", moved[0], "the same tools came in another order than when they were first sent")
+    if rekeyed:
+        work.report("key-order", rekeyed[0], _REKEYED)
+    return sent
+
+
+def _first_bytes(work: Work, tool: _Tool) -> tuple[bytes, bytes]:
+    first = work.state.first[tool.id]
+    if tool.digest == first:
+        work.memory.put(first, tool.raw)
+        return first, tool.raw
+    if not tool.value and "key-order" in work.skip:
+        return tool.digest, tool.raw
+    text = work.memory.get(first)
+    if text is not None:
+        return first, text
+    work.because("repair_forgotten")
+    _register(work, tool.id, tool.digest, tool.raw)
+    return tool.digest, tool.raw
+
+
+def _keep_values(work: Work, found: list[_Tool]) -> bool:
+    """Tools that differ from the first ones only in values that change by themselves keep their first bytes.
+
+    Returns whether this request goes without that: then the lane keeps its set of tools for the next.
+    """
+    undone = False
+    order = work.state.orders.get(work.state.tools, [])
+    present = {tool.id for tool in found}
+    firsts: dict[str, bytes] = {}
+    if order and set_of([tool.id for tool in found]) != work.state.tools:
+        for name in order:
+            if name not in present and (first := _kept(work, name)) is not None:
+                firsts[_title(first)] = name
+    for tool in found:
+        title = _title(tool.raw) if firsts or work.present else ""
+        slot = b"t" + texts.digest(title)
+        kept = firsts.get(title)
+        if kept is None:
+            if work.told(slot):
+                work.lines[slot] = (_said(tool.raw), _said(tool.raw))
+            continue
+        raw = _kept(work, kept) or b""
+        mask = masked(tool.raw.decode("utf-8", "replace"))
+        if tool.id in order or masked(raw.decode("utf-8", "replace")) != mask:
+            continue
+        skipped = "volatile-value" in work.skip
+        applied = work.on and not skipped
+        undone |= skipped
+        why = f"the {' and '.join(kinds(mask))} in this tool changes by itself"
+        work.report("volatile-value", tool.block, why, applied=applied)
+        if applied:
+            if kept not in work.state.kept_tools:
+                work.state.kept_tools[kept] = ref = work.memory.keep(raw)
+                work.new[ref] = raw
+            work.lines[slot] = (_said(raw), _said(tool.raw))
+            tool.id, tool.value = kept, True
+    return undone
+
+
+def _kept(work: Work, name: bytes) -> bytes | None:
+    """The first bytes of a tool; those of one whose values are kept survive a restart."""
+    first = work.state.first[name]
+    raw = work.memory.get(first)
+    if raw is None and (ref := work.state.kept_tools.get(name)) is not None:
+        raw = work.memory.get(ref)
+        if raw is not None:
+            work.memory.put(first, raw)
+    return raw
+
+
+def _title(raw: bytes) -> str:
+    members = object_of(raw) or {}
+    return string_of((object_of(members.get("function", b"")) or members).get("name")) or ""
+
+
+def _said(raw: bytes) -> str:
+    """What a tool says of itself, or all of it where that is nothing."""
+    members = object_of(raw) or {}
+    return string_of((object_of(members.get("function", b"")) or members).get("description")) or raw.decode(
+        "utf-8", "replace"
+    )

@@ -1,0 +1,53 @@
+"""One request on its way through the repairs: what is known of it, and what has been decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.caches.values import Prompt
+from holdfast.prefix.repairs import ByteMemory, Insert, Mode, Repair, RepairState
+from holdfast.prefix.repairs.values import Name
+from holdfast.wire.body import Body, Splice
+
+
+class Work:
+    """`origin` leads from blocks of the prompt to blocks of the body. `sent` leads back from first digests to names.
+
+    `restored` are the digests that blocks of the prompt have once they are repaired, `present` the inserts this request
+    has room for, by the block of the body they follow. `lines` and `sections` are what the model is to be told.
+    """
+
+    def __init__(
+        self, body: Body, prompt: Prompt, state: RepairState, memory: ByteMemory, mode: Mode, skip: frozenset[str]
+    ) -> None:
+        self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
+        self.on, self.skip = mode == "on", skip
+        self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
+        self.sent = {digest: name for name, digest in state.first.items()}
+        self.splices: list[Splice] = []
+        self.repairs: list[Repair] = []
+        self.volatile: list[str] = []
+        self.new: dict[bytes, bytes] = {}
+        self.reset: str | None = None
+        self.restored: dict[int, bytes] = {}
+        self.present: list[tuple[int, Insert]] = []
+        self.lines: dict[bytes, tuple[str, str]] = {}
+        self.sections: list[tuple[str, bytes, bytes]] = []
+
+    def because(self, reason: str) -> None:
+        """A reset has one reason: the first that was found."""
+        self.reset = self.reset or reason
+
+    def saved(self, block: int) -> int:
+        """The tokens from this block of the prompt on that the request before had sent as well."""
+        last = min(self.state.length, len(self.prompt.ends)) - 1
+        return max(self.prompt.ends[last] - (self.prompt.ends[block - 1] if block else 0), 0) if last >= 0 else 0
+
+    def report(self, name: Name, block: int, why: str, *, applied: bool = True, saved: int | None = None) -> None:
+        path = self.body.blocks[self.origin[block]].path
+        self.repairs.append(Repair(name, path, why, self.saved(block) if saved is None else saved, applied))
+        self.state.altered |= applied
+
+    def told(self, slot: bytes) -> list[bytes]:
+        """What was told of a value or a section in this request's history, oldest first."""
+        return [insert.told[slot] for _, insert in self.present if slot in insert.told]

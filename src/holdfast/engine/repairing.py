@@ -1,0 +1,92 @@
+"""Repairs applied to a body: the client's bytes in, the lane's first bytes out, and what changed told at the end.
+
+The door to `repair_order` and `repair_texts`, which bridge the decisions of `prefix.repairs` and the splices of
+`wire.rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast import facts
+from holdfast.prefix.repairs import ByteMemory, Mode, Repair, RepairState
+from holdfast.wire.body import Body
+from holdfast.wire.dialects import Dialect
+from holdfast.wire.prompts import PromptReader, Reading
+
+from . import repair_order, repair_texts
+from .repair_work import Work
+
+Memory = ByteMemory
+_PROVIDERS = {name: name for name in ("anthropic", "gemini", "openrouter")}
+__all__ = ["Memory", "Repaired", "repair"]
+
+
+class Repaired(Struct, frozen=True):
+    """A body as it is to be sent; `raw` is the client's own where nothing was done.
+
+    `volatile_paths` are blocks, of the new body, that change from request to request. `reset` is why the prefix departs
+    from the one before. `new` are bytes by their SHA-256 that must be durable before the body is sent (law 4).
+    """
+
+    raw: bytes
+    repairs: tuple[Repair, ...] = ()
+    volatile_paths: tuple[str, ...] = ()
+    reset: str | None = None
+    new: Mapping[bytes, bytes] = {}
+
+
+def repair(
+    body: Body,
+    dialect: Dialect,
+    known: Reading | None,
+    state: RepairState,
+    memory: Memory,
+    *,
+    mode: Mode,
+    skip: frozenset[str] = frozenset(),
+) -> Repaired:
+    """Repair a request of the lane whose state this is. `known` is the reading of `body`, where there is one.
+
+    `skip` are repairs that this one request goes without; the lane keeps what it knows for the next.
+    """
+    if mode == "off":
+        return _retired(body, state)
+    reading = known or PromptReader().read(body, facts.model(f"{_PROVIDERS.get(body.dialect, 'openai')}:{body.model}"))
+    undone = False
+    if skip:
+        trial = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=RepairState)
+        whole = _run(Work(body, reading.prompt, trial, memory, mode, frozenset()))
+        undone = any(item.applied and item.name in skip for item in whole.repairs)
+    done = _run(Work(body, reading.prompt, state, memory, mode, skip))
+    if undone or state.bypassed:  # this request departs, or the one before did and this one comes back
+        done = replace(done, reset="bypassed")
+    state.bypassed = undone
+    return done
+
+
+def _run(work: Work) -> Repaired:
+    if not work.on:
+        repair_texts.retire(work)
+    repair_order.keys(work)
+    repair_texts.find_inserts(work)
+    repair_order.tools(work)
+    repair_texts.system(work)
+    repair_texts.tell(work)
+    repair_texts.replay(work)
+    work.state.length = len(work.prompt.blocks)
+    raw = work.body.apply(work.splices) if work.splices else work.body.raw
+    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new)
+
+
+def _retired(body: Body, state: RepairState) -> Repaired:
+    """Without repairs a lane forgets what it knew; if anything was ever repaired, its bytes change now."""
+    altered = state.altered
+    fresh = RepairState()
+    for name in state.__struct_fields__:
+        setattr(state, name, getattr(fresh, name))
+    return Repaired(body.raw, reset="bypassed" if altered else None)

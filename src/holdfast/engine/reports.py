@@ -1,0 +1,278 @@
+"""Break reports on disk: a JSON line for each break in the file of its UTC day, with the unified diff beside it.
+
+Only this user can read them, and they hold no words of a prompt unless bodies are kept. At most so many are kept, the
+oldest go first. Several threads and processes may write into one directory. A report that cannot be written is counted
+and warned about once; it never gets in the way of a request.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.prefix.breaks import Finding
+from holdfast.prefix.cures import Cure
+from holdfast.prefix.divergence import Place, as_bytes
+from holdfast.prefix.redact import diff
+from holdfast.store.connections import PRIVATE_FILE, make_private_directory
+from holdfast.store.rows import Break
+
+try:
+    import fcntl
+except ImportError:  # no advisory locks here: threads are still kept apart, processes are not
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+_LONGEST = 512  # characters of a name in a line
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl")
+_OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A break as its line says it. `before` and `after` are digests of the block's two texts; `was` and `now` a few
+    redacted characters of them at `offset`; `diff` is the file beside it."""
+
+    id: str
+    at: str
+    tenant: str
+    session: str
+    lane: str
+    call: str
+    model: str
+    tokens: int
+    dollars: str
+    expected: int
+    read: int
+    cause: str | None = None
+    reason: str | None = None
+    also: tuple[str, ...] = ()
+    section: str | None = None
+    what: str | None = None
+    setting: str | None = None
+    path: str | None = None
+    offset: int | None = None
+    owner: str | None = None
+    behind: int | None = None
+    before: str | None = None
+    after: str | None = None
+    was: str | None = None
+    now: str | None = None
+    cure: str | None = None
+    advice: str | None = None
+    config: str | None = None
+    diff: str | None = None
+
+
+class Reports:
+    """The reports of one directory. `lost` counts those that could not be written."""
+
+    def __init__(self, directory: Path | str, *, keep: int = 1000, keep_bodies: bool = False) -> None:
+        self.directory = Path(directory)
+        self.lost = 0
+        self._keep = keep
+        self.keep_bodies = keep_bodies
+        self._lock = threading.Lock()
+        self._counted: dict[str, tuple[int, int, int]] = {}  # by file: which one it is, its size, the lines in it
+
+    def write(
+        self,
+        row: Break,
+        finding: Finding,
+        *,
+        cure: Cure | None = None,
+        place: Place | None = None,
+        before: str | bytes | None = None,
+        after: str | bytes | None = None,
+    ) -> Path | None:
+        """Write a report; the file of its day, or None where it could not be written or none are kept.
+
+        `place` is where the block's two texts differ; its excerpts are written as they are.
+        """
+        if self._keep <= 0:
+            return None
+        day = datetime.fromtimestamp(row.at / 1_000_000, UTC)
+        name = f"{day:%Y-%m-%d}"
+        told = None
+        if place is not None:
+            told = diff(before, after, place.offset, keep_bodies=self.keep_bodies).encode("utf-8", "replace")
+        beside = f"{name}.{_safe(row.id)}.diff" if told else None
+        line = msgspec.json.encode(_report(row, finding, day, cure, place, before, after, beside)) + b"\n"
+        try:
+            with self._lock, self._alone():
+                if told and beside is not None:
+                    _create(self.directory / beside, told)
+                self._append(f"{name}.jsonl", line)
+                self._remove_oldest()
+        except OSError as error:
+            self._failed(error)
+            return None
+        return self.directory / f"{name}.jsonl"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out while files are appended to and removed."""
+        make_private_directory(self.directory)
+        descriptor = os.open(self.directory / ".lock", os.O_RDWR | os.O_CREAT | _OWN, PRIVATE_FILE)
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)  # and with it the lock
+
+    def _append(self, name: str, line: bytes) -> None:
+        """All of the line or nothing: what a full disk left of one is cut off again."""
+        descriptor = os.open(self.directory / name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _OWN, PRIVATE_FILE)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":  # cut short by a crash
+                line = b"\n" + line
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(f"no room for a break report in {self.directory}")
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+    def _remove_oldest(self) -> None:
+        """Keep the newest: whole days go, and of the day that is cut the first lines, each with its diff."""
+        days = sorted(path.name for path in self.directory.iterdir() if _DAY.fullmatch(path.name))
+        counts = {name: self._lines(name) for name in days}
+        self._counted = {name: self._counted[name] for name in days}
+        surplus = sum(counts.values()) - self._keep
+        for name in days:
+            if surplus <= 0:
+                return
+            gone = min(surplus, counts[name])
+            self._cut(name, gone, whole=gone == counts[name])
+            surplus -= gone
+
+    def _lines(self, name: str) -> int:
+        """The lines of a file; only what was added since the last look is read."""
+        path = self.directory / name
+        same, size, lines = self._counted.get(name, (0, 0, 0))
+        found = path.stat()
+        if found.st_ino != same or found.st_size < size:  # another process has cut it
+            size, lines = 0, 0
+        if found.st_size > size:
+            with path.open("rb") as file:
+                file.seek(size)
+                lines += file.read(found.st_size - size).count(b"\n")
+        self._counted[name] = (found.st_ino, found.st_size, lines)
+        return lines
+
+    def _cut(self, name: str, count: int, *, whole: bool) -> None:
+        path = self.directory / name
+        lines = path.read_bytes().split(b"\n")
+        if whole:
+            path.unlink(missing_ok=True)
+        else:
+            temporary = self.directory / f".{name}.new"
+            temporary.unlink(missing_ok=True)
+            _create(temporary, b"\n".join(lines[count:]))
+            temporary.replace(path)
+        self._counted.pop(name, None)
+        for line in lines if whole else lines[:count]:
+            beside = _diff_of(line)
+            if beside is not None:
+                (self.directory / beside).unlink(missing_ok=True)
+
+    def _failed(self, error: OSError) -> None:
+        self.lost += 1
+        if self.lost == 1:
+            logger.warning(
+                "a break report could not be written into %s (%s): make it writable or set cache.breaks.dir; "
+                "further ones are counted in silence",
+                self.directory,
+                error.strerror or error,
+            )
+
+
+def _report(
+    row: Break,
+    finding: Finding,
+    day: datetime,
+    cure: Cure | None,
+    place: Place | None,
+    before: str | bytes | None,
+    after: str | bytes | None,
+    beside: str | None,
+) -> Report:
+    divergence = finding.divergence
+    return Report(
+        id=_short(row.id),
+        at=day.isoformat(timespec="microseconds"),
+        tenant=_short(row.tenant),
+        session=_short(row.session),
+        lane=_short(row.lane),
+        call=_short(row.call),
+        model=_short(row.model),
+        tokens=row.tokens,
+        dollars=f"{row.dollars:f}",
+        expected=finding.expected,
+        read=finding.read,
+        cause=row.cause,
+        reason=row.reason,
+        also=finding.also,
+        section=divergence.section if divergence is not None else None,
+        what=divergence.what if divergence is not None else None,
+        setting=divergence.setting if divergence is not None else None,
+        path=None if row.path is None else _short(row.path),
+        offset=row.offset,
+        owner=None if row.owner is None else _short(row.owner),
+        behind=divergence.behind if divergence is not None else None,
+        before=_digest(before),
+        after=_digest(after),
+        was=place.before if place is not None else None,
+        now=place.after if place is not None else None,
+        cure=cure.name if cure is not None else row.cure,
+        advice=cure.sentence if cure is not None else None,
+        config=cure.setting if cure is not None else None,
+        diff=beside,
+    )
+
+
+def _digest(text: str | bytes | None) -> str | None:
+    return None if text is None else sha256(as_bytes(text)).hexdigest()
+
+
+def _short(text: str) -> str:
+    return text[:_LONGEST].encode("utf-8", "replace").decode()
+
+
+def _safe(name: str) -> str:
+    """A break's id as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name[:64])
+
+
+def _create(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OWN, PRIVATE_FILE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+class _Beside(Struct):
+    diff: str | None = None
+
+
+def _diff_of(line: bytes) -> str | None:
+    """The diff that belongs to a line; a name that would lead elsewhere is none of ours."""
+    try:
+        beside = msgspec.json.decode(line, type=_Beside).diff
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return beside if beside is not None and re.fullmatch(r"[0-9-]{10}\.[A-Za-z0-9_-]{1,64}\.diff", beside) else None

@@ -1,0 +1,98 @@
+"""The engine's state in memory: tenants, ledgers, byte memories, readers, the lanes' last bodies."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from holdfast import facts
+from holdfast.config.schema import Settings
+from holdfast.config.sections.cache import Cache
+from holdfast.facts import ModelFacts
+from holdfast.prefix.core import Tenant
+from holdfast.prefix.ledger import Ledger
+from holdfast.store import Store
+from holdfast.wire import Body, Dialect, Unreadable
+from holdfast.wire.openai import facts_for
+from holdfast.wire.prompts import PromptReader, Reading
+
+from .keeping import Keeper
+from .repairing import Memory
+from .values import Lane
+
+KEPT_BODIES = 64_000_000
+"""Bytes of lanes' last bodies that are remembered, to say what changed in them."""
+
+
+class State:
+    """What is known, loaded where it is first asked for. Not safe for threads: the engine holds a lock."""
+
+    def __init__(self, settings: Settings | Callable[[str], Settings] | None, store: Store | None) -> None:
+        known = settings if settings is not None else Settings()
+        self._settings = known if callable(known) else lambda _agent: known
+        self.keeper = Keeper(store)
+        self.theirs, self.ours = PromptReader(), PromptReader()
+        self._tenants: dict[str, Tenant] = {}
+        self._memories: dict[str, Memory] = {}
+        self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
+        self._bytes = 0
+
+    def settings(self, lane: Lane) -> Cache:
+        return self._settings(lane.agent).cache
+
+    def tenant(self, name: str) -> Tenant:
+        if name not in self._tenants:
+            self._tenants[name] = self.keeper.tenant(name)
+        return self._tenants[name]
+
+    def ledger(self, lane: Lane, now: float) -> Ledger:
+        if not self.keeper.known(lane) and lane.parent is not None:
+            self.keeper.inherit(lane, now)
+        return self.keeper.lane(lane, now)
+
+    def pools(self, name: str, model: ModelFacts, now: float) -> None:
+        """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
+        tenant = self.tenant(name)
+        if model.ref not in tenant.pools:
+            self.keeper.rebuild(name, tenant.pool(model), tenant.pool_alone(model), now)
+
+    def memory(self, tenant: str) -> Memory:
+        if tenant not in self._memories:
+            self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
+        return self._memories[tenant]
+
+    def body(self, lane: Lane) -> Body | None:
+        """The lane's last body, before markers of ours, where it is still remembered."""
+        return self._bodies.get((lane.tenant, lane.id))
+
+    def remember(self, lane: Lane, body: Body) -> Body | None:
+        """Keep the lane's body, give the one before."""
+        before = self.forget(lane)
+        self._bodies[lane.tenant, lane.id] = body
+        self._bytes += len(body.raw)
+        while self._bytes > KEPT_BODIES and len(self._bodies) > 1:
+            self._bytes -= len(self._bodies.popitem(last=False)[1].raw)
+        return before
+
+    def forget(self, lane: Lane) -> Body | None:
+        before = self._bodies.pop((lane.tenant, lane.id), None)
+        self._bytes -= 0 if before is None else len(before.raw)
+        return before
+
+    def reread(
+        self, body: Body, reading: Reading, raw: bytes, dialect: Dialect, model: ModelFacts
+    ) -> tuple[Body, Reading]:
+        """What was made of a body, read again; as it is where nothing was."""
+        if raw is body.raw:
+            return body, reading
+        parsed = self.ours.parse(dialect, raw, model=body.model)
+        if isinstance(parsed, Unreadable):
+            raise RuntimeError(f"a body of ours cannot be read: {parsed.reason}")
+        return parsed, self.ours.read(parsed, model)
+
+
+def facts_of(body: Body) -> ModelFacts:
+    """What is known of the model a body names. The OpenAI dialects serve every model that speaks them."""
+    if body.dialect in ("anthropic", "gemini", "openrouter"):
+        return facts.model(f"{body.dialect}:{body.model.removeprefix('models/')}")
+    return facts_for(body.model)

@@ -1,0 +1,280 @@
+"""What the engine says: rows for the store, events for the bus, break reports for people.
+
+Events are appended to the store with the tenant's name and published as they are; a subscriber cannot delay a request.
+Bodies stand in none of them.
+"""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.events import Bus, Envelope, Event, ResetReason, Ulids
+from holdfast.events.calls import (
+    CacheBreak,
+    CachePing,
+    CachePlanned,
+    CacheReset,
+    CacheRetentionChanged,
+    CacheVerdict,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+)
+from holdfast.prefix.breaks import Finding
+from holdfast.prefix.core import Verdict
+from holdfast.prefix.cures import Cure, case, cure_for
+from holdfast.prefix.divergence import Place, place
+from holdfast.prefix.keepalive import Ping
+from holdfast.prefix.values import is_result
+from holdfast.store import Break, Call, Store
+from holdfast.store.rows import CallStatus
+from holdfast.wire import DIALECTS, Body
+
+from .reports import Reports
+from .values import Lane, Prepared
+
+_REASONS = frozenset(get_args(ResetReason))
+_NAME = 256
+
+
+class Teller:
+    """Everything that is told about a call."""
+
+    def __init__(self, store: Store | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
+        self._store, self._bus, self._reports, self._ids = store, bus, reports, ids
+        self._keep_bodies = reports is not None and reports.keep_bodies
+
+    # Rows
+
+    def row(
+        self,
+        prepared: Prepared,
+        status: CallStatus,
+        *,
+        now: float | None = None,
+        verdict: Verdict | None = None,
+        error: str = "",
+        chain: bytes | None = None,
+    ) -> Call:
+        found, lane = prepared.core, prepared.lane
+        return Call(
+            tenant=lane.tenant,
+            id=prepared.call,
+            session=lane.session,
+            lane=lane.id,
+            model=found.asked.model.ref,
+            started_at=_micro(found.outcome.at),
+            status=status,
+            client=lane.client or None,
+            first_token_at=None if found.first_token is None else _micro(found.first_token),
+            ended_at=None if now is None else _micro(now),
+            usage=None if verdict is None else verdict.usage,
+            reset=_reason(prepared.reset),
+            error=error or None,
+            plan=msgspec.json.encode(found.plan),
+            prediction=msgspec.json.encode(found.outcome.usage()),
+            verdict=None if verdict is None else msgspec.json.encode({"explained": verdict.explained}),
+            chain=chain,
+        )
+
+    # Moments
+
+    def planned(self, prepared: Prepared) -> None:
+        found, lane = prepared.core, prepared.lane
+        written = sum(tokens for _, tokens in found.outcome.writes)
+        model = _name(found.asked.model.ref)
+        self._tell(
+            prepared,
+            found.outcome.at,
+            LlmCallStarted(call=prepared.call, lane=_name(lane.id), model=model),
+            CachePlanned(
+                call=prepared.call,
+                lane=_name(lane.id),
+                strategy=found.plan.strategy,
+                markers=tuple((_name(path), ttl) for path, ttl in prepared.markers),
+                edits=int(prepared.edits is not None and prepared.edits.made),
+                predicted_read=found.outcome.read,
+                predicted_written=written,
+                predicted_input=found.outcome.input,
+                reasons=tuple(_name(reason) for reason in found.plan.reasons),
+            ),
+        )
+
+    def settled(self, prepared: Prepared, verdict: Verdict, now: float) -> Break | None:
+        usage, predicted, lane = verdict.usage, verdict.predicted, prepared.lane
+        events: list[Event] = [
+            LlmCallCompleted(
+                call=prepared.call,
+                model=_name(prepared.core.asked.model.ref),
+                input=usage.input,
+                read=usage.read,
+                writes=usage.writes,
+                output=usage.output,
+                cost=usage.cost,
+                price_version=usage.price_version,
+            ),
+            CacheVerdict(
+                call=prepared.call,
+                predicted_read=predicted.read,
+                actual_read=usage.read,
+                predicted_written=predicted.written,
+                actual_written=usage.written,
+                explained=verdict.explained,
+            ),
+        ]
+        for change in verdict.changes:
+            events.append(
+                CacheRetentionChanged(
+                    lane=_name(lane.id),
+                    zone=change.zone,
+                    before=change.before,
+                    after=change.after,
+                    why=_name(change.why),
+                )
+            )
+        found = None
+        if verdict.finding is not None:
+            found, told = self._broken(prepared, verdict.finding, now)
+            events.append(told)
+        self._tell(prepared, now, *events)
+        return found
+
+    def abandoned(self, prepared: Prepared, now: float, error: str) -> None:
+        model = _name(prepared.core.asked.model.ref)
+        failed = LlmCallFailed(call=prepared.call, model=model, error=_name(error or "abandoned"), abandoned=not error)
+        self._tell(prepared, now, failed)
+
+    def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
+        self._publish(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
+
+    # Breaks
+
+    def _broken(self, prepared: Prepared, finding: Finding, now: float) -> tuple[Break, Event]:
+        """A break or a reset: its row, its report, its event."""
+        lane = prepared.lane
+        found = _where(prepared, finding, self._keep_bodies)
+        model, marks = prepared.core.asked.model, prepared.core.plan.marks
+        cure = cure_for(case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks))
+        row = Break(
+            tenant=lane.tenant,
+            id=self._ids.new(),
+            call=prepared.call,
+            session=lane.session,
+            lane=lane.id,
+            model=prepared.core.asked.model.ref,
+            at=_micro(now),
+            cause=finding.cause,
+            reason=_reason(finding.reason),
+            tokens=finding.tokens,
+            dollars=finding.dollars,
+            path=found.path,
+            offset=found.offset,
+            owner=_owner(prepared, finding),
+            cure=cure.name,
+            data=msgspec.json.encode(cure),
+        )
+        if self._store is not None:
+            self._store.put_break(row)
+        if self._reports is not None:
+            self._reports.write(row, finding, cure=cure, place=found.place, before=found.before, after=found.after)
+        if row.reason is not None:
+            reset = CacheReset(
+                lane=_name(lane.id), reason=row.reason, call=row.call, tokens=row.tokens, dollars=row.dollars
+            )
+            return row, reset
+        return row, _event(row, cure)
+
+    def _tell(self, prepared: Prepared, at: float, *payloads: Event) -> None:
+        self._publish(prepared.lane, prepared.turn, at, *payloads)
+
+    def _publish(self, lane: Lane, turn: str | None, at: float, *payloads: Event) -> None:
+        if self._store is None and self._bus is None:
+            return
+        envelopes = [
+            Envelope.of(payload, id=self._ids.new(), at=_micro(at), session=lane.session, turn=turn, actor="system")
+            for payload in payloads
+        ]
+        if self._store is not None:
+            self._store.append_events(lane.tenant, envelopes)
+        if self._bus is not None:
+            for envelope in envelopes:
+                self._bus.publish(envelope)
+
+
+def _event(row: Break, cure: Cure) -> CacheBreak:
+    return CacheBreak(
+        call=row.call,
+        lane=_name(row.lane),
+        cause=row.cause or "unknown",
+        tokens=row.tokens,
+        dollars=row.dollars,
+        path=None if row.path is None else _name(row.path),
+        offset=row.offset,
+        owner=row.owner,
+        cure=_name(cure.name),
+    )
+
+
+class _Where(Struct, frozen=True):
+    """The first divergence in the body: path, byte offset, the block's two texts as they were sent and, for the cures,
+    what they say without their markers."""
+
+    path: str | None = None
+    offset: int | None = None
+    before: bytes | None = None
+    after: bytes | None = None
+    said: bytes | None = None
+    says: bytes | None = None
+    place: Place | None = None
+
+
+def _where(prepared: Prepared, finding: Finding, keep_bodies: bool) -> _Where:
+    divergence = finding.divergence
+    if divergence is None:
+        return _Where()
+    if divergence.setting is not None:
+        return _Where(divergence.setting)
+    body, prompt, earlier = prepared.sent, prepared.core.prompt, prepared.earlier
+    if divergence.block >= len(prompt.blocks):
+        return _Where(f"{divergence.section} (end)", len(body.raw))
+    dialect = DIALECTS[body.dialect]
+    number = prompt.origin[divergence.block] if prompt.origin else divergence.block
+    span, says = body.blocks[number], dialect.content(body, number)
+    after, before, said = body.text(span), None, None
+    old = None if earlier is None else _at(earlier, span.path)
+    if earlier is not None and old is not None:
+        before, said = earlier.text(earlier.blocks[old]), dialect.content(earlier, old)
+    at = None if before is None else place(before, after, keep_bodies=keep_bodies)
+    return _Where(span.path, span.start + (0 if at is None else at.offset), before, after, said, says, at)
+
+
+def _at(body: Body, path: str) -> int | None:
+    """The block at this path."""
+    return next((index for index, span in enumerate(body.blocks) if span.path == path), None)
+
+
+def _owner(prepared: Prepared, finding: Finding) -> str | None:
+    """Who a divergent block belongs to, as far as a request tells."""
+    divergence, prompt = finding.divergence, prepared.core.prompt
+    if divergence is None or divergence.block >= len(prompt.blocks):
+        return None
+    block = prompt.blocks[divergence.block]
+    if block.section != "messages":
+        return "tools" if block.section == "tools" else "host"
+    return "tool" if is_result(block.kind, block.role) else block.role or "user"
+
+
+def _reason(reason: str | None) -> ResetReason | None:
+    return cast(ResetReason, reason) if reason in _REASONS else None
+
+
+def _name(text: str) -> str:
+    """A name as events take it: short, and of whole characters."""
+    return text.encode("utf-8", "replace").decode()[:_NAME]
+
+
+def _micro(at: float) -> int:
+    return round(at * 1_000_000)

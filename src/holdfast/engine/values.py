@@ -1,0 +1,77 @@
+"""What goes in and out of the engine."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holdfast.prefix import core
+from holdfast.prefix.contents import Command, Use
+from holdfast.prefix.edits import Proposal
+from holdfast.prefix.keepalive import Idle
+from holdfast.prefix.preflight import Preflight
+from holdfast.prefix.repairs import Repair
+from holdfast.wire import Body
+
+from .contents import Send
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One linear conversation: tenant, session, agent and model make its id. `parent` is the lane it was started from.
+
+    A lane with an unknown id begins anew; who sends a request decides which lane it belongs to.
+    """
+
+    tenant: str
+    session: str
+    id: str
+    client: str = ""
+    agent: str = ""
+    parent: str | None = None
+    subagent: bool = False
+
+
+class SideCall(Struct, frozen=True):
+    """A call to make beside the requests, for this agent's cached contents (Gemini)."""
+
+    agent: str
+    command: Command
+    send: Send
+
+
+class Prepared(Struct, kw_only=True):
+    """A request that may go out. `raw` are the bytes to send; `sent` is the body they were made of, without markers of
+    ours, and `client` the body as it came.
+
+    `repairs` lists what was done to it and what more would help; `edits` is the decision on edits that were asked for.
+    """
+
+    call: str
+    lane: Lane
+    raw: bytes
+    client: Body
+    sent: Body
+    core: core.Prepared
+    preflight: Preflight
+    repairs: tuple[Repair, ...] = ()
+    edits: Proposal | None = None
+    reset: str | None = None
+    turn: str | None = None
+    earlier: Body | None = None
+    """The body of the lane's request before, where it is still remembered."""
+    use: Use | None = None
+    """The cached content it names (Gemini)."""
+    waited: Idle | None = None
+    """The pause before it, if pings were sent in it."""
+    before: tuple[SideCall, ...] = ()
+    """Calls to make first, each brought back with `Engine.answered`."""
+
+    @property
+    def markers(self) -> tuple[tuple[str, str], ...]:
+        """Where markers stand in what is sent: path and lifetime."""
+        return tuple((self.path(mark.block), mark.ttl) for mark in self.core.plan.marks)
+
+    def path(self, block: int) -> str:
+        """The path of a block of the prompt."""
+        prompt = self.core.prompt
+        place = prompt.origin[block] if prompt.origin else block
+        return self.sent.blocks[place].path if place < len(self.sent.blocks) else ""

@@ -1,0 +1,381 @@
+"""Prompts in, plans and verdicts out: the lanes, pools and accounts of all tenants, in memory.
+
+`prepare` compares a prompt with what its lane has sent, plans its markers, checks that they may be paid for and
+predicts what will be read; `settle` compares with what was. Time is passed in. Knows neither bytes nor storage: the
+engine around it loads and keeps ledgers, pools and experience, and makes requests of plans.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping
+from decimal import Decimal
+from hashlib import sha256
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.openai_breakpoints import entry_key
+from holdfast.caches.values import Mark, Outcome, Prompt
+from holdfast.canonical import Usage
+from holdfast.config.sections.cache import Cache
+from holdfast.facts import ModelFacts, rates
+
+from . import account, breaks, retention, stability
+from .check import checked
+from .costs import costs
+from .divergence import Comparison, compare
+from .experience import Client, Experience
+from .ledger import Ledger
+from .plans import affordable
+from .pool import Pool
+from .raising import Test, proof
+from .raising import test as raise_test
+from .situation import Situation
+from .strategies import STRATEGIES, combined
+from .values import DIGEST, SECTIONS, Kind, Plan, Sent, Turn, baseline, kind_of
+
+MOST_HEADS = 10_000
+
+
+class Tenant:
+    """What lanes of one tenant share: pools, pools of the clients alone, experience."""
+
+    def __init__(self, experience: Experience | None = None) -> None:
+        self.experience = Experience() if experience is None else experience
+        self.pools: dict[str, Pool] = {}
+        self.alone: dict[str, Pool] = {}
+        self.heads: OrderedDict[bytes, None] = OrderedDict()
+
+    def pool(self, model: ModelFacts) -> Pool:
+        if model.ref not in self.pools:
+            self.pools[model.ref] = Pool(model)
+        pool = self.pools[model.ref]
+        raises = self.experience.route(model.ref).raises
+        if raises is not None:
+            pool.believe(raises)
+        return pool
+
+    def pool_alone(self, model: ModelFacts) -> Pool:
+        """What would be alive if the client's own bytes had gone out with the client's own markers."""
+        if model.ref not in self.alone:
+            self.alone[model.ref] = Pool(model)
+        return self.alone[model.ref]
+
+    def head_known(self, key: bytes) -> bool:
+        """Whether tools and system text with this key were sent before; they are from now on."""
+        known = key in self.heads
+        self.heads[key] = None
+        self.heads.move_to_end(key)
+        if len(self.heads) > MOST_HEADS:
+            self.heads.popitem(last=False)
+        return known
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
+
+    `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
+    """
+
+    call: str
+    prompt: Prompt
+    alone: Prompt
+    model: ModelFacts
+    settings: Mapping[str, bytes] = {}
+    reset: str | None = None
+    volatile: frozenset[int] = frozenset()
+    pinned: tuple[Mark, ...] = ()
+    summary: int | None = None
+    subagent: bool = False
+    strict: bool = False
+
+
+class Prepared(Struct, kw_only=True):
+    """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
+
+    asked: Asked
+    plan: Plan
+    outcome: Outcome
+    alone: Outcome
+    expectation: breaks.Expectation
+    comparison: Comparison | None
+    before: Sent | None
+    kind: Kind
+    gap: float | None
+    reserved: float
+    raise_test: Test | None
+    first_token: float | None = None
+    done: bool = False
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.outcome.prompt
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was predicted and what came. `explained`: the provider read what was predicted.
+
+    `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
+    the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
+    """
+
+    usage: Usage
+    predicted: Usage
+    explained: bool
+    finding: breaks.Finding | None = None
+    saved: float = 0.0
+    changes: tuple[retention.Change, ...] = ()
+    raises: str | None = None
+    storage: Decimal = Decimal(0)
+    outcome: Outcome
+
+
+def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: Cache) -> Prepared:
+    """Plan and predict a request, and register it as pending."""
+    prompt, model = asked.prompt, asked.model
+    client = tenant.experience.client(ledger.client)
+    last, kind, digests = ledger.last, kind_of(prompt), _digests(asked)
+    comparison = None if last is None else compare(last, prompt, digests, model)
+    gap = _seen(tenant, ledger, client, asked, comparison, kind, now)
+    pool, alone = tenant.pool(model), tenant.pool_alone(model)
+    situation = _situation(tenant, ledger, asked, pool, now, settings)
+    by_client = alone.begin(asked.alone, now)
+    plan = _plan(situation, asked.strict)
+    plan, reserved = _funded(plan, situation, pool, client, by_client)
+    marked = replace(prompt, marks=plan.marks, mode=plan.mode or prompt.mode)
+    test = raise_test(marked, pool, now)
+    outcome = pool.begin(marked, now)
+    reset = asked.reset or ledger.reset
+    expectation = breaks.expect(last, prompt, digests, outcome, pool, now, pool.model, reset=reset)
+    prepared = Prepared(
+        asked=asked,
+        plan=plan,
+        outcome=outcome,
+        alone=by_client,
+        expectation=expectation,
+        comparison=comparison,
+        before=last,
+        kind=kind,
+        gap=gap,
+        reserved=account.reserve(client, reserved),
+        raise_test=test,
+    )
+    ledger.last = _sent(asked, outcome, digests, now)
+    ledger.requests += 1
+    ledger.reset = None
+    return prepared
+
+
+def first_token(tenant: Tenant, prepared: Prepared, now: float) -> None:
+    """The answer has begun: what the request wrote can be read."""
+    if prepared.first_token is None and not prepared.done:
+        prepared.first_token = now
+        tenant.pool(prepared.asked.model).first_token(prepared.outcome, now)
+        tenant.pool_alone(prepared.asked.model).first_token(prepared.alone, now)
+
+
+def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> None:
+    """It was cancelled, failed or cut. Before the first token nothing was written; after it the entries are there."""
+    if prepared.done:
+        return
+    prepared.done = True
+    client = tenant.experience.client(ledger.client)
+    account.release(client, prepared.reserved)
+    if prepared.first_token is not None:
+        return
+    tenant.pool(prepared.asked.model).abandon(prepared.outcome, now)
+    tenant.pool_alone(prepared.asked.model).abandon(prepared.alone, now)
+    if ledger.last is not None and ledger.last.call == prepared.asked.call:
+        ledger.last = prepared.before
+        ledger.reset = ledger.reset or prepared.asked.reset  # the reason is still to be used
+
+
+def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now: float, settings: Cache) -> Verdict:
+    """Compare with what the provider billed, learn from it, and say what broke."""
+    first_token(tenant, prepared, now)
+    prepared.done = True
+    asked, model = prepared.asked, prepared.asked.model
+    experience, pool = tenant.experience, tenant.pool(model)
+    client, route = experience.client(ledger.client), experience.route(model.ref)
+    prompt = prepared.prompt
+    predicted = prepared.outcome.usage(usage.output)
+    experience.calibration = experience.calibration.observe(model.ref, prompt.tokens, usage.prompt)
+    read = _in_our_tokens(usage.read, prompt.tokens, usage.prompt)
+    finding = breaks.judge(prepared.expectation, usage, rates(model.ref, prompt_tokens=usage.prompt), settings.breaks)
+    explained = _explained(prepared, usage)
+    raises = proof(prepared.raise_test, read, route)
+    if raises is not None:
+        route.raises = raises
+        pool.believe(raises)
+    outcome = prepared.outcome
+    if not explained and prompt.tokens:
+        outcome = pool.correct(outcome, read, prepared.first_token, now)
+    pool.finish(outcome, (), now)
+    route.reads += usage.read > 0
+    route.probed += prepared.plan.probe
+    account.release(client, prepared.reserved)
+    saved = _alone_cost(prepared, usage) - costs(model, usage.prompt).of(usage)
+    account.book(client, saved, 0.0, _credit(settings))
+    changes = _turn(ledger, prepared, usage, finding, settings)
+    ledger.settled += 1
+    if ledger.last is not None and ledger.last.call == asked.call:
+        covered = usage.read + usage.written
+        ledger.last = replace(ledger.last, first_token=prepared.first_token, covered=covered, read=usage.read)
+    return Verdict(
+        usage=usage,
+        predicted=predicted,
+        explained=explained,
+        finding=finding,
+        saved=saved,
+        changes=changes,
+        raises=raises,
+        outcome=outcome,
+    )
+
+
+def _seen(
+    tenant: Tenant,
+    ledger: Ledger,
+    client: Client,
+    asked: Asked,
+    comparison: Comparison | None,
+    kind: Kind,
+    now: float,
+) -> float | None:
+    """Count what this request shows of its lane and client; gives the gap since the lane's last request."""
+    last, prompt = ledger.last, asked.prompt
+    if last is None and ledger.requests == 0:
+        ledger.started = now
+        client.lanes += 1
+        if client.lanes > 1:
+            client.returns.ended()  # lanes do not say that they end; a new one stands for one that did
+        head = sum(1 for block in prompt.blocks if block.section != "messages")
+        if head:
+            client.heads[0 if tenant.head_known(prompt.keys[head - 1]) else 1] += 1
+    if last is None or comparison is None:
+        client.requests += 1
+        ledger.kind = kind
+        return None
+    if comparison.course == "resend":
+        return None
+    client.requests += 1
+    gap = max(0.0, now - last.at)
+    for gaps in (client.gaps, ledger.gaps):
+        gaps.see(ledger.kind, kind, gap)
+    if kind == "user":
+        client.returns.add(gap)
+    ledger.kind = kind
+    if asked.reset is None and ledger.reset is None:
+        stability.observe(ledger, last, comparison)
+    grown = prompt.tokens - sum(last.counts())
+    if comparison.course == "extension" and grown > 0:
+        ledger.grown += grown
+        ledger.growths += 1
+    return gap
+
+
+def _situation(tenant: Tenant, ledger: Ledger, asked: Asked, pool: Pool, now: float, settings: Cache) -> Situation:
+    return Situation(
+        prompt=asked.prompt,
+        model=pool.model,
+        now=now,
+        pool=pool,
+        ledger=ledger,
+        settings=settings,
+        experience=tenant.experience,
+        volatile=asked.volatile,
+        pinned=asked.pinned,
+        summary=asked.summary,
+        subagent=asked.subagent,
+    )
+
+
+def _plan(situation: Situation, strict: bool) -> Plan:
+    """The strategy's plan, together with the client's markers, checked."""
+    name = situation.settings.strategy
+    plan = STRATEGIES[name](situation)
+    if name not in ("economic", "passthrough"):
+        plan = combined(plan, situation)
+    return checked(plan, situation, strict=strict)
+
+
+def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone: Outcome) -> tuple[Plan, float]:
+    """The plan as far as the client's account can pay for it (law 7), and what it costs beyond the client alone."""
+    if situation.settings.strategy != "economic":
+        return plan, 0.0
+    price = costs(situation.model, situation.prompt.tokens)
+    limit = account.available(client, _credit(situation.settings))
+    return affordable(plan, situation, pool, price, price.of(alone), limit)
+
+
+def _turn(
+    ledger: Ledger, prepared: Prepared, usage: Usage, finding: breaks.Finding | None, settings: Cache
+) -> tuple[retention.Change, ...]:
+    model = prepared.asked.model
+    turn = Turn(
+        at=prepared.outcome.at,
+        kind=prepared.kind,
+        gap=prepared.gap,
+        read=usage.read,
+        written=usage.written,
+        input=usage.input,
+        expected=prepared.expectation.expected,
+        baseline=baseline(prepared.prompt),
+        evicted=finding is not None and finding.cause == "likely_server_side",
+    )
+    before = ledger.retention
+    ledger.retention = retention.observe(before, turn, settings, model)
+    return retention.changes(before, ledger.retention, settings, model, subagent=prepared.asked.subagent)
+
+
+def _explained(prepared: Prepared, usage: Usage) -> bool:
+    """Exactly, where the provider counts the prompt as we do; else within the thresholds of breaks."""
+    if usage.prompt == prepared.prompt.tokens:
+        return usage.read == prepared.outcome.read
+    return breaks.agrees(prepared.expectation, usage)
+
+
+def _alone_cost(prepared: Prepared, usage: Usage) -> float:
+    """What the client alone would have paid. What the provider lost for us it would have lost for the client too."""
+    alone, model = prepared.alone, prepared.asked.model
+    price = costs(model, usage.prompt)
+    scale = usage.prompt / prepared.prompt.tokens if prepared.prompt.tokens else 1.0
+    lost = max(0, prepared.outcome.read - _in_our_tokens(usage.read, prepared.prompt.tokens, usage.prompt))
+    lost = min(lost, alone.read)
+    extra = lost * ((price.write(alone.writes[-1][0]) if alone.writes else price.input) - price.read)
+    return (price.of(alone) + extra) * scale
+
+
+def _in_our_tokens(read: int, ours: int, theirs: int) -> int:
+    return read if ours == theirs or not theirs else round(read * ours / theirs)
+
+
+def _credit(settings: Cache) -> float:
+    return settings.probe_credit_usd
+
+
+def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
+    """What the prefix depends on beside its blocks; a cache key too, which separates entries."""
+    settings = dict(asked.settings)
+    if asked.prompt.route:
+        settings["prompt_cache_key"] = asked.prompt.route.encode("utf-8", "surrogatepass")
+    return tuple((name, sha256(value).digest()[:DIGEST]) for name, value in sorted(settings.items()))
+
+
+def _sent(asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...], now: float) -> Sent:
+    blocks = asked.prompt.blocks
+    return Sent(
+        call=asked.call,
+        at=now,
+        model=asked.prompt.model,
+        digests=b"".join([block.digest[:DIGEST].ljust(DIGEST, b"\0") for block in blocks]),
+        tokens=array("I", [block.tokens for block in blocks]).tobytes(),
+        sections=bytes(SECTIONS.index(block.section) for block in blocks),
+        keys=b"".join([entry_key(asked.prompt, index) for index in range(len(blocks))]),
+        settings=digests,
+        marks=outcome.prompt.marks,
+        covered=outcome.read + sum(tokens for _, tokens in outcome.writes),
+        read=outcome.read,
+    )

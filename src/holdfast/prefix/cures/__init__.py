@@ -1,0 +1,10 @@
+"""The library of recognised faults: what broke a prefix in words people can act on, and what to do about it.
+
+Each recogniser is a small function of a `Case`. They are asked from the specific to the general; where none recognises
+anything, the cause has a plain cure. Knows nothing of how a break is found or kept.
+"""
+
+from .library import RECOGNISERS, cure_for
+from .values import Case, Cure, case
+
+__all__ = ["RECOGNISERS", "Case", "Cure", "case", "cure_for"]

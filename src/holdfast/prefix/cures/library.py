@@ -1,0 +1,107 @@
+"""The recognisers in their order, and the plain cure of each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..breaks import Cause
+from . import structure, texts
+from .values import Case, Cure
+
+Recogniser = Callable[[Case], Cure | None]
+
+RECOGNISERS: tuple[Recogniser, ...] = (
+    structure.tool_order,
+    structure.tool_added,
+    structure.tool_removed,
+    structure.sliding_window,
+    structure.compaction,
+    structure.no_marker,
+    structure.lookback,
+    structure.mixed_ttl,
+    texts.thinking,
+    texts.key_order,
+    texts.whitespace,
+    texts.uuid,
+    texts.clock,
+    texts.date,
+    texts.memory,
+    texts.git_state,
+    texts.meter,
+    texts.counter,
+    texts.reminder,
+    texts.pruned,
+)
+"""From the specific to the general: what happened to whole blocks says more than a number in one of them."""
+
+_PLAIN: dict[Cause, tuple[str, str | None]] = {
+    "model_changed": (
+        "Another model has its own cache: stay with one model in a session, or give the side task a lane of its own.",
+        None,
+    ),
+    "tools_changed": (
+        "The definition of a tool changed at {where} and everything behind it was lost: keep descriptions and schemas "
+        "fixed for the session.",
+        None,
+    ),
+    "system_prompt_changed": (
+        "The system text changed at {where}: keep it fixed for the session and send what changes in the newest user "
+        "message.",
+        'cache.repair = "on"',
+    ),
+    "parameters_changed": (
+        "The setting {setting} changed, and what is cached from {where} on depends on it: keep it fixed for the "
+        "session.",
+        None,
+    ),
+    "messages_rewritten": (
+        "What had been sent at {where} was changed: leave sent messages as they are and append what is new.",
+        None,
+    ),
+    "ttl_expired_5m": (
+        "The pause was longer than the entry's {ttl}: choose the longer lifetime where pauses like this are common.",
+        'cache.strategy = "economic"',
+    ),
+    "ttl_expired_1h": (
+        "The pause was longer than the entry's {ttl}: nothing cheap keeps it that long; let the lane go cold and do "
+        "what changes the prefix now.",
+        None,
+    ),
+    "lookback_exceeded": ("No marker came to the live entry: mark the last block of every request.", None),
+    "below_minimum": (
+        "All markers stand below the {floor} tokens that {model} needs: set one further down the prompt.",
+        'cache.padding = "economic"',
+    ),
+    "parallel_race": (
+        "The request started before the answer that writes its prefix had begun: start the first one alone and the "
+        "others when its answer begins.",
+        None,
+    ),
+    "likely_server_side": (
+        "The bytes were the same and the entry should have lived, so the provider most likely dropped it: nothing to "
+        "change; if it comes often, ask the provider.",
+        None,
+    ),
+    "unknown": ("What was read contradicts what is known of the prefix: keep the report and compare the bodies.", None),
+}
+
+
+def cure_for(case: Case) -> Cure:
+    """The cure of the first fault that is recognised, or the plain one of the cause."""
+    for recognise in RECOGNISERS:
+        cure = recognise(case)
+        if cure is not None:
+            return cure
+    cause = case.finding.cause or "unknown"
+    if case.finding.reason is not None:
+        return Cure(case.finding.reason, f"The prefix was reset on purpose at {case.where}: nothing to do.")
+    sentence, setting = _PLAIN[cause]
+    divergence, entry = case.finding.divergence, case.finding.entry
+    told = sentence.format(
+        where=case.where,
+        setting=divergence.setting if divergence is not None else "",
+        ttl=entry.ttl if entry is not None else "lifetime",
+        floor=f"{case.model.floor:,}",
+        model=case.model.name,
+    )
+    return Cure(cause, told, setting)

@@ -1,0 +1,86 @@
+"""Break-even arithmetic of prompt caches: eight rules as functions of multipliers.
+
+`r` is what reading a token costs and `w` what writing it costs, as shares of the base input price; both come from
+`facts`, as floats or Decimals but not mixed. A rule says where the break-even lies; strictly beyond it something pays,
+on it nothing is won. Knows no provider, no clock and no dollars.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TypeVar
+
+N = TypeVar("N", float, Decimal)
+
+
+def uses_to_cache(r: N, w: N) -> N:
+    """Rule 5.1: a prefix is worth writing if its uses within the lifetime, the writing one included, are more."""
+    return (w - r) / (1 - r)
+
+
+def chance_to_cache(r: N, w: N) -> N:
+    """Rule 5.2: a write at every request pays if each later request hits with more than this probability."""
+    return (w - 1) / (w - r)
+
+
+def pauses_for_long(r: N, short: N, long: N, *, growth: N, beyond: N) -> N:
+    """Rule 5.3: in a growing conversation the long lifetime beats the short one if a larger share of the gaps than this
+    falls between the two.
+
+    `short` and `long` are the write multipliers, `growth` is what a turn adds as a share of the prefix, `beyond` the
+    share of gaps that outlive both.
+    """
+    return (long - short) * (growth + beyond) / (short - r)
+
+
+def chance_to_ping(r: N, w: N) -> N:
+    """Rule 5.4: a ping pays if the lane returns within the next interval with more than this probability."""
+    return r / (w - r)
+
+
+def pings_before_long(r: N, short: N, long: N) -> N:
+    """Rule 5.4: with this many pings a session the long lifetime costs the same; with more it is cheaper."""
+    return (long - short) / r
+
+
+def edit_cost(behind: N, r: N, w: N) -> N:
+    """Rule 5.5: what an edit costs once, when so many tokens stand behind it in the cache."""
+    return behind * (w - r)
+
+
+def requests_to_edit(behind: N, removed: N, r: N, w: N) -> N | None:
+    """Rule 5.5: an edit that removes tokens pays after more further requests than this; None if it removes nothing."""
+    return behind * (w - r) / (r * removed) if removed > 0 and r > 0 else None
+
+
+def calls_to_pad(prefix: N, padded: N, r: N, w: N) -> N | None:
+    """Rule 5.6: padding a prefix to this size pays after more calls than this; None if it never does."""
+    gain = prefix - r * padded
+    return (w - r) * padded / gain if gain > 0 else None
+
+
+def largest_padding(prefix: N, calls: N, r: N, w: N) -> N:
+    """Rule 5.6 the other way round: below this size a padded prefix pays within so many calls."""
+    return calls * prefix / (w - r + calls * r)
+
+
+def cold_fan_out(requests: N, w: N) -> N:
+    """Rule 5.7: what so many requests at once cost for a prefix that none of them can read."""
+    return requests * w
+
+
+def warmed_fan_out(requests: N, r: N, w: N) -> N:
+    """Rule 5.7: the same where one goes ahead and the others wait for its first token."""
+    return w + (requests - 1) * r
+
+
+def uses_to_hold(price: N, read: N, storage: N, *, covered: N, tokens: N, implicit: N) -> N | None:
+    """Rule 5.8: holding tokens in a rented cache pays above so many uses; None if it never does.
+
+    Prices per token: `price` to put it there, `read` to use it, `storage` for the whole time it is held. `covered` of
+    the `tokens` are held already, so that only the others gain by a larger object, though all of them are paid for
+    again. `implicit` is how often they would be read without it: the rule as written has neither (0).
+    """
+    fresh = tokens - covered
+    gain = (price - read) * fresh * (1 - implicit)
+    return (price * tokens + storage * fresh) / gain if gain > 0 else None

@@ -1,0 +1,114 @@
+"""What has been learned beyond one lane: gaps and lengths of a client's sessions, what markers have paid, how a
+provider's route behaves.
+
+One for each tenant, with a part for each client. Counts only, no text.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from holdfast.facts import Calibration
+
+from .contents import Objects
+from .keepalive import Returns, Spending
+from .values import Kind
+
+VERSION = 1
+SHORT, LONG = 300.0, 3600.0
+"""The lifetimes that tell the classes of gaps apart."""
+
+
+def three() -> list[float]:
+    return [0.0, 0.0, 0.0]
+
+
+class Gaps(Struct):
+    """Gaps between requests of a lane, start to start, and what follows what.
+
+    `user` and `tools` count by what the later request follows: within the short lifetime, beyond it but within the long
+    one, longer. `after_user` and `after_tools` count whether a user turn or a tool loop came next.
+    """
+
+    user: list[float] = field(default_factory=three)
+    tools: list[float] = field(default_factory=three)
+    after_user: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    after_tools: list[float] = field(default_factory=lambda: [0.0, 0.0])
+
+    def see(self, before: Kind, kind: Kind, gap: float) -> None:
+        counts = self.user if kind == "user" else self.tools
+        counts[0 if gap <= SHORT else 1 if gap <= LONG else 2] += 1
+        following = self.after_user if before == "user" else self.after_tools
+        following[0 if kind == "user" else 1] += 1
+
+    def add(self, other: Gaps) -> None:
+        for mine, theirs in zip(self._lists(), other._lists(), strict=True):
+            for index, count in enumerate(theirs):
+                mine[index] += count
+
+    def _lists(self) -> tuple[list[float], ...]:
+        return self.user, self.tools, self.after_user, self.after_tools
+
+
+class Client(Struct):
+    """What one client's lanes have shown, and its account (law 7), in dollars.
+
+    `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
+    """
+
+    gaps: Gaps = field(default_factory=Gaps)
+    returns: Returns = field(default_factory=Returns)
+    lanes: int = 0
+    requests: int = 0
+    heads: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    saved: float = 0.0
+    reserved: float = 0.0
+
+
+class Route(Struct):
+    """How a model behaves on the tenant's route: `raises` is proved by a verdict or None; `probed` what looking for the
+    proof has cost, in plain input tokens. `reads` counts calls that read anything."""
+
+    raises: Literal["yes", "no"] | None = None
+    probed: float = 0.0
+    reads: int = 0
+
+
+class Experience(Struct):
+    """A tenant's clients and routes, what its pings have cost today, and the cached contents of its agents with the
+    storage that no request has been charged for yet."""
+
+    version: int = VERSION
+    clients: dict[str, Client] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+    calibration: Calibration = Calibration()
+    spending: Spending = Spending()
+    objects: dict[str, Objects] = field(default_factory=dict)
+    token_hours: Decimal = Decimal(0)
+
+    def client(self, name: str) -> Client:
+        return self.clients.setdefault(name, Client())
+
+    def route(self, model: str) -> Route:
+        return self.routes.setdefault(model, Route())
+
+
+def encode(experience: Experience) -> bytes:
+    return msgspec.msgpack.encode(experience)
+
+
+def decode(data: bytes) -> Experience:
+    """What was learned; nothing for another version, because it can be learned again."""
+    try:
+        found = msgspec.msgpack.decode(data, type=Experience)
+    except msgspec.DecodeError:
+        return Experience()
+    if found.version != VERSION:
+        return Experience()
+    for client in found.clients.values():
+        client.reserved = 0.0  # what was pending is not known any more
+    return found

@@ -1,0 +1,95 @@
+"""What will probably happen next in a lane: chances learned step by step, from a prior to the lane itself.
+
+Each level refines the one before with its own counts: a prior, the tenant's other clients, the client, the lane. How
+much a level can weigh is bounded, so that a lane that differs from its client is believed after a few turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from .experience import Client, Experience, Gaps
+from .ledger import Ledger
+from .values import Kind
+
+PRIOR_USER = (0.97, 0.02, 0.01)
+PRIOR_TOOLS = (0.999, 0.0008, 0.0002)
+PRIOR_NEXT = (0.3, 0.7)
+"""Gaps before a user turn and inside a tool loop, and whether a user turn comes next: before anything has been seen."""
+
+_WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = 4.0, 200.0, 4.0
+_MOST_TENANT, _MOST_CLIENT, _MOST_LANE = 20.0, 40.0, 20.0
+_TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
+PRIOR_LENGTH, _WEIGHT_LENGTH = 40.0, 1.0
+"""Requests of a lane, before anything has been seen; weighs as much as one lane of that length."""
+PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
+_PRIOR_HEADS = (1.0, 1.0)
+
+
+class Odds(Struct, frozen=True):
+    """Chances of the next gap's class (`next`) and of any later one's (`later`); `ends`, that no request follows.
+
+    `growth` is what a turn usually adds, in tokens; `shared`, that another lane sends the same tools and system text.
+    """
+
+    next: tuple[float, float, float]
+    later: tuple[float, float, float]
+    ends: float
+    growth: float
+    shared: float
+
+    @property
+    def pauses(self) -> float:
+        """How many pauses between the short and the long lifetime are to come, before a longer one or the end."""
+        return self.later[1] / (self.later[2] + self.ends)
+
+    @property
+    def pause_first(self) -> float:
+        """The chance of such a pause before a longer one or the end."""
+        return self.later[1] / (self.later[1] + self.later[2] + self.ends)
+
+
+def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int) -> Odds:
+    """What the lane, its client and its tenant have shown; `tokens` is the size of the request at hand."""
+    client = Client() if experience is None else experience.clients.get(ledger.client, Client())
+    others = Gaps()
+    if experience is not None:
+        for name, known in experience.clients.items():
+            if name != ledger.client:
+                others.add(known.gaps)
+    levels = ((others, _MOST_TENANT), (client.gaps, _MOST_CLIENT), (ledger.gaps, _MOST_LANE))
+    user = _blend(PRIOR_USER, _WEIGHT_USER, [(gaps.user, most) for gaps, most in levels])
+    tools = _blend(PRIOR_TOOLS, _WEIGHT_TOOLS, [(gaps.tools, most * _TOOLS) for gaps, most in levels])
+    after = [(gaps.after_user if kind == "user" else gaps.after_tools, most) for gaps, most in levels]
+    soon = _blend(PRIOR_NEXT, _WEIGHT_NEXT, after)[0]
+    both = [[a + b for a, b in zip(gaps.after_user, gaps.after_tools, strict=True)] for gaps, _ in levels[:2]]
+    usual = _blend(PRIOR_NEXT, _WEIGHT_NEXT, [(both[0], _MOST_TENANT), (both[1], _MOST_CLIENT)])[0]
+    ended = max(0, client.lanes - 1)
+    return Odds(
+        next=_mix(soon, user, tools),
+        later=_mix(usual, user, tools),
+        ends=(_WEIGHT_LENGTH + ended) / (_WEIGHT_LENGTH * PRIOR_LENGTH + client.requests),
+        growth=(ledger.grown + PRIOR_GROWTH * tokens * _WEIGHT_GROWTH) / (ledger.growths + _WEIGHT_GROWTH),
+        shared=(client.heads[0] + _PRIOR_HEADS[0]) / (sum(client.heads) + sum(_PRIOR_HEADS)),
+    )
+
+
+def _blend(prior: Sequence[float], weight: float, levels: Sequence[tuple[Sequence[float], float]]) -> tuple[float, ...]:
+    found = tuple(prior)
+    for counts, most in levels:
+        total = sum(counts)
+        if total:
+            effect = min(total, most)
+            found = tuple(
+                (share * weight + count / total * effect) / (weight + effect)
+                for share, count in zip(found, counts, strict=True)
+            )
+            weight += effect
+    return found
+
+
+def _mix(share: float, user: Sequence[float], tools: Sequence[float]) -> tuple[float, float, float]:
+    a, b, c = (share * u + (1 - share) * t for u, t in zip(user, tools, strict=True))
+    return a, b, c

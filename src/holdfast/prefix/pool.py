@@ -1,0 +1,175 @@
+"""The entries believed alive for one tenant and model, with their horizons; lanes share it, as the provider's do.
+
+A pool is the provider's own rules with our own copy of the state. What a provider reports corrects it: entries that
+were not read are forgotten, and one that was read and not known is learned. Where a cache works with marked entries
+they can be looked up, written down and read back; one that matches token by token lives in memory only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches import anthropic, openai_breakpoints
+from holdfast.caches.entries import Entries
+from holdfast.caches.providers import cache, rules
+from holdfast.caches.values import Block, Cache, Entry, Outcome, Prompt
+from holdfast.facts import ModelFacts
+
+VERSION = 1
+CAPACITY = 20_000
+_NEAR = 0.02  # a reported read within two in a hundred of a block's end is a read up to that end
+
+
+class _Saved(Struct):
+    version: int
+    model: str
+    entries: list[Entry]
+
+
+class Pool:
+    """What is believed alive. Times come in; nothing here waits or stores."""
+
+    def __init__(self, model: ModelFacts) -> None:
+        self.model = model
+        self._entries = Entries(CAPACITY)
+        self._cache = self._make()
+
+    def _make(self) -> Cache:
+        made = rules(self.model).make
+        if made is anthropic.AnthropicCache:
+            return anthropic.AnthropicCache(self.model, self._entries)
+        if made is openai_breakpoints.OpenAIBreakpoints:
+            return openai_breakpoints.OpenAIBreakpoints(self.model, self._entries)
+        return cache(self.model)
+
+    @property
+    def by_entry(self) -> bool:
+        """Whether its state is entries at markers, which can be looked up and kept."""
+        return isinstance(self._cache, anthropic.AnthropicCache | openai_breakpoints.OpenAIBreakpoints)
+
+    def believe(self, raises: Literal["yes", "no"]) -> None:
+        """What a verdict has proved about a long lifetime beyond a short one (KNOB `ttl_raise`)."""
+        if self.model.knobs.ttl_raise not in (None, raises):
+            self.model = replace(self.model, knobs=replace(self.model.knobs, ttl_raise=raises))
+            self._cache = self._make()
+
+    # What is alive
+
+    def get(self, key: bytes) -> Entry | None:
+        return self._entries.get(key)
+
+    def find(self, key: bytes, now: float) -> Entry | None:
+        return self._entries.find(key, now)
+
+    def on(self, keys: Sequence[bytes], now: float) -> list[Entry]:
+        return self._entries.on(keys, now)
+
+    def live(self, now: float) -> list[Entry]:
+        return self._entries.live(now)
+
+    # What a request does
+
+    def decide(self, prompt: Prompt, now: float) -> Outcome | None:
+        """What a request would read and write, without sending it; None where only sending tells."""
+        if isinstance(self._cache, anthropic.AnthropicCache):
+            return anthropic.decide(prompt, self._entries, now, self.model)
+        if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):
+            return openai_breakpoints.decide(prompt, self._entries, now, self.model)
+        return None
+
+    def begin(self, prompt: Prompt, now: float) -> Outcome:
+        return self._cache.begin(prompt, now)
+
+    def first_token(self, outcome: Outcome, now: float) -> None:
+        self._cache.first_token(outcome, now)
+
+    def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
+        self._cache.finish(outcome, output, now)
+
+    def abandon(self, outcome: Outcome, now: float) -> None:
+        self._cache.abandon(outcome, now)
+
+    # What a provider reports
+
+    def correct(self, outcome: Outcome, read: int, first_token: float | None, now: float) -> Outcome:
+        """The outcome as it must have been, given how many tokens were read; the state follows it.
+
+        `read` is in the tokens of the prompt. What was to be read and was not is gone; what was read beyond what was
+        known must have been there.
+        """
+        if not self.by_entry or read == outcome.read:
+            return outcome
+        prompt, at = outcome.prompt, outcome.at
+        block = _block_near(prompt, read)
+        if read < outcome.read:
+            for index in range(block + 1, outcome.hit + 1):
+                self._entries.drop(self._key(prompt, index))
+        elif block >= 0:
+            ttl = self.model.default_ttl or ""
+            seconds = float(self.model.ttl_seconds(ttl) or 0)
+            key = self._key(prompt, block)
+            self._entries.put([Entry(key, prompt.ends[block], ttl, seconds, at, at + seconds, at)], now)
+        for entry in outcome.new:  # what it wrote is decided anew
+            known = self._entries.get(entry.key)
+            if known is not None and known.written == at:
+                self._entries.drop(entry.key)
+        found = self._cache.begin(prompt, at)
+        self._cache.first_token(found, now if first_token is None else first_token)
+        return found
+
+    def _key(self, prompt: Prompt, index: int) -> bytes:
+        if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):
+            return openai_breakpoints.entry_key(prompt, index)
+        return prompt.keys[index]
+
+    # Keeping it
+
+    def encode(self, now: float) -> bytes:
+        """What can still be read, or will be; nothing for a cache that lives in memory only."""
+        return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, self._entries.live(now)))
+
+    def restore(self, data: bytes, now: float) -> bool:
+        """Take over what was kept; False if it is of another version or model."""
+        try:
+            saved = msgspec.msgpack.decode(data, type=_Saved)
+        except msgspec.DecodeError:
+            return False
+        if saved.version != VERSION or saved.model != self.model.ref:
+            return False
+        self._entries.put([entry for entry in saved.entries if entry.expires >= now], now)
+        return True
+
+    def rebuild(self, effects: Iterable[Effect], now: float) -> None:
+        """The state again from what each call did, in the order of their start."""
+        for effect in effects:
+            self._entries.put(effect.refreshed, effect.at)
+            if effect.first_token is not None:
+                self._entries.put([replace(entry, readable=effect.first_token) for entry in effect.new], effect.at)
+
+
+class Effect(Struct, frozen=True):
+    """What one call did to the pool; kept with the call, so that a lost pool can be rebuilt."""
+
+    at: float
+    first_token: float | None
+    new: tuple[Entry, ...] = ()
+    refreshed: tuple[Entry, ...] = ()
+
+
+def effect(outcome: Outcome, first_token: float | None) -> Effect:
+    return Effect(outcome.at, first_token, outcome.new, outcome.refreshed)
+
+
+def _block_near(prompt: Prompt, tokens: int) -> int:
+    """The block whose end is nearest to so many tokens, if it is near enough; else the last one within them."""
+    if tokens <= 0:
+        return -1
+    within = prompt.block_at(tokens)
+    near = [index for index in (within, within + 1) if 0 <= index < len(prompt.ends)]
+    best = min(near, key=lambda index: abs(prompt.ends[index] - tokens), default=-1)
+    return best if best >= 0 and abs(prompt.ends[best] - tokens) <= _NEAR * tokens else within

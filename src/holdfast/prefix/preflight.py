@@ -1,0 +1,59 @@
+"""Pre-flight: what a request will cost in input, and what it would cost if nothing of it were in the cache.
+
+Dollars from a predicted outcome and the model's rates; the answer is not known yet and not counted. Both figures belong
+to the same prompt, so both stand on the same side of a price cliff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from msgspec import Struct, structs
+
+from holdfast.caches.providers import cache, rules
+from holdfast.caches.values import Mark, Outcome
+from holdfast.facts import ModelFacts, Rates
+
+RatesFor = Callable[[int], Rates | None]
+"""The rates of a request by its prompt tokens, None where no price is known."""
+
+Writes = Sequence[tuple[str, int]]
+
+
+class Preflight(Struct, frozen=True, kw_only=True):
+    """Predicted cost of this turn and of a cold one, and the tokens of this turn; None where no price is known."""
+
+    this: Decimal | None
+    cold: Decimal | None
+    read: int
+    written: int
+    input: int
+
+
+def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_for: RatesFor) -> Preflight:
+    """What the plan's markers make of a predicted outcome, warm as it is and cold."""
+    written = sum(tokens for _, tokens in outcome.writes)
+    whole = outcome.read + written + outcome.input
+    rates = rates_for(whole)
+    this = cold = None
+    if rates is not None:
+        this = _cost(rates, outcome.read, outcome.writes, outcome.input)
+        writes = _cold_writes(outcome, marks, model)
+        cold = _cost(rates, 0, writes, whole - sum(tokens for _, tokens in writes))
+    return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
+
+
+def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> Writes:
+    """What the same request writes where nothing is alive, by the provider's own rules.
+
+    Caches that match token by token write for nothing, and an object that a Gemini request names is plain input there.
+    """
+    if rules(model).by_token:
+        return ()
+    return cache(model).begin(structs.replace(outcome.prompt, marks=tuple(marks)), outcome.at).writes
+
+
+def _cost(rates: Rates, read: int, writes: Writes, plain: int) -> Decimal:
+    written = sum((tokens * rates.write(ttl) for ttl, tokens in writes), Decimal(0))
+    return read * rates.read + written + plain * rates.input

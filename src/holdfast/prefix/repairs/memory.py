@@ -1,0 +1,57 @@
+"""First bytes, bounded. What is lost here is either durable elsewhere or forgotten with a reason."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+
+LIMIT = 32_000_000
+_OVERHEAD = 150  # of an entry: key, node, object
+
+Load = Callable[[bytes], bytes | None]
+
+
+class ByteMemory:
+    """Bytes by digest, the least used leave first. `load` reads back what was made durable.
+
+    Not safe for threads by itself: the caller holds a lock.
+    """
+
+    def __init__(self, limit: int = LIMIT, *, load: Load | None = None) -> None:
+        self._limit, self._load = limit, load
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def touch(self, key: bytes) -> bool:
+        """Whether it is here; it counts as used."""
+        if key not in self._kept:
+            return False
+        self._kept.move_to_end(key)
+        return True
+
+    def get(self, key: bytes) -> bytes | None:
+        if self.touch(key):
+            return self._kept[key]
+        found = None if self._load is None else self._load(key)
+        if found is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: bytes, data: bytes) -> None:
+        if self.touch(key):
+            return
+        self._kept[key] = data
+        self._size += len(data) + _OVERHEAD
+        while self._size > self._limit and self._kept:
+            _, dropped = self._kept.popitem(last=False)
+            self._size -= len(dropped) + _OVERHEAD
+
+    def keep(self, data: bytes) -> bytes:
+        """Remember a text by its own digest, which is returned."""
+        key = sha256(data).digest()
+        self.put(key, data)
+        return key

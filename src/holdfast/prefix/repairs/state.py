@@ -1,0 +1,51 @@
+"""What a lane's repairs remember: orders, digests and references. The bytes they stand for live in a `ByteMemory`."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from .values import Name
+
+
+class Kept(Struct):
+    """A system text as it was sent. `digest` is its block's, `text` refers to its literal.
+
+    Once `applied`, the text is sent in the place of the client's. `split` is where the block is cut in two (0: it is
+    not), `head` the digest of the part before.
+    """
+
+    digest: bytes
+    text: bytes
+    applied: bool = False
+    split: int = 0
+    head: bytes = b""
+
+
+class Insert(Struct):
+    """A text of ours that was sent behind a client's block. `told` says by digests what the model knows from it."""
+
+    name: Name
+    text: bytes
+    told: dict[bytes, bytes]
+
+
+class RepairState(Struct):
+    """A lane's first bytes and what was inserted.
+
+    `first` leads from a block's digest without key order to the digest it was first sent with. `orders` are the tools
+    of each set in their first order, `tools` is the set sent last and `tools_sent` the digests of the section it was
+    sent as. `texts` are system texts by number, `inserts` belong to the block they follow (digest and occurrence).
+    `kept_tools` refers to the bytes of tools whose first values are kept. `length` counts the blocks of the request
+    before, `altered` if anything was ever repaired, `bypassed` if the request before went without.
+    """
+
+    first: dict[bytes, bytes] = field(default_factory=dict)
+    orders: dict[bytes, list[bytes]] = field(default_factory=dict)
+    tools: bytes = b""
+    tools_sent: bytes = b""
+    texts: dict[int, Kept] = field(default_factory=dict)
+    inserts: dict[bytes, list[Insert]] = field(default_factory=dict)
+    kept_tools: dict[bytes, bytes] = field(default_factory=dict)
+    length: int = 0
+    altered: bool = False
+    bypassed: bool = False

@@ -1,0 +1,219 @@
+"""How two versions of a system text differ: in values that change by themselves, in one section, or behind a beginning.
+
+Works on lines. What is equal is not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+
+from msgspec import Struct
+
+from .volatile import clause, kinds, masked
+
+LONGEST_SECTION = 16_000
+"""Characters of a section that is told anew when it changes."""
+
+_heading = re.compile(
+    r"\s*(?:(?P<hashes>#{1,6})\s+\S|(?P<tag><[A-Za-z][\w:-]*(?:\s[^<>]*)?>)\s*$|(?P<strong>\*\*[^*]+\*\*:?|\[[^\]]+\])\s*$"
+    r"|(?P<colon>[A-Za-z][^:.]{0,58}:)\s*$)"
+).match
+_remembers = re.compile(
+    r"memor(?:y|ies)|remember|notes?\b|facts?\b|knowledge|preferences?|learn|context|to-?dos?\b|tasks?\b|plan\b|progress"
+    r"|state\b|status|\bgit|recent|environment|\benv\b|session|history|summary|scratchpad|open files|diagnostics",
+    re.IGNORECASE,
+).search
+
+Slot = bytes
+"""What a value or a section is known by in its lane."""
+
+
+class Section(Struct, frozen=True):
+    """A part of a text from a heading on: lines `start` to `end`, of the new text."""
+
+    slot: Slot
+    title: str
+    start: int
+    end: int
+
+
+class Difference(Struct, frozen=True):
+    """What changed. `values` are the lines that differ in such values alone, as they were and as they are.
+
+    `repairable` if values and the one section are all there is. `stable` is the character in the new text up to which
+    nothing else changed, on a border of paragraphs or lines.
+    """
+
+    values: dict[Slot, tuple[str, str]]
+    kinds: tuple[str, ...] = ()
+    section: Section | None = None
+    first_section: tuple[str, ...] = ()
+    repairable: bool = True
+    stable: int = 0
+
+
+def digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
+
+
+def compare(first: str, now: str, place: int) -> Difference:
+    """How `now` differs from what was sent first, in the system text with this number."""
+    if first == now:
+        return Difference({}, stable=len(now))
+    before, after = first.split("\n"), now.split("\n")
+    head = _common(zip(before, after, strict=False))
+    tail = _common(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
+    old_end, end = len(before) - tail, len(after) - tail
+    pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
+    values = dict(_values([pair for pair in pairs if pair[0] != pair[1]], place))
+    found = kinds("".join(masked(line) for _, line in values.values()))
+    if head == len(before) == len(after):
+        return Difference(values, found, stable=len(now))
+    at = _border(after, head)
+    stable = sum(len(line) + 1 for line in after[:at])
+    section = _section(before[head:old_end], after, head, end, place)
+    old: list[str] = []
+    if section is not None:
+        old = before[section.start : section.end - len(after) + len(before)]
+        new = after[section.start : section.end]
+        grows = _entries(old) <= _entries(new)
+        if not (grows or _remembers(section.title)) or sum(map(len, new)) > LONGEST_SECTION:
+            section = None
+    return Difference(values, found, section, tuple(old), section is not None, 0 if stable >= len(now) else stable)
+
+
+def value_lines(now: str, place: int, wanted: Iterable[Slot]) -> dict[Slot, str]:
+    """The lines of a text that these slots stand for."""
+    left = set(wanted)
+    found = {}
+    for line in now.split("\n") if left else ():
+        slot = _slot(b"v", place, masked(line))
+        if slot in left:
+            found[slot] = line
+    return found
+
+
+def section_of(now: str, place: int, slot: Slot) -> Section | None:
+    """The section that this slot stands for."""
+    lines = now.split("\n")
+    for start, line in enumerate(lines):
+        if (level := _level(line)) is not None and _slot(b"s", place, masked(line)) == slot:
+            return Section(slot, _title(line), start, _end(lines, start, level, start + 1))
+    return None
+
+
+def tell_values(told: Mapping[Slot, bytes], lines: Mapping[Slot, tuple[str, str]]) -> tuple[str, dict[Slot, bytes]]:
+    """The line that says what values are now, and what it tells; empty where all is known."""
+    news = {
+        slot: (first, now)
+        for slot, (first, now) in lines.items()
+        if told.get(slot, digest(first.strip())) != digest(now.strip())
+    }
+    if not news:
+        return "", {}
+    text = "Current values: " + "; ".join(clause(first, now) for first, now in news.values())
+    return text, {slot: digest(now.strip()) for slot, (_, now) in news.items()}
+
+
+def tell_section(section: Section, lines: Sequence[str], known: frozenset[bytes]) -> tuple[str, bytes]:
+    """What a section has gained, or all of it where something was taken away or changed; empty where all is known.
+
+    Entries count as a set: one that only moved is no news.
+    """
+    new = {digest(line.strip()): line for line in lines[1:] if line.strip()}
+    added = [key for key in new if key not in known]
+    if not added and known <= new.keys():
+        return "", b""
+    title = section.title or "the system prompt"
+    if known <= new.keys():
+        return f"Added to “{title}”:\n" + "\n".join(new[key] for key in added), b"+" + b"".join(added)
+    body = "\n".join(lines).strip("\n")
+    return f"“{title}” is now:\n{body}" if new else f"“{title}” is now empty.", b"=" + b"".join(new)
+
+
+def known_entries(first: Sequence[str], told: Iterable[bytes]) -> frozenset[bytes]:
+    """The entries of a section that the model knows of: those it had first, then what it was told."""
+    known = set(_entries(first))
+    for item in told:
+        entries = {item[i : i + 8] for i in range(1, len(item), 8)}
+        known = entries if item[:1] == b"=" else known | entries
+    return frozenset(known)
+
+
+def _entries(section: Sequence[str]) -> set[bytes]:
+    """The lines of a section without its heading."""
+    return {digest(line.strip()) for line in section[1:] if line.strip()}
+
+
+def _common(pairs: Iterable[tuple[str, str]]) -> int:
+    count = 0
+    for one, other in pairs:
+        if one != other and masked(one) != masked(other):
+            break
+        count += 1
+    return count
+
+
+def _values(pairs: Iterable[tuple[str, str]], place: int) -> Iterator[tuple[Slot, tuple[str, str]]]:
+    for first, now in pairs:
+        yield _slot(b"v", place, masked(now)), (first, now)
+
+
+def _slot(kind: bytes, place: int, text: str) -> Slot:
+    return kind + place.to_bytes(2, "big") + digest(text)
+
+
+def _border(lines: Sequence[str], head: int) -> int:
+    """The last paragraph that ends at or before line `head`, or the line itself where there is none."""
+    return next((i for i in range(head, 0, -1) if not lines[i - 1].strip()), head)
+
+
+def _section(gone: Sequence[str], lines: Sequence[str], head: int, end: int, place: int) -> Section | None:
+    """The one section in which lines `head` to `end` stand, where they stand in one."""
+    changed = [level for line in (*gone, *lines[head:end]) if (level := _level(line)) is not None]
+    start = next((i for i in range(head, end) if lines[i].strip()), head)
+    if not any(line.strip() for line in gone) and start < end and (level := _level(lines[start])) is not None:
+        if all(other > level for other in changed[1:]):
+            return _from(lines, start, level, end, place)
+        return None
+    border = 9
+    for start in range(head - 1, -1, -1):
+        level = _level(lines[start])
+        if level is None or level >= border:
+            continue
+        if all(other > level for other in changed):
+            return _from(lines, start, level, end, place)
+        border = level
+    return None
+
+
+def _from(lines: Sequence[str], start: int, level: int, end: int, place: int) -> Section:
+    slot = _slot(b"s", place, masked(lines[start]))
+    return Section(slot, _title(lines[start]), start, _end(lines, start, level, end))
+
+
+def _end(lines: Sequence[str], start: int, level: int, least: int) -> int:
+    closing = f"</{lines[start].strip()[1:].rstrip('>').split()[0]}>" if level == 0 else None
+    for index in range(max(least, start + 1), len(lines)):
+        if closing is not None and lines[index].strip() == closing:
+            return index + 1
+        other = _level(lines[index])
+        if other is not None and other <= level:
+            return index
+    return len(lines)
+
+
+def _level(line: str) -> int | None:
+    """How high a heading stands, 0 for a tag; None for any other line."""
+    match = _heading(line)
+    if match is None:
+        return None
+    if match["hashes"]:
+        return len(match["hashes"])
+    return 0 if match["tag"] else 7 if match["strong"] else 8
+
+
+def _title(line: str) -> str:
+    return line.strip().strip("#<>*[]: ").strip()

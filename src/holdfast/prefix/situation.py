@@ -1,0 +1,38 @@
+"""What a strategy may look at when it plans a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from holdfast.caches.values import Mark, Prompt
+from holdfast.config.sections.cache import Cache
+from holdfast.facts import ModelFacts
+
+from .experience import Experience
+from .ledger import Ledger
+from .values import Lookup, Plan
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """One request about to go out. Nothing in here may be changed by a strategy.
+
+    `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
+    that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary.
+    """
+
+    prompt: Prompt
+    model: ModelFacts
+    now: float
+    pool: Lookup
+    ledger: Ledger
+    settings: Cache = Cache()
+    experience: Experience | None = None
+    volatile: frozenset[int] = frozenset()
+    pinned: tuple[Mark, ...] = ()
+    summary: int | None = None
+    subagent: bool = False
+
+
+Strategy = Callable[[Situation], Plan]

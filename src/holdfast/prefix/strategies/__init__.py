@@ -1,0 +1,28 @@
+"""Strategies: who plans the markers of a request. Each is a pure function of a situation, one file each.
+
+`places` knows where markers may stand, `clients` how a plan lives with the client's own markers. All plans pass
+`prefix.check` before they are sent.
+"""
+
+from __future__ import annotations
+
+from ..situation import Strategy
+from .clients import combined
+from .economic import economic
+from .passthrough import passthrough
+from .rolling import rolling
+from .three_block import three_block
+from .two_point import two_point
+from .zones import zones
+
+STRATEGIES: dict[str, Strategy] = {
+    "passthrough": passthrough,
+    "two-point": two_point,
+    "rolling": rolling,
+    "zones": zones,
+    "three-block": three_block,
+    "economic": economic,
+}
+"""By the names of `cache.strategy`."""
+
+__all__ = ["STRATEGIES", "combined", "economic", "passthrough", "rolling", "three_block", "two_point", "zones"]

@@ -1,0 +1,65 @@
+"""How a plan lives with the client's own markers: kept, kept while they pay, or replaced (`cache.client_markers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from holdfast.caches.values import Mark
+
+from ..situation import Situation
+from ..values import Plan
+from .passthrough import NAME as PASSTHROUGH
+from .places import body_order, place_of, preferred, slots
+
+
+def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) -> Plan:
+    """The plan with the client's markers in it, ours only in the slots they leave and never at the price of theirs.
+
+    `losses` are places (`places.place_of`) where a marker has proved a loss: under `improve` neither side marks them.
+    """
+    how = situation.settings.client_markers
+    if plan.strategy == PASSTHROUGH or how == "manage":
+        return plan
+    prompt = situation.prompt
+    marked = {mark.block for mark in (*prompt.marks, *plan.marks)}
+    lost = {block for block in marked if place_of(prompt, block) in losses} if how == "improve" else set()
+    kept = tuple(mark for mark in prompt.marks if mark.block not in lost)
+    dropped = [f"block {mark.block}: a marker there has proved a loss" for mark in prompt.marks if mark not in kept]
+    taken = lost | {mark.block for mark in kept}
+    ours = [mark for mark in plan.marks if mark.block not in taken]
+    room = max(0, slots(situation.model, plan.mode or prompt.mode) - len(kept))
+    best = preferred(prompt, ours, situation.pinned)
+    dropped += [f"block {mark.block}: the client's markers leave no room" for mark in best[room:]]
+    marks = list(kept)
+    for mark in best[:room]:
+        fitted = _fitted(situation, mark, kept)
+        if fitted is None:
+            dropped.append(f"block {mark.block}: no lifetime fits between the client's markers")
+        else:
+            marks.append(fitted)
+    marks.sort(key=lambda mark: mark.block)
+    return replace(plan, marks=tuple(marks), dropped=(*plan.dropped, *dropped))
+
+
+def _fitted(situation: Situation, mark: Mark, kept: Collection[Mark]) -> Mark | None:
+    """Our marker with a lifetime between those of the client's markers before and after it.
+
+    Both bounds fall from the first block to the last, so markers of ours that were in order stay in order.
+    """
+    prompt, model = situation.prompt, situation.model
+    at = body_order(prompt, mark)
+
+    def seconds(other: Mark) -> int:
+        return model.ttl_seconds(other.ttl) or 0
+
+    before = min((other for other in kept if body_order(prompt, other) < at), key=seconds, default=None)
+    after = max((other for other in kept if body_order(prompt, other) > at), key=seconds, default=None)
+    if before is not None and after is not None and seconds(before) < seconds(after):
+        return None
+    if before is not None and seconds(mark) > seconds(before):
+        return Mark(mark.block, before.ttl)
+    if after is not None and seconds(mark) < seconds(after):
+        return Mark(mark.block, after.ttl)
+    return mark

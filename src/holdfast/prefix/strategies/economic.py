@@ -1,0 +1,177 @@
+"""Markers and lifetimes by expected cost: what will be read again, how soon, at which price.
+
+A marker is placed where the prefix has proved stable and will probably be read; nothing is marked behind a place that
+keeps changing. Lifetimes follow `lifetimes`. A bridge is placed where the newest turn is longer than the provider walks
+back. Whether a plan may be paid for is decided by the account, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.anthropic import reach
+from holdfast.caches.values import Entry
+
+from .. import lifetimes
+from ..odds import Odds, odds
+from ..situation import Situation
+from ..stability import survival
+from ..values import Plan, kind_of
+from .clients import combined
+from .places import Wish, free, has_breakpoints, last_system, last_tool, place_of, takes_markers
+from .places import plan as planned
+
+NAME = "economic"
+PROBES = 20_000.0
+"""Plain input tokens that may be spent on a route to learn whether a long marker raises a live prefix."""
+_SMALL = 0.05  # a probe writes at most this share of the prompt
+
+
+class _State(Struct, frozen=True):
+    """What is alive of this prompt: the longest entry, how far what lives long reaches, and the chances ahead."""
+
+    hit: Entry | None
+    hit_block: int
+    long: int
+    odds: Odds
+    chances: list[float]
+
+    @property
+    def live(self) -> int:
+        return 0 if self.hit is None else self.hit.tokens
+
+
+def economic(situation: Situation) -> Plan:
+    model, prompt = situation.model, situation.prompt
+    if not takes_markers(model) or not prompt.blocks:
+        return Plan(strategy=NAME, reasons=(f"{model.ref} takes no markers",))
+    state = _state(situation)
+    if has_breakpoints(model):
+        return _breakpoints(situation, state)
+    short = model.default_ttl or model.ttls[0].name
+    longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
+    long = longer[0].name if longer else None
+    price = lifetimes.prices(model, short, long)
+    tail = _tail(situation, state, price)
+    tail_ttl, head_ttl, probe, why = _lifetimes(situation, state, price, short, long, tail)
+    tools, system = last_tool(situation), last_system(situation)
+    wishes = [
+        Wish(block, head_ttl, "tools and system text come again")
+        for block in (tools, system)
+        if block is not None and _pays(situation, state, price, block)
+    ]
+    if tail is not None:
+        wishes.append(Wish(tail, tail_ttl, why))
+    wishes += _bridge(situation, state, [wish.block for wish in wishes if wish.block is not None], tail_ttl)
+    plan = combined(planned(situation, NAME, wishes), situation, losses=_losses(situation, state, price))
+    spent = probe if tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks) else 0.0
+    return replace(plan, probe=spent)
+
+
+def _state(situation: Situation) -> _State:
+    prompt, now = situation.prompt, situation.now
+    live = situation.pool.on(prompt.keys, now)
+    hit = max(live, key=lambda entry: entry.tokens, default=None)
+    short = situation.model.ttl_seconds(situation.model.default_ttl or "") or 0
+    long = max((entry.tokens for entry in live if entry.seconds > short), default=0)
+    block = -1 if hit is None else prompt.block_at(hit.tokens)
+    found = odds(situation.ledger, situation.experience, kind_of(prompt), prompt.tokens)
+    return _State(hit, block, long, found, survival(situation.ledger, prompt))
+
+
+def _reused(situation: Situation, state: _State, block: int) -> float:
+    """The chance that the prefix up to this block is read while it lives: by the lane's next request, or by another
+    lane where it is tools and system text alone."""
+    odds = state.odds
+    again = state.chances[block] * (1 - odds.ends) * (odds.next[0] + odds.next[1])
+    if situation.prompt.blocks[block].section == "messages":
+        return again
+    return 1 - (1 - again) * (1 - odds.shared * state.chances[block])
+
+
+def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: int) -> bool:
+    return _reused(situation, state, block) > price.worth
+
+
+def _tail(situation: Situation, state: _State, price: lifetimes.Prices) -> int | None:
+    """The last block of the messages at which a marker pays."""
+    for index in range(len(situation.prompt.blocks) - 1, -1, -1):
+        if situation.prompt.blocks[index].section != "messages":
+            return None
+        if free(situation, index) and _pays(situation, state, price, index):
+            return index
+    return None
+
+
+def _lifetimes(
+    situation: Situation, state: _State, price: lifetimes.Prices, short: str, long: str | None, tail: int | None
+) -> tuple[str, str, float, str]:
+    """Lifetimes of tail and head, what a probe costs, and the reason."""
+    plain = (short, short, 0.0, "the conversation goes on")
+    if long is None or tail is None:
+        return plain
+    tokens = situation.prompt.ends[tail]
+    new, bare = tokens - min(state.live, tokens), tokens - min(state.long, tokens)
+    odds = state.odds
+    if situation.model.knobs.ttl_raise == "yes":
+        if lifetimes.raise_now(odds, price, new, bare):
+            return long, long, 0.0, f"a pause is worth {odds.next[1]:.1%}, {bare} tokens are not protected yet"
+        return plain
+    chained = state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0)
+    if chained and lifetimes.commit(odds, price, new, tokens):
+        return long, long, 0.0, f"{odds.pauses:.1f} pauses are expected"
+    if not chained and _may_probe(situation, new, tokens) and lifetimes.raise_now(odds, price, new, bare):
+        return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
+    if lifetimes.head_long(odds, price):
+        return short, long, 0.0, "the conversation goes on"
+    return plain
+
+
+def _may_probe(situation: Situation, new: int, tokens: int) -> bool:
+    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know."""
+    if situation.experience is None or situation.model.knobs.ttl_raise is None:
+        return False
+    route = situation.experience.routes.get(situation.model.ref)
+    if route is not None and (route.raises is not None or route.probed >= PROBES):
+        return False
+    return new <= _SMALL * tokens
+
+
+def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) -> Iterator[Wish]:
+    """A marker from which the longest live entry is found, where no other reaches it (A4)."""
+    if state.hit is None or state.hit_block < 0:
+        return
+    blocks, model = situation.prompt.blocks, situation.model
+    for mark in marked:
+        if mark >= state.hit_block and state.hit_block in reach(blocks, mark, model):
+            return
+    behind = range(state.hit_block, min(len(blocks), state.hit_block + 10 * model.lookback))
+    reaching = [i for i in behind if free(situation, i) and state.hit_block in reach(blocks, i, model)]
+    if reaching:
+        yield Wish(reaching[-1], ttl, f"the entry at block {state.hit_block} is out of reach of the other markers")
+
+
+def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
+    """Places of the client's markers that have proved a loss: what they write is not read again."""
+    return {
+        place_of(situation.prompt, mark.block)
+        for mark in situation.prompt.marks
+        if not _pays(situation, state, price, mark.block)
+    }
+
+
+def _breakpoints(situation: Situation, state: _State) -> Plan:
+    """One lifetime and a breakpoint of the provider's own: mark what sessions share, and where a conversation will not
+    go on, keep the provider from writing its end."""
+    model = situation.model
+    price = lifetimes.prices(model, model.default_ttl or "", None)
+    head = last_system(situation)
+    wishes = [Wish(head, model.default_ttl or "", "other sessions begin with it")] if head is not None else []
+    goes_on = _tail(situation, state, price) is not None
+    plan = combined(planned(situation, NAME, wishes), situation)
+    if goes_on or situation.prompt.mode == "explicit" or situation.settings.client_markers == "respect":
+        return plan
+    return replace(plan, mode="explicit", reasons=(*plan.reasons, "the end of this conversation is not read again"))

@@ -1,0 +1,211 @@
+"""Splices that repair a body: a block's text exchanged, texts put behind a block, a system text cut in two.
+
+What is written parses again in the same dialect. Markers stay on the places they stand on, not on the texts that are
+moved through them. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.canonical import encode_string
+
+from . import scan
+from .body import BlockSpan, Body, Splice, apply, change_members
+from .cache_control import as_text_block
+from .values import canon, object_of, string_of
+
+_MARKERS = ("cache_control", "prompt_cache_breakpoint")
+_OWN_TOOLS = (None, "custom", "function")
+_SIGNED = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
+
+
+class _Number(str):
+    """A number by its text."""
+
+
+def unordered(raw: bytes) -> bytes | None:
+    """A text that is equal for values which differ in the order of object keys alone; None where there is none.
+
+    The arguments of a call that are themselves JSON in a string count by what they say.
+    """
+    try:
+        return _render(_loads(raw)).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _loads(raw: bytes | str) -> Any:
+    return json.loads(raw, object_pairs_hook=_pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key stands twice")
+    return members
+
+
+def _render(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{_member(key, value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(_render(item) for item in value) + "]"
+    return value if isinstance(value, _Number) else json.dumps(value)
+
+
+def _member(key: str, value: Any) -> str:
+    if key == "arguments" and type(value) is str and value.lstrip()[:1] == "{":
+        try:
+            return "=" + _render(_loads(value))
+        except ValueError:
+            pass
+    return _render(value)
+
+
+def signed(raw: bytes) -> bool:
+    """Whether a block carries a signature: such a block is the provider's and goes back as it came."""
+    return any(scan.may_name(raw, name, 0, len(raw)) for name in _SIGNED)
+
+
+def own_tool(body: Body, index: int) -> bool:
+    """Whether a tool is the client's own, not one of the provider's, and may stand anywhere in the list."""
+    block = body.blocks[index]
+    if block.section != "tools" or block.context:
+        return False
+    if body.dialect == "gemini":
+        return ".functionDeclarations[" in block.where
+    members = object_of(body.text(block))
+    return members is not None and string_of(members.get("type")) in _OWN_TOOLS
+
+
+def plain(body: Body, index: int) -> bytes:
+    """A block's bytes without a marker of its own."""
+    return _cut(body, body.blocks[index])[0]
+
+
+def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
+    """A block's bytes without its markers, and those."""
+    text = body.text(block)
+    if block.form == "string" or not any(scan.may_name(text, name, 0, len(text)) for name in _MARKERS):
+        return text, {}
+    members, end = scan.walk_object(text, 0)
+    found = {member.key: text[member.start : member.end] for member in members if member.key in _MARKERS}
+    return apply(text, change_members(members, end, {}, _MARKERS)), found
+
+
+def replaced(body: Body, index: int, text: bytes) -> list[Splice]:
+    """The bytes of a block exchanged for those of another, which has no marker; a marker stays in its place."""
+    block = body.blocks[index]
+    _, markers = _cut(body, block)
+    if markers:
+        members, end = scan.walk_object(text, 0)
+        text = apply(text, change_members(members, end, markers))
+    return [Splice(block.start, block.end, text)]
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Whether two texts say the same in the same order, whatever their spelling."""
+    return one == other or canon(one) == canon(other)
+
+
+def text_span(body: Body, index: int) -> scan.Span | None:
+    """Where the literal of a block stands that is a text and nothing else to the model."""
+    block = body.blocks[index]
+    if block.form == "string":
+        return block.start, block.end
+    member = scan.member_at(body.raw, block.start, "text")
+    if member is None or body.raw[member.start : member.start + 1] != b'"':
+        return None
+    return member.start, member.end
+
+
+def with_text(body: Body, index: int, literal: bytes) -> list[Splice]:
+    """A text block with another text."""
+    span = text_span(body, index)
+    return [] if span is None else [Splice(*span, literal)]
+
+
+def split(body: Body, index: int, text: str, at: int) -> list[Splice]:
+    """A system text, given as `text`, as two blocks cut at a character. A marker goes to the first of them."""
+    block = body.blocks[index]
+    whole, markers = _cut(body, block)
+    members, end = scan.walk_object(whole, 0)
+    rest = apply(whole, change_members(members, end, {"text": encode_string(text[at:])}))
+    head = as_text_block(encode_string(text[:at]))
+    if markers:
+        own, end = scan.walk_object(head, 0)
+        head = apply(head, change_members(own, end, markers))
+    return [Splice(block.start, block.end, head + b"," + rest)]
+
+
+def newest(body: Body) -> int | None:
+    """The block behind which the newest turn of the user can be given a text; None where the answer has begun."""
+    for index in range(len(body.blocks) - 1, -1, -1):
+        block = body.blocks[index]
+        if block.section != "messages":
+            return None
+        if block.role in ("system", "developer"):
+            continue
+        return index if _place(body, index) is not None else None
+    return None
+
+
+def appended(body: Body, texts: Mapping[int, Sequence[bytes]]) -> list[Splice]:
+    """Literals put behind blocks of users' messages: as parts of them, or as messages where they can have none."""
+    splices: list[Splice] = []
+    messages: list[scan.Span] = []
+    for index, literals in texts.items():
+        block, place = body.blocks[index], _place(body, index)
+        if place is None:
+            raise ValueError(f"no text can follow {block.path}")
+        if place == "part":
+            splices += _parts(body, block, literals)
+            continue
+        if not messages and body.dialect != "openai_responses":
+            messages, _ = scan.walk_values(body.raw, body.members["messages"].start)
+        end = messages[block.message][1] if messages else block.end
+        splices.append(Splice(end, end, b"".join(_message(body.dialect, literal) for literal in literals), outer=1))
+    return splices
+
+
+def _parts(body: Body, block: BlockSpan, literals: Sequence[bytes]) -> list[Splice]:
+    head = _PART[body.dialect]
+    parts = b"".join(b"," + head + literal + b"}" for literal in literals)
+    if block.form == "object":
+        return [Splice(block.end, block.end, parts)]
+    opening, closing = b"[" + head, b"}" + parts + b"]"
+    if body.dialect == "openai_responses" and body.members["input"].start == block.start:
+        opening, closing = b'[{"type":"message","role":"user","content":' + opening, closing + b"}]"
+    return [Splice(block.start, block.start, opening), Splice(block.end, block.end, closing)]
+
+
+_PART = {
+    "anthropic": b'{"type":"text","text":',
+    "openai_chat": b'{"type":"text","text":',
+    "openrouter": b'{"type":"text","text":',
+    "openai_responses": b'{"type":"input_text","text":',
+    "gemini": b'{"text":',
+}
+
+
+def _place(body: Body, index: int) -> str | None:
+    block = body.blocks[index]
+    if block.role == "user" and (".content[" in block.where or ".parts[" in block.where):
+        return "part"
+    if body.dialect == "gemini" and block.role == "function" and ".parts[" in block.where:
+        return "part"
+    if block.role in ("tool", "function") and body.dialect in ("openai_chat", "openrouter"):
+        return "message"
+    if body.dialect == "openai_responses" and ".content[" not in block.where:
+        kind = string_of((object_of(body.text(block)) or {}).get("type")) or ""
+        return "message" if kind.endswith("_output") else None
+    return None
+
+
+def _message(dialect: str, literal: bytes) -> bytes:
+    if dialect == "openai_responses":
+        return b',{"type":"message","role":"user","content":[' + _PART[dialect] + literal + b"}]}"
+    return b',{"role":"user","content":' + literal + b"}"

@@ -1,0 +1,166 @@
+"""What is recognised in a text, and how two versions of it differ."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.prefix.repairs import ByteMemory, RepairState, texts
+from holdfast.prefix.repairs.order import KEPT_SETS, first_order
+from holdfast.prefix.repairs.volatile import clause, is_attribution, kinds, masked
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("clock", "Current time: 2026-11-02T09:00:00.000+00:00", "Current time: 2026-12-31T23:59:59.123+00:00"),
+        ("clock", "now 2026-11-02 09:00", "now 2026-11-03 10:15"),
+        ("clock", "It is 9:59 AM", "It is 10:00 AM"),
+        ("clock", "Mon Nov  2 09:00:00 UTC 2026", "Tue Nov 10 19:30:01 UTC 2026"),
+        ("clock", "ts=1793610000", "ts=1793610001"),
+        ("clock", "ts=1793610000000", "ts=1793610000001"),
+        ("date", "Today's date is 2026-11-02.", "Today's date is 2027-01-01."),
+        ("date", "Today is Monday, November 2, 2026", "Today is Tuesday, December 13, 2026"),
+        ("date", "on 2 Nov 2026", "on 13 December 2026"),
+        ("date", "on 11/02/2026", "on 1/12/2027"),
+        ("uuid", "id 123e4567-e89b-12d3-a456-426614174000", "id 00000000-e89b-12d3-a456-4266141740ff"),
+        ("git", "Current branch: main", "Current branch: fix/thing-2"),
+        ("git", "at 1a2b3c4d", "at 9f8e7d6"),
+        ("meter", "Context used: 12%", "Context used: 97.5%"),
+        ("meter", "spent $0.12", "spent $13.40"),
+        ("meter", "12,000 / 200,000 tokens", "13,512 / 200,000 tokens"),
+        ("counter", "Request #17", "Request #18"),
+        ("counter", "Turn 3 of 20", "Turn 11 of 20"),
+        ("counter", "messages: 9", "messages: 10"),
+    ],
+)
+def test_a_value_that_changes_by_itself_is_recognised(kind: str, one: str, other: str) -> None:
+    assert masked(one) == masked(other)
+    assert kind in kinds(masked(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Use at most 5 tools.", "Use at most 6 tools."),
+        ("Call me Ann.", "Call me Bob."),
+        ("port 8080", "port 8081"),
+        ("version 1.2.3", "version 1.2.4"),
+        ("the facade of the cafe", "the decade of the cafe"),
+        ("Current time: 09:00", "Current time: unknown"),
+    ],
+)
+def test_what_somebody_chose_is_not(one: str, other: str) -> None:
+    assert masked(one) != masked(other)
+
+
+def test_of_a_long_line_the_sentence_around_the_value_is_told() -> None:
+    long = "All that was said is kept. " * 10
+    line = f"{long}It is 10:00 now. {long}"
+    assert clause(line.replace("10:00", "9:59"), line) == "It is 10:00 now"
+    assert clause("It is 9:59", " It is 10:00 ") == "It is 10:00"
+    assert len(clause("x" * 500 + " 9:59 " + "y" * 500, "x" * 500 + " 10:00 " + "y" * 500)) <= 330
+
+
+def test_a_billing_line_is_attribution() -> None:
+    assert is_attribution("x-anthropic-billing-header: cc_version=2.1")
+    assert not is_attribution("You are an agent.")
+
+
+# Differences
+
+HEAD = "You are an agent.\n\n# Rules\n- be brief"
+
+
+def test_equal_texts_do_not_differ() -> None:
+    diff = texts.compare(HEAD, HEAD, 0)
+    assert (diff.values, diff.section, diff.repairable) == ({}, None, True)
+
+
+def test_values_are_found_line_by_line() -> None:
+    diff = texts.compare(f"It is 09:00.\n{HEAD}\nTurn 1", f"It is 09:01.\n{HEAD}\nTurn 2", 0)
+    assert list(diff.values.values()) == [("It is 09:00.", "It is 09:01."), ("Turn 1", "Turn 2")]
+    assert (diff.kinds, diff.section, diff.repairable) == (("clock", "counter"), None, True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "title"),
+    [
+        ("\n\n# Memory\n- a", "\n\n# Memory\n- a\n- b", "Memory"),
+        ("\n\n# Memory\n- a", "\n\n# Memory\n- b", "Memory"),
+        ("\n\n<memory>\na\n</memory>\nEnd.", "\n\n<memory>\nb\n</memory>\nEnd.", "memory"),
+        ("\n\n# Known\n## Tea\n- a", "\n\n# Known\n## Tea\n- a\n## Cats\n- b", "Cats"),
+        ("\n\n# Known\n## Tea\n- a", "\n\n# Known\n- c\n## Tea\n- a\n## Cats\n- b", "Known"),
+        ("", "\n\n# Anything\n- new", "Anything"),
+        ("\n\n# Log\n- a\n\n# End\nlast", "\n\n# Log\n- a\n- b\n\n# End\nlast", "Log"),
+        ("\n\nGit status:\nM a.py", "\n\nGit status:\nM b.py\n?? c.py", "Git status"),
+    ],
+)
+def test_a_section_that_grows_or_remembers_is_found(before: str, after: str, title: str) -> None:
+    diff = texts.compare(HEAD + before, HEAD + after, 0)
+    assert diff.section is not None
+    assert (diff.section.title, diff.repairable) == (title, True)
+    found = texts.section_of(HEAD + after, 0, diff.section.slot)
+    assert found == diff.section
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("\n- use British spelling", "\n- use American spelling"),  # an instruction
+        ("\n\n# Memory\n- a\n\n# Style\nloud", "\n\n# Memory\n- b\n\n# Style\ncalm"),  # two sections
+    ],
+)
+def test_other_changes_are_not_repaired_but_show_where_the_text_is_stable(before: str, after: str) -> None:
+    now = HEAD + after
+    diff = texts.compare(HEAD + before, now, 0)
+    assert (diff.section, diff.repairable) == (None, False)
+    assert HEAD.startswith(now[: diff.stable]) or now[: diff.stable].startswith(HEAD)
+    assert now[: diff.stable].endswith("\n")
+
+
+def test_a_section_too_long_to_be_told_is_none() -> None:
+    for length, found in ((texts.LONGEST_SECTION - 100, True), (texts.LONGEST_SECTION + 1, False)):
+        diff = texts.compare(f"{HEAD}\n\n# Memory\na", f"{HEAD}\n\n# Memory\n{'b' * length}", 0)
+        assert diff.repairable is found
+
+
+def test_a_text_that_changed_from_its_first_line_on_has_nothing_stable() -> None:
+    assert texts.compare("Be brief.", "Be long.", 1).stable == 0
+
+
+# Order
+
+
+def test_each_set_of_tools_keeps_its_first_order() -> None:
+    state = RepairState()
+    assert first_order(state, [b"a", b"b"]) == ([b"a", b"b"], False)
+    assert first_order(state, [b"b", b"a"]) == ([b"a", b"b"], False)
+    assert first_order(state, [b"c", b"b", b"a"]) == ([b"c", b"b", b"a"], True)
+    assert first_order(state, [b"b", b"a"]) == ([b"a", b"b"], True)
+    assert first_order(state, [b"a", b"a", b"b"])[1]  # twice the same is another set
+
+
+def test_only_the_latest_sets_are_remembered() -> None:
+    for others, remembered in ((KEPT_SETS - 1, True), (KEPT_SETS, False)):
+        state = RepairState()
+        first_order(state, [b"a", b"b"])
+        for number in range(others):
+            first_order(state, [b"%d" % number])
+        assert (first_order(state, [b"b", b"a"])[0] == [b"a", b"b"]) is remembered
+
+
+# Memory
+
+
+def test_the_least_used_bytes_leave_first_and_durable_ones_come_back() -> None:
+    disk: dict[bytes, bytes] = {}
+    memory = ByteMemory(1_500, load=disk.get)
+    first, second = memory.keep(b"1" * 500), memory.keep(b"2" * 500)
+    assert memory.touch(first)
+    third = memory.keep(b"3" * 500)
+    assert len(memory) <= 1_500
+    assert (memory.get(first), memory.get(second), memory.get(third)) == (b"1" * 500, None, b"3" * 500)
+    disk[second] = b"2" * 500
+    assert memory.get(second) == b"2" * 500
+    assert memory.keep(b"4" * 2_000)
+    assert len(memory) == 0  # what is larger than the whole memory is not kept
