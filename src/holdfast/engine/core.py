@@ -30,7 +30,7 @@ from holdfast.prefix.values import kind_of
 from holdfast.store import Store
 from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, caching
-from holdfast.wire.prompts import Reading
+from holdfast.wire.prompts import PromptReader, Reading
 
 from . import editing, idle, objects, repairing
 from .idle import DuePing
@@ -199,6 +199,16 @@ class Engine:
             self._state.forget(lane)
             self._state.keeper.end_lane(lane, now)
             return objects.ended(self._state, lane, now)
+
+    def ledger(self, lane: Lane, *, now: float) -> Ledger:
+        """What the lane has sent, to look at."""
+        with self._lock:
+            return self._state.ledger(lane, now)
+
+    @property
+    def reader(self) -> PromptReader:
+        """What reads the clients' bodies, to look at."""
+        return self._state.theirs
 
     # Beside the requests
 

@@ -18,16 +18,14 @@ Mode = Literal["implicit", "explicit"]
 
 def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: ModelFacts) -> bytes:
     """The body with the plan's markers. `prompt` is what a reader made of this body."""
-    wanted = {_place(prompt, mark.block): mark.ttl for mark in plan.marks}
-    known = dialect.markers(body)
+    wanted = dict.fromkeys((_place(prompt, mark.block), mark.ttl) for mark in plan.marks)
+    known = [(marker, _stands_on(marker, prompt)) for marker in dialect.markers(body)]
+    missing = {place: ttl for place, ttl in wanted if all((at, each.ttl) != (place, ttl) for each, at in known)}
     splices: list[Splice] = []
-    for marker in known:
-        place = _stands_on(marker, body, prompt)
-        if place is not None and wanted.get(place) == marker.ttl and not marker.nested:
-            del wanted[place]
-        elif place is None or place not in wanted or marker.block is None:
+    for marker, place in known:
+        if (place, marker.ttl) not in wanted and (place not in missing or marker.block is None):
             splices += dialect.remove(body, marker)
-    for place, ttl in wanted.items():
+    for place, ttl in missing.items():
         splices += dialect.place(body, place, cast(Ttl, ttl))
     if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode:
         splices += caching.set_mode(body, cast(Mode, plan.mode), model)
@@ -38,7 +36,7 @@ def _place(prompt: Prompt, block: int) -> int:
     return prompt.origin[block] if prompt.origin else block
 
 
-def _stands_on(marker: Marker, body: Body, prompt: Prompt) -> int | None:
+def _stands_on(marker: Marker, prompt: Prompt) -> int | None:
     """The block of the body that a marker counts for; an automatic one counts for the last that can carry it."""
     if marker.block is not None:
         return marker.block

@@ -37,6 +37,7 @@ from .strategies import STRATEGIES, combined
 from .values import DIGEST, SECTIONS, Kind, Plan, Sent, Turn, baseline, kind_of
 
 MOST_HEADS = 10_000
+MOST_CANCELLED = 100
 
 
 class Tenant:
@@ -47,21 +48,24 @@ class Tenant:
         self.pools: dict[str, Pool] = {}
         self.alone: dict[str, Pool] = {}
         self.heads: OrderedDict[bytes, None] = OrderedDict()
+        self.cancelled: dict[str, Sent | None] = {}
+        """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
 
     def pool(self, model: ModelFacts) -> Pool:
-        if model.ref not in self.pools:
-            self.pools[model.ref] = Pool(model)
-        pool = self.pools[model.ref]
+        return self._pool(self.pools, model)
+
+    def pool_alone(self, model: ModelFacts) -> Pool:
+        """What would be alive if the client's own bytes had gone out with the client's own markers."""
+        return self._pool(self.alone, model)
+
+    def _pool(self, pools: dict[str, Pool], model: ModelFacts) -> Pool:
+        pool = pools.get(model.ref)
+        if pool is None:
+            pool = pools[model.ref] = Pool(model)
         raises = self.experience.route(model.ref).raises
         if raises is not None:
             pool.believe(raises)
         return pool
-
-    def pool_alone(self, model: ModelFacts) -> Pool:
-        """What would be alive if the client's own bytes had gone out with the client's own markers."""
-        if model.ref not in self.alone:
-            self.alone[model.ref] = Pool(model)
-        return self.alone[model.ref]
 
     def head_known(self, key: bytes) -> bool:
         """Whether tools and system text with this key were sent before; they are from now on."""
@@ -183,13 +187,26 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
     prepared.done = True
     client = tenant.experience.client(ledger.client)
     account.release(client, prepared.reserved)
-    if prepared.first_token is not None:
+    if prepared.first_token is not None:  # what it costs beyond the client alone is spent, whatever is billed for it
+        client.saved -= prepared.reserved
+        tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
         return
     tenant.pool(prepared.asked.model).abandon(prepared.outcome, now)
     tenant.pool_alone(prepared.asked.model).abandon(prepared.alone, now)
-    if ledger.last is not None and ledger.last.call == prepared.asked.call:
-        ledger.last = prepared.before
-        ledger.reset = ledger.reset or prepared.asked.reset  # the reason is still to be used
+    _take_back(tenant, ledger, prepared)
+
+
+def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
+    """The lane's last request is the one before, or the one before that if it was cancelled too."""
+    if ledger.last is None or ledger.last.call != prepared.asked.call:
+        tenant.cancelled[prepared.asked.call] = prepared.before
+        if len(tenant.cancelled) > MOST_CANCELLED:
+            del tenant.cancelled[next(iter(tenant.cancelled))]
+        return
+    ledger.last = prepared.before
+    while ledger.last is not None and ledger.last.call in tenant.cancelled:
+        ledger.last = tenant.cancelled.pop(ledger.last.call)
+    ledger.reset = ledger.reset or prepared.expectation.reset  # the reason is still to be used
 
 
 def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now: float, settings: Cache) -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -11,6 +11,7 @@ from holdfast.caches.values import Mark
 from .costs import Costs
 from .pool import Pool
 from .situation import Situation
+from .strategies.places import body_order, free
 from .values import Plan
 
 
@@ -34,20 +35,17 @@ def _versions(plan: Plan, situation: Situation) -> Iterator[Plan]:
     """The plan, with short lifetimes only, with its markers dropped from the end, with one marker further and further
     to the front; pinned markers and the client's stay."""
     yield plan
-    short = situation.model.default_ttl or ""
-    kept = {mark.block for mark in (*situation.pinned, *situation.prompt.marks)}
-    ours = [mark for mark in plan.marks if mark.block not in kept]
+    kept = {*situation.pinned, *situation.prompt.marks}
+    theirs = tuple(mark for mark in plan.marks if mark in kept)
+    ours = [mark.block for mark in plan.marks if mark not in kept]
     if not ours:
         return
-    cheap = tuple(mark if mark.block in kept else Mark(mark.block, short) for mark in plan.marks)
-    yield _poorer(plan, cheap, "short lifetimes only")
-    theirs = tuple(mark for mark in plan.marks if mark.block in kept)
+    yield _poorer(plan, situation, theirs, ours, "short lifetimes only")
     for number in range(len(ours) - 1, 0, -1):
-        some = tuple(Mark(mark.block, short) for mark in ours[:number])
-        yield _poorer(plan, tuple(sorted((*theirs, *some), key=lambda mark: mark.block)), "fewer markers")
-    for block in _fronts(situation, ours[-1].block):
-        marks = (*theirs, Mark(block, short))
-        yield _poorer(plan, tuple(sorted(marks, key=lambda mark: mark.block)), "a shorter prefix")
+        yield _poorer(plan, situation, theirs, ours[:number], "fewer markers")
+    for block in _fronts(situation, ours[-1]):
+        if all(mark.block != block for mark in theirs):
+            yield _poorer(plan, situation, theirs, [block], "a shorter prefix")
 
 
 def _fronts(situation: Situation, last: int) -> Iterator[int]:
@@ -56,18 +54,25 @@ def _fronts(situation: Situation, last: int) -> Iterator[int]:
     for share in (0.75, 0.5, 0.25, 0.125):
         limit = prompt.block_at(int(prompt.ends[last] * share))
         for index in range(limit, -1, -1):
-            block = prompt.blocks[index]
-            if block.markable and index not in situation.volatile and prompt.ends[index] >= situation.model.floor:
+            if free(situation, index) and prompt.ends[index] >= situation.model.floor:
                 if index not in seen:
                     seen.add(index)
                     yield index
                 break
 
 
-def _poorer(plan: Plan, marks: tuple[Mark, ...], how: str) -> Plan:
-    return replace(
-        plan, marks=marks, probe=0.0, dropped=(*plan.dropped, f"{how}: savings do not pay for more yet (law 7)")
-    )
+def _poorer(plan: Plan, situation: Situation, theirs: tuple[Mark, ...], ours: Sequence[int], how: str) -> Plan:
+    """Ours as short as they may be: nothing shorter stands in front of what lives long."""
+    prompt, short = situation.prompt, Mark(0, situation.model.default_ttl or "")
+    marks = list(theirs)
+    for block in ours:
+        at = body_order(prompt, Mark(block, ""))
+        behind = [mark for mark in theirs if body_order(prompt, mark) > at]
+        longest = max((short, *behind), key=lambda mark: situation.model.ttl_seconds(mark.ttl) or 0)
+        marks.append(Mark(block, longest.ttl))
+    why = f"{how}: savings do not pay for more yet (law 7)"
+    marks.sort(key=lambda mark: mark.block)
+    return replace(plan, marks=tuple(marks), probe=0.0, dropped=(*plan.dropped, why))
 
 
 def _client(plan: Plan, situation: Situation) -> Plan:

@@ -22,6 +22,7 @@ from holdfast.facts import ModelFacts
 
 VERSION = 1
 CAPACITY = 20_000
+_NOTHING = Prompt("", "", (), (), ())
 _NEAR = 0.02  # a reported read within two in a hundred of a block's end is a read up to that end
 
 
@@ -106,6 +107,10 @@ class Pool:
             return outcome
         prompt, at = outcome.prompt, outcome.at
         block = _block_near(prompt, read)
+        for entry in outcome.new:  # what it wrote is decided anew
+            known = self._entries.get(entry.key)
+            if known is not None and known.written == at:
+                self._entries.drop(entry.key)
         if read < outcome.read:
             for index in range(block + 1, outcome.hit + 1):
                 self._entries.drop(self._key(prompt, index))
@@ -114,10 +119,6 @@ class Pool:
             seconds = float(self.model.ttl_seconds(ttl) or 0)
             key = self._key(prompt, block)
             self._entries.put([Entry(key, prompt.ends[block], ttl, seconds, at, at + seconds, at)], now)
-        for entry in outcome.new:  # what it wrote is decided anew
-            known = self._entries.get(entry.key)
-            if known is not None and known.written == at:
-                self._entries.drop(entry.key)
         found = self._cache.begin(prompt, at)
         self._cache.first_token(found, now if first_token is None else first_token)
         return found
@@ -145,11 +146,22 @@ class Pool:
         return True
 
     def rebuild(self, effects: Iterable[Effect], now: float) -> None:
-        """The state again from what each call did, in the order of their start."""
-        for effect in effects:
-            self._entries.put(effect.refreshed, effect.at)
-            if effect.first_token is not None:
-                self._entries.put([replace(entry, readable=effect.first_token) for entry in effect.new], effect.at)
+        """The state again from what each call did: at its start what it refreshed, with its first token what it wrote.
+
+        Of both at one moment the first token counts as the earlier: what it made readable may have been refreshed.
+        """
+        known = list(effects)
+        moments = [(each.first_token, 0, each) for each in known if each.first_token is not None]
+        moments += [(each.at, 1, each) for each in known]
+        for at, start, each in sorted(moments, key=lambda moment: moment[:2]):
+            if start:
+                self._entries.put([entry for entry in each.refreshed if self._lasts(entry)], at)
+            else:
+                self._cache.first_token(Outcome(_NOTHING, each.at, 0, 0, new=each.new), at)
+
+    def _lasts(self, entry: Entry) -> bool:
+        known = self._entries.get(entry.key)
+        return known is None or known.expires <= entry.expires
 
 
 class Effect(Struct, frozen=True):

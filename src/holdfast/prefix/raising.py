@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.caches.anthropic import reach
 from holdfast.caches.values import Prompt
 
 from .experience import Route
@@ -26,21 +27,22 @@ class Test(Struct, frozen=True):
 
 
 def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
-    """What a request can prove, None where both ways give the same."""
-    knob = pool.model.knobs.ttl_raise
-    if knob is None or not prompt.marks:
+    """What a request can prove, None where both ways give the same. What no marker reaches (A4) is not read whether it
+    lives or not, and proves nothing."""
+    model = pool.model
+    if model.knobs.ttl_raise != "no":
         return None
-    last = max(mark.block for mark in prompt.marks)
+    places = {index for mark in prompt.marks for index in reach(prompt.blocks, mark.block, model)}
     plain, raised = 0, 0
-    for key in prompt.keys[: last + 1]:
-        entry = pool.get(key)
+    for index in sorted(places):
+        entry = pool.get(prompt.keys[index])
         if entry is None or entry.readable > now:
             continue
         used = entry.expires - entry.seconds
-        marked = float(pool.model.ttl_seconds(entry.ttl) or 0)
-        if entry.expires >= now and knob == "no":
-            plain = raised = max(raised, entry.tokens)
-        elif knob == "no" and entry.seconds < marked and now <= used + marked:
+        marked = float(model.ttl_seconds(entry.ttl) or 0)
+        if entry.expires >= now:
+            plain = raised = entry.tokens
+        elif entry.seconds < marked and now <= used + marked:
             raised = entry.tokens
     return Test(raised, plain) if raised > plain else None
 

@@ -65,11 +65,14 @@ def tools_shuffled(trace: Trace, seed: int = 0) -> Trace:
     return _each(trace, "tools-shuffled", shuffle)
 
 
-def memory_in_system(trace: Trace, seed: int = 0) -> Trace:
-    """The system text ends with a memory that gains a line on every third turn."""
+def memory_in_system(trace: Trace, seed: int = 0, *, calls: int = 0) -> Trace:
+    """The system text ends with a memory that gains a line on every third turn, or on every so many calls."""
+    first = trace.steps[0].number if trace.steps else 0
 
     def remember(request: Request, step: Step) -> Request:
         facts = max(len(_turns(request.messages)) - 1, 0) // MEMORY_TURNS + 1
+        if calls:
+            facts = (step.number - first) // calls + 1
         lines = "\n".join(f"- fact {number} of {trace.name}" for number in range(1, facts + 1))
         return _system(request, lambda text: f"{text}\n\n# Memory\n{lines}")
 

@@ -1,4 +1,4 @@
-"""A recorded lane put through the core, call by call, against the cache rules: what it would have cost.
+"""A recorded lane put through the core, call by call, against the provider's cache rules: what it would have cost.
 
 `replay` runs timed prompts under any settings and takes what the rules bill for the provider's usage. The rules may
 differ from what the core believes (`ttl_raise`): then it has to learn.
@@ -13,12 +13,17 @@ from msgspec.structs import replace
 
 from holdfast.caches.providers import cache
 from holdfast.caches.values import Outcome
+from holdfast.canonical import Request
 from holdfast.config.sections.cache import Cache
+from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.prefix import core
 from holdfast.prefix.ledger import Ledger
+from holdfast.wire import DIALECTS, Unreadable
+from holdfast.wire.prompts import PromptReader
 
 from .calls import Call, prices
+from .values import Trace
 
 
 def replay(
@@ -70,6 +75,17 @@ def billed(outcomes: Sequence[Outcome], model: ModelFacts) -> Decimal:
     return price.tokens(sum(price.of(outcome) for outcome in outcomes))
 
 
-def without_markers(calls: Sequence[Call]) -> list[Call]:
-    """The same calls as a client would send them that leaves caching to us."""
-    return [replace(call, prompt=replace(call.prompt, marks=())) for call in calls]
+def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
+    """The prompts of a session with texts, as a client without markers would send them to this model."""
+    dialect = DIALECTS["anthropic" if model.provider == "anthropic" else "openai_chat"]
+    reader = PromptReader()
+    calls = []
+    for step in trace.steps:
+        if not isinstance(step.content, Request) or step.at is None or step.first_token_at is None:
+            raise HoldfastError(f"{trace.name} has no texts or no times; give a session with both.")
+        body = reader.parse(dialect, dialect.encode(replace(step.content, model=model.name)), model=model.name)
+        if isinstance(body, Unreadable):
+            raise HoldfastError(f"{trace.name}, call {step.number}: {body.reason}; correct the session.")
+        prompt = reader.read(body, model).prompt
+        calls.append(Call(step.at, step.first_token_at, replace(prompt, marks=())))
+    return calls

@@ -107,6 +107,7 @@ class PromptReader:
     """Turns bodies into prompts and remembers what it has read; one for each process is enough."""
 
     def __init__(self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS) -> None:
+        self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._kept_bodies, self._kept_blocks = kept_bodies, kept_blocks
         self._bytes = 0
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
@@ -182,6 +183,7 @@ class PromptReader:
         else:
             if ttl is not None:
                 body, index = _alone(body, span, plain), 0
+            self.canonicalised += len(plain)
             known = self._blocks[key] = _read_block(body, dialect, index, border, with_ids)
             if len(self._blocks) > self._kept_blocks:
                 self._blocks.popitem(last=False)

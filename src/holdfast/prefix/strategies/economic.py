@@ -150,17 +150,16 @@ def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) ->
             return
     behind = range(state.hit_block, min(len(blocks), state.hit_block + 10 * model.lookback))
     reaching = [i for i in behind if free(situation, i) and state.hit_block in reach(blocks, i, model)]
-    if reaching:
-        yield Wish(reaching[-1], ttl, f"the entry at block {state.hit_block} is out of reach of the other markers")
+    if reaching:  # where nothing behind it is worth a write, it is only read
+        place = reaching[-1] if max(marked, default=-1) > reaching[-1] else reaching[0]
+        yield Wish(place, ttl, f"the entry at block {state.hit_block} is out of reach of the other markers")
 
 
 def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
-    """Places of the client's markers that have proved a loss: what they write is not read again."""
-    return {
-        place_of(situation.prompt, mark.block)
-        for mark in situation.prompt.marks
-        if not _pays(situation, state, price, mark.block)
-    }
+    """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
+    prompt = situation.prompt
+    lost = {place_of(prompt, mark.block) for mark in prompt.marks if not _pays(situation, state, price, mark.block)}
+    return lost if state.hit_block < 0 else lost - {place_of(prompt, state.hit_block)}
 
 
 def _breakpoints(situation: Situation, state: _State) -> Plan:

@@ -1,0 +1,129 @@
+"""What strategies cost on recorded sessions: the economic one beside the best fixed one and the clairvoyant optimum.
+
+Sets are the sessions of one kind under one pattern of gaps, replayed in order with what was learned from one to the
+next; each session begins with an empty cache. `ttl_raise` is what no source settles: both ways are run, with a route on
+which it is known, and again with one on which it has to be found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from functools import cache
+from statistics import quantiles
+from typing import Literal
+
+from msgspec.structs import replace
+
+from benchmarks import Result
+from benchmarks.recordings import SOURCE, dialogue_calls, dialogues, seeds, shaped_calls
+from holdfast.config.sections.cache import Cache
+from holdfast.facts import ModelFacts, model
+from holdfast.prefix.core import Tenant
+from holdfast.prefix.situation import Strategy
+from holdfast.prefix.strategies import STRATEGIES, rolling, two_point
+from holdfast.traces import Call, optimal
+from holdfast.traces.replay import billed, replay
+
+ANTHROPIC = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5")
+OPENAI = "openai:gpt-6.1-sol"
+SETS = (
+    *(("coding", pattern) for pattern in ("real", "none", "minutes", "office")),
+    *(("dialogues", pattern) for pattern in ("none", "minutes", "office")),
+)
+FIXED: dict[str, Strategy] = {
+    "rolling 5m": lambda situation: rolling(situation),
+    "rolling 1h": lambda situation: rolling(situation, "1h"),
+    "head 1h, tail 5m": lambda situation: rolling(situation, "5m", "1h"),
+    "two-point 5m": lambda situation: two_point(situation),
+    "two-point 1h": lambda situation: two_point(situation, "1h"),
+    "no markers": STRATEGIES["passthrough"],
+}
+ECONOMIC = Cache(strategy="economic")
+Raise = Literal["yes", "no"]
+
+
+def run(*, quick: bool) -> Iterator[Result]:
+    yield Result("sessions", len(dialogues()), "", None, "higher", SOURCE)
+    shares: list[float] = []
+    for name in ANTHROPIC:
+        yield from _anthropic(name, "yes", shares, quick=quick)
+        yield from _anthropic(name, "no", [], quick=quick)
+    note = f"{len(shares)} sessions, worst {max(shares):.3f}"
+    yield Result("all of these, raise yes, p90 over the optimum", _p90(shares), "x", 1.15, "lower", note)
+    yield from _openai(quick=quick)
+
+
+def _anthropic(name: str, raises: Raise, all_shares: list[float], *, quick: bool) -> Iterator[Result]:
+    world = _world(name, raises)
+    paid, least, unknown = Decimal(0), Decimal(0), Decimal(0)
+    shares: list[float] = []
+    for kind, pattern in SETS:
+        sets = _calls(kind, pattern, f"anthropic:{name}", quick)
+        best_name, best = _best_fixed(sets, world)
+        ours = _economic(sets, world, known=raises)
+        optimum = [optimal(calls, world).cost for lanes in sets for calls in lanes]
+        paid, least = paid + sum(ours), least + sum(optimum)
+        unknown += sum(_economic(sets, world, known=None))
+        shares += [float(mine / best_one) for mine, best_one in zip(ours, optimum, strict=True) if best_one]
+        bound = (1.005 if pattern == "none" else 1.0) if raises == "yes" else 1.03
+        note = f"best fixed: {best_name}, {float(best / sum(optimum)):.3f} of the optimum"
+        yield Result(f"{name}, raise {raises}, {kind} {pattern}", float(sum(ours) / best), "x", bound, "lower", note)
+    all_shares += shares
+    note = f"per session p90 {_p90(shares):.3f}, worst {max(shares):.3f}"
+    note += f"; where it has to be found out {float(unknown / least):.3f}"
+    most = 1.05 if raises == "yes" else None
+    yield Result(f"{name}, raise {raises}, over the optimum", float(paid / least), "x", most, "lower", note)
+
+
+def _p90(shares: Sequence[float]) -> float:
+    return quantiles(shares, n=10)[-1] if len(shares) > 1 else shares[0]
+
+
+def _openai(*, quick: bool) -> Iterator[Result]:
+    """One lifetime and breakpoints of the provider's own: what can be won is placement."""
+    world = model(OPENAI)
+    for pattern in ("none", "minutes", "office"):
+        sets = _calls("dialogues", pattern, OPENAI, quick)
+        _, best = _best_fixed(sets, world)
+        ours = _economic(sets, world, known=None)
+        yield Result(f"{world.name}, dialogues {pattern}", float(sum(ours) / best), "x", 1.005, "lower")
+
+
+def _world(name: str, raises: Raise) -> ModelFacts:
+    facts = model(f"anthropic:{name}")
+    return replace(facts, knobs=replace(facts.knobs, ttl_raise=raises))
+
+
+@cache
+def _calls(kind: str, pattern: str, ref: str, quick: bool) -> list[list[list[Call]]]:
+    """The lanes of a set, once for each seed."""
+    load = shaped_calls if kind == "coding" else dialogue_calls
+    return [load(pattern, seed, model(ref)) for seed in seeds(pattern, quick=quick)]
+
+
+def _economic(sets: Sequence[Sequence[Sequence[Call]]], world: ModelFacts, known: Raise | None) -> list[Decimal]:
+    """What each lane costs. What the core believes of the route at the start is `known`."""
+    believed, paid = model(world.ref), []
+    for lanes in sets:
+        tenant = Tenant()
+        tenant.experience.route(world.ref).raises = known
+        paid += [
+            billed(replay(calls, world, ECONOMIC, tenant=tenant, client="bench", believed=believed), world)
+            for calls in lanes
+        ]
+    return paid
+
+
+def _best_fixed(sets: Sequence[Sequence[Sequence[Call]]], world: ModelFacts) -> tuple[str, Decimal]:
+    """The fixed strategy that costs least over the whole set."""
+    lanes, settings = [calls for each in sets for calls in each], Cache(strategy="rolling")
+    sums: dict[str, Decimal] = {}
+    for name, strategy in FIXED.items():
+        STRATEGIES["rolling"], kept = strategy, STRATEGIES["rolling"]
+        try:
+            sums[name] = sum((billed(replay(calls, world, settings), world) for calls in lanes), Decimal(0))
+        finally:
+            STRATEGIES["rolling"] = kept
+    best = min(sums, key=lambda each: sums[each])
+    return best, sums[best]

@@ -1,0 +1,69 @@
+"""The sessions that the benchmarks replay: recordings where they are on this machine, else our own small ones."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from holdfast.caches import chain
+from holdfast.facts import ModelFacts
+from holdfast.traces import SEEDS, Call, Trace, lanes, read, with_gaps
+from holdfast.traces.rebuild import rebuild
+from holdfast.traces.replay import calls_of
+
+ROOT = Path(__file__).parents[1]
+_NAMED = os.environ.get("HOLDFAST_TRACES", "")
+RECORDED = Path(_NAMED) if _NAMED else ROOT.parent / "shared" / "traces"
+OWN = ROOT / "tests" / "fixtures" / "traces"
+FOLDER = RECORDED if RECORDED.is_dir() else OWN
+SOURCE = "recorded sessions" if FOLDER is RECORDED else "our own small sessions; set HOLDFAST_TRACES for recorded ones"
+
+
+@cache
+def traces() -> tuple[Trace, ...]:
+    return tuple(read(FOLDER))
+
+
+def shaped() -> list[Trace]:
+    """Sessions of which sizes and times were recorded."""
+    return [trace for trace in traces() if trace.steps[0].usage is not None]
+
+
+def dialogues() -> list[Trace]:
+    """Short conversations with texts."""
+    return [trace for trace in traces() if trace.steps[0].usage is None and trace.source.count(":")]
+
+
+def session() -> Trace:
+    """A session with texts."""
+    return next(trace for trace in traces() if trace.steps[0].usage is None and not trace.source.count(":"))
+
+
+def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]:
+    """The prompts of every lane of the shaped sessions, as if they had gone to this model."""
+    found = []
+    for trace in shaped():
+        for steps in lanes(with_gaps(trace, pattern, seed)).values():
+            calls: list[Call] = []
+            like = None
+            for step in rebuild(steps):
+                # What followed the last marker was not part of the conversation: a few tokens that came once.
+                blocks = [block for block in (step.billed if step.shrank else step.blocks) if block.markable]
+                like = chain.build("", model.ref, blocks, like=like)
+                assert step.step.at is not None
+                assert step.step.first_token_at is not None
+                calls.append(Call(step.step.at, step.step.first_token_at, like))
+            found.append(calls)
+    return found
+
+
+def dialogue_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]:
+    return [calls_of(with_gaps(trace, pattern, seed), model) for trace in dialogues()]
+
+
+def seeds(pattern: str, *, quick: bool) -> tuple[int, ...]:
+    """Patterns without chance need no seeds."""
+    if pattern in ("real", "none"):
+        return SEEDS[:1]
+    return SEEDS[:2] if quick else SEEDS

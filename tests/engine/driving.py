@@ -1,0 +1,123 @@
+"""An engine and a simulated provider side by side: what the provider bills is what is settled."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.canonical import Usage
+from holdfast.config.schema import Settings
+from holdfast.config.sections.cache import Cache
+from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.reports import Reports
+from holdfast.events import Bus
+from holdfast.prefix.core import Verdict
+from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator.core import Exchange
+from holdfast.store import SqliteStore, open_store
+from holdfast.wire import DIALECTS, Body
+from tests.properties.sessions import PATHS, RENDER, Talk
+
+START = 1_800_000_000.0
+MODELS = {
+    "anthropic": "claude-sonnet-5-5",
+    "openai_chat": "gpt-6.1-sol",
+    "openai_responses": "gpt-6.1-sol",
+    "gemini": "gemini-2.5-pro",
+}
+HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "2023-06-01"}
+HOST = "You are an engineer who finds faults. " * 400
+QUESTION = "Where does the pointer come from? " * 60
+
+
+def talk(turns: int = 0, *, system: tuple[str, ...] = (HOST,), marks: tuple[tuple[str, str], ...] = ()) -> Talk:
+    """A question and so many answers with questions behind them."""
+    said: list[tuple[str, int, list[str]]] = [("user", 0, [QUESTION])]
+    for number in range(1, turns + 1):
+        said += [("assistant", number, [f"Answer {number}. " * 200]), ("user", number, [f"Question {number}. " * 200])]
+    return Talk(list(system), ["bash", "read"], said, marks=list(marks))
+
+
+def raw_of(said: Talk, dialect: str = "anthropic", model: str = "", **more: Any) -> bytes:
+    return json.dumps(RENDER[dialect](copy.deepcopy(said), model or MODELS[dialect]) | more).encode()
+
+
+class Driver:
+    """An engine in front of a simulator; with a path everything is kept in a store there."""
+
+    def __init__(
+        self,
+        cache: Cache | None = None,
+        *,
+        path: Path | None = None,
+        bus: Bus | None = None,
+        reports: Reports | None = None,
+    ) -> None:
+        self.settings, self.path, self.bus, self.reports = Settings(cache=cache or Cache()), path, bus, reports
+        self.clock = VirtualClock(START)
+        self.simulator = Simulator(clock=self.clock)
+        self.store: SqliteStore | None = None
+        self.engine = self._start()
+        self.lane = Lane(tenant="t", session="s", id="l", client="cli")
+
+    def _start(self) -> Engine:
+        self.store = None if self.path is None else open_store(self.path)
+        return Engine(self.settings, store=self.store, bus=self.bus, reports=self.reports, strict=True)
+
+    def restart(self) -> None:
+        self.close()
+        self.engine = self._start()
+
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+    @property
+    def now(self) -> float:
+        return self.clock.now()
+
+    def wait(self, seconds: float) -> None:
+        self.clock.set(self.now + seconds)
+
+    def body(self, raw: bytes, dialect: str = "anthropic", model: str = "") -> Body:
+        found = self.engine.parse(DIALECTS[dialect], raw, model=model or (MODELS[dialect] if dialect == "gemini" else ""))
+        assert isinstance(found, Body), found
+        return found
+
+    def prepare(
+        self, raw: bytes | Talk, *, dialect: str = "anthropic", lane: Lane | None = None, model: str = "", **more: Any
+    ) -> Prepared:
+        raw = raw_of(raw, dialect, model) if isinstance(raw, Talk) else raw
+        return self.engine.prepare(self.body(raw, dialect, model), lane=lane or self.lane, now=self.now, **more)
+
+    def bill(self, prepared: Prepared, *, check: bool = True) -> Exchange:
+        """What the provider makes of it; refused if it would refuse it."""
+        dialect = prepared.client.dialect
+        path = PATHS[dialect].format(model=prepared.client.model)
+        call = Call("POST", path, HEADERS, {}, prepared.raw)
+        exchange = self.simulator.begin(call) if check else self.simulator.bill(call)
+        assert exchange.record.usage is not None, exchange.answer
+        return exchange
+
+    def begin(self, prepared: Prepared, exchange: Exchange) -> None:
+        exchange.first_token(self.now)
+        self.engine.first_token(prepared, now=self.now)
+
+    def finish(self, prepared: Prepared, exchange: Exchange) -> Verdict:
+        self.begin(prepared, exchange)
+        self.wait(1)
+        exchange.finish()
+        usage = exchange.record.usage
+        assert usage is not None
+        return self.engine.settle(prepared, usage, now=self.now)
+
+    def send(self, raw: bytes | Talk, gap: float = 10.0, **more: Any) -> tuple[Prepared, Usage, Verdict]:
+        """A whole exchange, `gap` seconds after the one before."""
+        self.wait(gap)
+        prepared = self.prepare(raw, **more)
+        exchange = self.bill(prepared)
+        self.wait(1)
+        verdict = self.finish(prepared, exchange)
+        return prepared, verdict.usage, verdict
