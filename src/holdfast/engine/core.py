@@ -210,6 +210,11 @@ class Engine:
         """What reads the clients' bodies, to look at."""
         return self._state.theirs
 
+    def close(self, *, now: float) -> None:
+        """Leave behind what makes the next start quick; whatever happened is stored already. The store stays open."""
+        with self._lock:
+            self._state.close(now)
+
     # Beside the requests
 
     def answered(self, prepared: Prepared, call: SideCall, status: int, raw: bytes, *, now: float) -> None:

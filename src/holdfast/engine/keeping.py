@@ -1,8 +1,9 @@
 """What outlives a process: ledgers, what was learned, what each call did to its pool, edits and inserted bytes.
 
 With a store everything is written behind the request; only what a request must not be sent without is waited for (law
-4). Without one the same lives in memory, and ends with it. A pool is kept as what each call did to it and rebuilt from
-that. Where another process wrote a ledger in between, the later write wins: both saw the same client.
+4). Without one the same lives in memory, and ends with it. What a call did to its pool is kept with the call, and a
+pool is rebuilt from that; a closed engine leaves its pools behind, so that only later calls have to be read. Where
+another process wrote a ledger in between, the later write wins: both saw the same client.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ MOST_LANES = 2_000
 _MOST_CALLS = 100_000
 
 
+class _Pools(Struct, frozen=True):
+    """A tenant's pools of one model, as they are kept."""
+
+    sent: bytes
+    alone: bytes
+
+
 class Effects(Struct, frozen=True):
     """What a call did to the pool, and what it would have done without us."""
 
@@ -58,14 +66,13 @@ class _Version:
     def __init__(self, known: int | None = None) -> None:
         self.known = known
 
-    def next(self, ask: Callable[[], int]) -> int:
-        """The version to replace; from now on there is one more."""
-        expected = ask() if self.known is None else self.known
+    def put(self, ask: Callable[[], LedgerRow | PoolRow | None], write: Callable[[int], Future[int]]) -> Future[int]:
+        """Replace the version we know, or the one there is."""
+        expected = _stored_version(ask()) if self.known is None else self.known
         self.known = expected + 1
-        return expected
-
-    def watch(self, future: Future[int]) -> None:
+        future = write(expected)
         future.add_done_callback(self._written)
+        return future
 
     def _written(self, future: Future[int]) -> None:
         if isinstance(future.exception(), VersionConflictError):
@@ -85,7 +92,7 @@ class Keeper:
     def __init__(self, store: Store | None) -> None:
         self._store = store
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
-        self._versions: dict[str, _Version] = {}
+        self._versions: dict[tuple[str, str], _Version] = {}
         self._blobs: dict[tuple[str, bytes], bytes] = {}
         self._replacements = None if store is None else editing.Replacements(store)
 
@@ -135,10 +142,11 @@ class Keeper:
         kept = self._lanes.get((lane.tenant, lane.id))
         if self._store is None or kept is None:
             return
-        store, tenant, name = self._store, lane.tenant, lane.id
-        expected = kept.version.next(lambda: _stored_version(store.ledger(tenant, name)))
-        written = store.put_ledger(tenant, name, ledger.encode(kept.ledger), expected=expected)
-        kept.version.watch(written)
+        store, tenant, name, data = self._store, lane.tenant, lane.id, ledger.encode(kept.ledger)
+        written = kept.version.put(
+            lambda: store.ledger(tenant, name),
+            lambda expected: store.put_ledger(tenant, name, data, expected=expected),
+        )
         if wait:
             _wait([written])
 
@@ -157,25 +165,47 @@ class Keeper:
         if self._store is None:
             return Tenant()
         row = self._store.pool(name, LEARNED)
-        self._versions[name] = _Version(_stored_version(row))
+        self._versions[name, LEARNED] = _Version(_stored_version(row))
         return Tenant(Experience() if row is None else experience.decode(row.data))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
-        store = self._store
-        if store is not None:
-            version = self._versions.setdefault(name, _Version())
-            expected = version.next(lambda: _stored_version(store.pool(name, LEARNED)))
-            version.watch(store.put_pool(name, LEARNED, experience.encode(tenant.experience), expected=expected))
+        self._put_pool(name, LEARNED, experience.encode(tenant.experience))
 
-    def rebuild(self, name: str, pool: Pool, alone: Pool, now: float) -> int:
-        """Fill a tenant's empty pools from its calls; gives the number of calls."""
-        if self._store is None or not pool.by_entry:
+    def load_pool(self, name: str, pool: Pool, alone: Pool, now: float) -> int:
+        """Fill a tenant's empty pools: from what was kept when an engine closed, and from the calls since; from the
+        calls alone where nothing was. Gives the number of calls."""
+        store = self._store
+        if store is None or not pool.by_entry:
             return 0
-        calls = self._store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
-        effects = [found for call in calls if (found := _effects(call)) is not None]
+        row = store.pool(name, pool.model.ref)
+        kept = self._versions[name, pool.model.ref] = _Version(_stored_version(row))
+        saved = None if row is None else _pools(row.data)
+        since = now - REBUILT
+        if saved is not None:
+            times = pool.restore(saved.sent), alone.restore(saved.alone)
+            if None in times:
+                kept.known = None
+            else:
+                since = max(since, times[0] or since)
+        calls = store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
+        effects = [found for call in calls if (found := _effects(call, since)) is not None]
         pool.rebuild((each.sent for each in effects), now)
         alone.rebuild((each.alone for each in effects), now)
         return len(effects)
+
+    def save_pools(self, name: str, tenant: Tenant, now: float) -> None:
+        """Keep a tenant's pools, so that the next engine need not read an hour of calls."""
+        for ref, pool in tenant.pools.items():
+            if pool.by_entry:
+                kept = _Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
+                self._put_pool(name, ref, msgspec.msgpack.encode(kept))
+
+    def _put_pool(self, name: str, ref: str, data: bytes) -> None:
+        store = self._store
+        if store is not None:
+            self._versions.setdefault((name, ref), _Version()).put(
+                lambda: store.pool(name, ref), lambda expected: store.put_pool(name, ref, data, expected=expected)
+            )
 
     def put_call(self, call: Call) -> None:
         if self._store is not None:
@@ -205,11 +235,18 @@ class Keeper:
         _wait([editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs])
 
     def inherit(self, lane: Lane, now: float) -> None:
-        """A lane that was forked from another gets its edits: it sends the same originals."""
-        if self._store is not None and lane.parent is not None:
-            load = self._replacements.of(lane.tenant) if self._replacements is not None else None
-            if load is not None:
-                editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now)
+        """A lane that was forked from another begins with its edits: it sends the same originals. What the other edits
+        later is not this lane's: its own originals have been sent."""
+        if lane.parent is None:
+            return
+        mine = self.lane(lane, now).edits
+        if self._store is None or self._replacements is None:
+            parent = self._lanes.get((lane.tenant, lane.parent))
+            mine.update({} if parent is None else parent.ledger.edits)
+        elif self._store.ledger(lane.tenant, lane.id) is None:
+            load = self._replacements.of(lane.tenant)
+            _wait(list(editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now).values()))
+            mine.update(editing.recorded(self._store, lane.tenant, lane.id))
 
 
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:
@@ -220,8 +257,16 @@ def effects_of(sent: Effect, alone: Effect) -> bytes:
     return msgspec.msgpack.encode(Effects(sent, alone))
 
 
-def _effects(call: Call) -> Effects | None:
-    if call.chain is None:
+def _pools(data: bytes) -> _Pools | None:
+    try:
+        return msgspec.msgpack.decode(data, type=_Pools)
+    except msgspec.DecodeError:
+        return None
+
+
+def _effects(call: Call, since: float) -> Effects | None:
+    """What a call did that ended after this moment."""
+    if call.chain is None or call.ended_at is None or call.ended_at < _micro(since):
         return None
     try:
         return msgspec.msgpack.decode(call.chain, type=Effects)

@@ -19,7 +19,7 @@ Mode = Literal["implicit", "explicit"]
 def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: ModelFacts) -> bytes:
     """The body with the plan's markers. `prompt` is what a reader made of this body."""
     wanted = dict.fromkeys((_place(prompt, mark.block), mark.ttl) for mark in plan.marks)
-    known = [(marker, _stands_on(marker, prompt)) for marker in dialect.markers(body)]
+    known = [(marker, _stands_on(marker, prompt)) for marker in dialect.markers(body, _may_have_one(body, prompt))]
     missing = {place: ttl for place, ttl in wanted if all((at, each.ttl) != (place, ttl) for each, at in known)}
     splices: list[Splice] = []
     for marker, place in known:
@@ -30,6 +30,12 @@ def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: Mode
     if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode:
         splices += caching.set_mode(body, cast(Mode, plan.mode), model)
     return body.apply(splices)
+
+
+def _may_have_one(body: Body, prompt: Prompt) -> list[int]:
+    """The blocks that can have a marker: those the reader found one on, and those it left out of the prompt."""
+    left_out = set(range(len(body.blocks))).difference(prompt.origin) if prompt.origin else set[int]()
+    return sorted(left_out | {_place(prompt, mark.block) for mark in prompt.marks})
 
 
 def _place(prompt: Prompt, block: int) -> int:

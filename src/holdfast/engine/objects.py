@@ -19,6 +19,7 @@ from holdfast.prefix.core import Verdict
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.odds import Odds, odds
+from holdfast.prefix.preflight import preflight
 from holdfast.wire import Body
 
 from . import contents as wire
@@ -91,6 +92,11 @@ class _Held:
     def lost(self, agent: str, use: Use, now: float) -> None:
         self._experience.objects[agent], charge = self.of(agent).lost(use.name, now)
         self._owe(charge)
+
+    def owed(self, agent: str, use: Use, price: Rates, now: float) -> Decimal:
+        """What storage would be charged if the request were settled now."""
+        _, charge = self.of(agent).charged(use.name, now)
+        return Decimal(0) if charge is None else charge.cost(price)
 
     def charge(self, agent: str, use: Use, rates: Rates | None, now: float) -> Decimal:
         """What an object's storage has cost since it was last asked for, and what was still owed."""
@@ -196,3 +202,8 @@ def _name(prepared: Prepared, use: Use, held: _Held, now: float) -> None:
     why = (f"`{use.name}` holds {use.tokens} tokens",)
     found.outcome = Outcome(prompt, found.outcome.at, use.tokens, max(0, prompt.tokens - use.tokens), why=why)
     found.expectation = replace(found.expectation, outcome=found.outcome)
+    price, model = rates(found.asked.model.ref, prompt_tokens=prompt.tokens), found.asked.model
+    prepared.preflight = preflight(found.outcome, (), model, lambda _size: price)
+    if price is not None and prepared.preflight.this is not None:
+        storage = held.owed(prepared.lane.agent, use, price, now)
+        prepared.preflight = replace(prepared.preflight, this=prepared.preflight.this + storage)

@@ -54,7 +54,11 @@ class State:
         """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
         tenant = self.tenant(name)
         if model.ref not in tenant.pools:
-            self.keeper.rebuild(name, tenant.pool(model), tenant.pool_alone(model), now)
+            self.keeper.load_pool(name, tenant.pool(model), tenant.pool_alone(model), now)
+
+    def close(self, now: float) -> None:
+        for name, tenant in self._tenants.items():
+            self.keeper.save_pools(name, tenant, now)
 
     def memory(self, tenant: str) -> Memory:
         if tenant not in self._memories:

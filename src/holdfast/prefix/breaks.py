@@ -126,14 +126,16 @@ def expect(
     model: ModelFacts,
     *,
     reset: str | None = None,
+    comparison: Comparison | None = None,
 ) -> Expectation:
     """What the lane should read with this request, and what may keep it from that.
 
-    `outcome` is the prediction under the markers that go out; `reset` is the reason the ledger announces, if any.
+    `outcome` is the prediction under the markers that go out; `reset` is the reason the ledger announces, if any;
+    `comparison` how the request continues the one before, where that is known.
     """
     if before is None or not before.covered:
         return Expectation(outcome=outcome, at=now, promised=outcome.read, reset=reset)
-    comparison = compare(before, prompt, settings, model)
+    comparison = comparison or compare(before, prompt, settings, model)
     known = _known(before, prompt, comparison, pool, model)
     live = [(block, entry) for block, entry in known if entry.live(now)]
     marked = replace(prompt, marks=outcome.prompt.marks, mode=outcome.prompt.mode)

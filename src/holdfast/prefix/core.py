@@ -150,9 +150,14 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     plan, reserved = _funded(plan, situation, pool, client, by_client)
     marked = replace(prompt, marks=plan.marks, mode=plan.mode or prompt.mode)
     test = raise_test(marked, pool, now)
-    outcome = pool.begin(marked, now)
+    foreseen = pool.decide(marked, now)
+    outcome = foreseen or pool.begin(marked, now)
     reset = asked.reset or ledger.reset
-    expectation = breaks.expect(last, prompt, digests, outcome, pool, now, pool.model, reset=reset)
+    expectation = breaks.expect(
+        last, prompt, digests, outcome, pool, now, pool.model, reset=reset, comparison=comparison
+    )
+    if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
+        pool.begin(marked, now)
     prepared = Prepared(
         asked=asked,
         plan=plan,

@@ -29,6 +29,7 @@ _NEAR = 0.02  # a reported read within two in a hundred of a block's end is a re
 class _Saved(Struct):
     version: int
     model: str
+    at: float
     entries: list[Entry]
 
 
@@ -131,19 +132,19 @@ class Pool:
     # Keeping it
 
     def encode(self, now: float) -> bytes:
-        """What can still be read, or will be; nothing for a cache that lives in memory only."""
-        return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, self._entries.live(now)))
+        """What can still be read, as of now; nothing of a cache that lives in memory only."""
+        return msgspec.msgpack.encode(_Saved(VERSION, self.model.ref, now, self._entries.live(now)))
 
-    def restore(self, data: bytes, now: float) -> bool:
-        """Take over what was kept; False if it is of another version or model."""
+    def restore(self, data: bytes) -> float | None:
+        """Take over what was kept, and say as of when; None if it is of another version or model."""
         try:
             saved = msgspec.msgpack.decode(data, type=_Saved)
         except msgspec.DecodeError:
-            return False
+            return None
         if saved.version != VERSION or saved.model != self.model.ref:
-            return False
-        self._entries.put([entry for entry in saved.entries if entry.expires >= now], now)
-        return True
+            return None
+        self._entries.put(saved.entries, saved.at)
+        return saved.at
 
     def rebuild(self, effects: Iterable[Effect], now: float) -> None:
         """The state again from what each call did: at its start what it refreshed, with its first token what it wrote.
