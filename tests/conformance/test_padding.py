@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import padding as padding_benchmark
 from holdfast import facts
 from holdfast.canonical import Message, Request, Text, ToolDefinition
 from holdfast.config import KEYS
@@ -185,3 +186,11 @@ def test_5_1_observable_on_the_second_turn_of_a_plain_session() -> None:
     first, second = reads(always().text)
     assert first == 0
     assert second >= HAIKU.floor
+
+
+def test_5_1_the_cost_of_short_workloads_is_reported_with_and_without_padding() -> None:
+    told = {result.name: result.value for result in padding_benchmark.run(quick=True)}
+    for workload in ("fix-a-bug-small", "write-a-doc-from-notes", "multi-turn-refactor"):
+        assert told[f"{workload}, padding off, two-point"] == 1
+        assert told[f"{workload}, padding always, two-point"] > 1  # far below the floor it does not pay
+        assert told[f"{workload}, padding economic, two-point"] == 1
