@@ -24,7 +24,7 @@ from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.odds import odds
 from holdfast.prefix.pool import effect
-from holdfast.prefix.preflight import preflight
+from holdfast.prefix.preflight import Preflight, preflight, scaled
 from holdfast.prefix.situation import Situation
 from holdfast.prefix.values import kind_of
 from holdfast.store import Store
@@ -124,7 +124,7 @@ class Engine:
                 client=body,
                 sent=sent,
                 core=found,
-                preflight=preflight(found.outcome, found.plan.marks, model, lambda size: rates(model.ref, None, size)),
+                preflight=self._preflight(lane, found),
                 repairs=repaired.repairs,
                 edits=proposal,
                 reset=because,
@@ -243,6 +243,15 @@ class Engine:
             for due in found:
                 self._teller.pinged(due.lane, due.call, due.ping, now)
             return tuple(found)
+
+    def _preflight(self, lane: Lane, found: core.Prepared) -> Preflight:
+        """What this turn will cost, in the tokens the provider is known to count."""
+        model, tokens = found.asked.model, self._state.tenant(lane.tenant).experience.calibration.tokens
+        price = rates(model.ref, prompt_tokens=tokens(model.ref, found.prompt.tokens))
+        return scaled(
+            preflight(found.outcome, found.plan.marks, model, lambda _size: price),
+            lambda count: tokens(model.ref, count),
+        )
 
     def _edited(
         self, body: Body, reading: Reading, lane: Lane, ledger: Ledger, wanted: Mapping[bytes, bytes], now: float

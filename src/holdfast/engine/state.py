@@ -23,6 +23,10 @@ from .values import Lane
 KEPT_BODIES = 64_000_000
 """Bytes of lanes' last bodies that are remembered, to say what changed in them."""
 
+MOST_TENANTS = 1_000
+MOST_MEMORIES = 32
+"""Tenants in memory, and those of them whose first bytes are; the least recently used are loaded again or begin anew."""
+
 
 class State:
     """What is known, loaded where it is first asked for. Not safe for threads: the engine holds a lock."""
@@ -32,8 +36,8 @@ class State:
         self._settings = known if callable(known) else lambda _agent: known
         self.keeper = Keeper(store)
         self.theirs, self.ours = PromptReader(), PromptReader()
-        self._tenants: dict[str, Tenant] = {}
-        self._memories: dict[str, Memory] = {}
+        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self._memories: OrderedDict[str, Memory] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
         self._bytes = 0
 
@@ -43,6 +47,9 @@ class State:
     def tenant(self, name: str) -> Tenant:
         if name not in self._tenants:
             self._tenants[name] = self.keeper.tenant(name)
+            if len(self._tenants) > MOST_TENANTS:
+                self._tenants.popitem(last=False)
+        self._tenants.move_to_end(name)
         return self._tenants[name]
 
     def ledger(self, lane: Lane, now: float) -> Ledger:
@@ -63,6 +70,9 @@ class State:
     def memory(self, tenant: str) -> Memory:
         if tenant not in self._memories:
             self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
+            if len(self._memories) > MOST_MEMORIES:
+                self._memories.popitem(last=False)
+        self._memories.move_to_end(tenant)
         return self._memories[tenant]
 
     def body(self, lane: Lane) -> Body | None:

@@ -72,7 +72,7 @@ class Teller:
             first_token_at=None if found.first_token is None else _micro(found.first_token),
             ended_at=None if now is None else _micro(now),
             usage=None if verdict is None else verdict.usage,
-            reset=_reason(prepared.reset),
+            reset=_reason(found.expectation.reset),
             error=error or None,
             plan=msgspec.json.encode(found.plan),
             prediction=msgspec.json.encode(found.outcome.usage()),
@@ -83,22 +83,20 @@ class Teller:
     # Moments
 
     def planned(self, prepared: Prepared) -> None:
-        found, lane = prepared.core, prepared.lane
-        written = sum(tokens for _, tokens in found.outcome.writes)
-        model = _name(found.asked.model.ref)
+        found, lane, flight = prepared.core, prepared.lane, prepared.preflight
         self._tell(
             prepared,
             found.outcome.at,
-            LlmCallStarted(call=prepared.call, lane=_name(lane.id), model=model),
+            LlmCallStarted(call=prepared.call, lane=_name(lane.id), model=_name(found.asked.model.ref)),
             CachePlanned(
                 call=prepared.call,
                 lane=_name(lane.id),
                 strategy=found.plan.strategy,
                 markers=tuple((_name(path), ttl) for path, ttl in prepared.markers),
                 edits=int(prepared.edits is not None and prepared.edits.made),
-                predicted_read=found.outcome.read,
-                predicted_written=written,
-                predicted_input=found.outcome.input,
+                predicted_read=flight.read,
+                predicted_written=flight.written,
+                predicted_input=flight.input,
                 reasons=tuple(_name(reason) for reason in found.plan.reasons),
             ),
         )
@@ -259,6 +257,8 @@ def _at(body: Body, path: str) -> int | None:
 def _owner(prepared: Prepared, finding: Finding) -> str | None:
     """Who a divergent block belongs to, as far as a request tells."""
     divergence, prompt = finding.divergence, prepared.core.prompt
+    if divergence is not None and divergence.setting is not None:
+        return "host"
     if divergence is None or divergence.block >= len(prompt.blocks):
         return None
     block = prompt.blocks[divergence.block]

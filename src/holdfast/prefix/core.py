@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from holdfast.caches.openai_breakpoints import entry_key
 from holdfast.caches.values import Mark, Outcome, Prompt
 from holdfast.canonical import Usage
+from holdfast.canonical import usage as make_usage
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts, rates
 
@@ -116,6 +117,12 @@ class Prepared(Struct, kw_only=True):
     @property
     def prompt(self) -> Prompt:
         return self.outcome.prompt
+
+    def predicted(self, experience: Experience) -> Usage:
+        """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
+        model, outcome, tokens = self.asked.model.ref, self.outcome, experience.calibration.tokens
+        writes = {ttl: tokens(model, count) for ttl, count in outcome.writes}
+        return make_usage(input=tokens(model, outcome.input), read=tokens(model, outcome.read), writes=writes)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -222,7 +229,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     experience, pool = tenant.experience, tenant.pool(model)
     client, route = experience.client(ledger.client), experience.route(model.ref)
     prompt = prepared.prompt
-    predicted = prepared.outcome.usage(usage.output)
+    predicted = replace(prepared.predicted(experience), output=usage.output)
     experience.calibration = experience.calibration.observe(model.ref, prompt.tokens, usage.prompt)
     read = _in_our_tokens(usage.read, prompt.tokens, usage.prompt)
     finding = breaks.judge(prepared.expectation, usage, rates(model.ref, prompt_tokens=usage.prompt), settings.breaks)
@@ -234,12 +241,15 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     outcome = prepared.outcome
     if not explained and prompt.tokens:
         outcome = pool.correct(outcome, read, prepared.first_token, now)
+        if read < prepared.outcome.read:  # what the provider lost, it would have lost for the client alone too
+            alone_read = min(read, prepared.alone.read)
+            tenant.pool_alone(model).correct(prepared.alone, alone_read, prepared.first_token, now)
     pool.finish(outcome, (), now)
     route.reads += usage.read > 0
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
-    saved = _alone_cost(prepared, usage) - costs(model, usage.prompt).of(usage)
-    account.book(client, saved, 0.0, _credit(settings))
+    alone, paid = _alone_cost(prepared, usage), costs(model, usage.prompt).of(usage)
+    account.book(client, alone, paid, _credit(settings))
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
     if ledger.last is not None and ledger.last.call == asked.call:
@@ -250,7 +260,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         predicted=predicted,
         explained=explained,
         finding=finding,
-        saved=saved,
+        saved=alone - paid,
         changes=changes,
         raises=raises,
         outcome=outcome,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.caches.values import Outcome
 from holdfast.canonical import Usage
+from holdfast.canonical.usage import UNSPLIT
 from holdfast.facts import ModelFacts, rates
 
 UNKNOWN = 1e-6
@@ -23,7 +24,7 @@ class Costs(Struct, frozen=True):
 
     def write(self, ttl: str) -> float:
         known = dict(self.writes)
-        return known.get(ttl, max(known.values(), default=self.input))
+        return known.get("5m" if ttl == UNSPLIT else ttl, max(known.values(), default=self.input))
 
     def of(self, usage: Usage | Outcome) -> float:
         """The prompt's cost; what is answered costs the same under every plan."""

@@ -44,6 +44,22 @@ def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_
     return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
 
 
+def scaled(found: Preflight, tokens: Callable[[int], int]) -> Preflight:
+    """The same in another count of tokens: what the provider makes of our estimates."""
+    whole = found.read + found.written + found.input
+    if not whole or tokens(whole) == whole:
+        return found
+    factor = Decimal(tokens(whole)) / whole
+    return structs.replace(
+        found,
+        this=None if found.this is None else found.this * factor,
+        cold=None if found.cold is None else found.cold * factor,
+        read=tokens(found.read),
+        written=tokens(found.written),
+        input=tokens(found.input),
+    )
+
+
 def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> Writes:
     """What the same request writes where nothing is alive, by the provider's own rules.
 
