@@ -82,7 +82,9 @@ class Driver:
         self.clock.set(self.now + seconds)
 
     def body(self, raw: bytes, dialect: str = "anthropic", model: str = "") -> Body:
-        found = self.engine.parse(DIALECTS[dialect], raw, model=model or (MODELS[dialect] if dialect == "gemini" else ""))
+        found = self.engine.parse(
+            DIALECTS[dialect], raw, model=model or (MODELS[dialect] if dialect == "gemini" else "")
+        )
         assert isinstance(found, Body), found
         return found
 

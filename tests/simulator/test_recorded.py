@@ -6,6 +6,7 @@ exactly what the one before it of its lane had covered, and its first one what a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -79,10 +80,16 @@ def test_a_title_request_takes_no_part():
     assert usages[2].read == covered(usages[1])
 
 
-def test_a_conversation_whose_billing_line_differs_starts_from_nothing():
-    """The first system block differs between conversations, and there is no marker before it but that of the tools."""
-    first, other = runs("basic")[0], runs("agent")[0]
-    assert [usage.read for usage in billed([first, other])] == [0, 0]
+def test_a_billing_line_that_differs_on_every_request_is_no_part_of_the_prefix():
+    """The client's first system block does so while its real sessions hit."""
+    shapes = runs("basic")
+    line = re.compile(rb"(x-anthropic-billing-header: cc_version=)[^;]*")
+    changed = [
+        Shape(s.client, s.run, s.n, s.at, s.method, s.path, s.headers, line.sub(rb"\g<1>2.1.%d" % i, s.body or b""))
+        for i, s in enumerate(shapes)
+    ]
+    assert [s.body for s in changed] != [s.body for s in shapes]
+    assert billed(changed) == billed(shapes)
 
 
 def test_an_older_model_keeps_its_thinking_because_the_client_asks_for_it():

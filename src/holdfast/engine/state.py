@@ -25,7 +25,7 @@ KEPT_BODIES = 64_000_000
 
 MOST_TENANTS = 1_000
 MOST_MEMORIES = 32
-"""Tenants in memory, and those of them whose first bytes are; the least recently used are loaded again or begin anew."""
+"""Tenants in memory, and those of them with first bytes; the least recently used are loaded again or begin anew."""
 
 
 class State:

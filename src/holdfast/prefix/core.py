@@ -29,7 +29,7 @@ from .costs import costs
 from .divergence import Comparison, compare
 from .experience import Client, Experience
 from .ledger import Ledger
-from .plans import affordable
+from .plans import affordable, covered_by
 from .pool import Pool
 from .raising import Test, proof
 from .raising import test as raise_test
@@ -339,7 +339,8 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
         return plan, 0.0
     price = costs(situation.model, situation.prompt.tokens)
     limit = account.available(client, _credit(situation.settings))
-    return affordable(plan, situation, pool, price, price.of(alone), limit)
+    paid = costs(situation.model, alone.prompt.tokens).of(alone)  # it may stand on the other side of a price cliff
+    return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone))
 
 
 def _turn(
@@ -372,8 +373,8 @@ def _explained(prepared: Prepared, usage: Usage) -> bool:
 def _alone_cost(prepared: Prepared, usage: Usage) -> float:
     """What the client alone would have paid. What the provider lost for us it would have lost for the client too."""
     alone, model = prepared.alone, prepared.asked.model
-    price = costs(model, usage.prompt)
     scale = usage.prompt / prepared.prompt.tokens if prepared.prompt.tokens else 1.0
+    price = costs(model, round(alone.prompt.tokens * scale))
     lost = max(0, prepared.outcome.read - _in_our_tokens(usage.read, prepared.prompt.tokens, usage.prompt))
     lost = min(lost, alone.read)
     extra = lost * ((price.write(alone.writes[-1][0]) if alone.writes else price.input) - price.read)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.caches.values import Mark
+from holdfast.caches.values import Mark, Outcome
 
 from .costs import Costs
 from .pool import Pool
@@ -16,19 +16,36 @@ from .values import Plan
 
 
 def affordable(
-    plan: Plan, situation: Situation, pool: Pool, price: Costs, alone: float, limit: float
+    plan: Plan, situation: Situation, pool: Pool, price: Costs, alone: float, limit: float, *, covered: int = 0
 ) -> tuple[Plan, float]:
-    """The first of a plan's versions whose cost beyond `alone` is within the limit, and that cost."""
+    """The first of a plan's versions whose cost beyond `alone` is within the limit, and that cost.
+
+    `covered` are the tokens that the client alone would have under an entry. What we have not may come again at once
+    and then costs us more than the client: that has to be within the limit too.
+    """
     if pool.decide(situation.prompt, situation.now) is None:
         return plan, 0.0
+    dearer = price.write(situation.model.default_ttl or "") - price.read
     for version in _versions(plan, situation):
-        prompt = replace(situation.prompt, marks=version.marks, mode=version.mode or situation.prompt.mode)
-        outcome = pool.decide(prompt, situation.now)
-        assert outcome is not None
+        outcome = _outcome(version, situation, pool)
         excess = price.of(outcome) - alone
-        if excess <= limit:
+        owed = max(0, covered - covered_by(outcome)) * dearer
+        if excess + owed <= limit:
             return version, max(0.0, excess)
-    return _client(plan, situation), 0.0
+    least = _client(plan, situation)
+    return least, max(0.0, price.of(_outcome(least, situation, pool)) - alone)
+
+
+def _outcome(plan: Plan, situation: Situation, pool: Pool) -> Outcome:
+    prompt = replace(situation.prompt, marks=plan.marks, mode=plan.mode or situation.prompt.mode)
+    outcome = pool.decide(prompt, situation.now)
+    assert outcome is not None
+    return outcome
+
+
+def covered_by(outcome: Outcome) -> int:
+    """Tokens that are under an entry once a request is answered."""
+    return outcome.read + sum(tokens for _, tokens in outcome.writes)
 
 
 def _versions(plan: Plan, situation: Situation) -> Iterator[Plan]:

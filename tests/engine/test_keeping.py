@@ -1,0 +1,297 @@
+"""What outlives a process: read back from a real store, the same as it was."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from holdfast.config.sections.cache import Cache
+from holdfast.engine import Engine, Lane, keeping
+from holdfast.engine.keeping import REBUILT, Effects, Keeper, effects_of
+from holdfast.errors import HoldfastError
+from holdfast.facts import model
+from holdfast.prefix.ledger import Ledger, encode
+from holdfast.prefix.pool import Effect, Pool
+from holdfast.store import open_store
+from tests.properties.sessions import Talk
+
+from .driving import HOST, MODELS, Driver, talk
+
+LANE = Lane(tenant="t", session="s", id="l", client="cli")
+SONNET = "anthropic:claude-sonnet-5-5"
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_lost_pool_is_rebuilt_and_predicts_exactly(dialect: str, tmp_path: Path) -> None:
+    """Cancelled, cut, parallel, resent and forked calls, and a restart behind each of them."""
+    driver = Driver(path=tmp_path / "h.db")
+    for turns in range(3):
+        driver.send(talk(turns), 30, dialect=dialect)
+    driver.restart()
+    assert driver.send(talk(3), 30, dialect=dialect)[2].explained
+    cancelled = driver.prepare(talk(4), dialect=dialect)
+    driver.bill(cancelled).abandon()
+    driver.engine.abandon(cancelled, now=driver.now)
+    driver.restart()
+    _, used, verdict = driver.send(talk(4), 30, dialect=dialect)
+    assert verdict.predicted == replace(used, cost=None, price_version=None)
+    cut = driver.prepare(talk(5), dialect=dialect)
+    driver.begin(cut, driver.bill(cut))
+    driver.engine.abandon(cut, now=driver.now)
+    calls = [driver.prepare(talk(6), dialect=dialect) for _ in range(2)]
+    billed = [driver.bill(call) for call in calls]
+    for pair in zip(calls, billed, strict=True):
+        assert driver.finish(*pair).explained
+    for said in (talk(6), talk(2), talk(7)):
+        driver.restart()
+        _, used, verdict = driver.send(said, 30, dialect=dialect)
+        assert verdict.predicted == replace(used, cost=None, price_version=None)
+        assert verdict.explained
+        assert used.read > 0
+    driver.close()
+
+
+def test_a_pool_is_rebuilt_for_every_lifetime(tmp_path: Path) -> None:
+    driver = Driver(Cache(strategy="zones", adaptive=False), path=tmp_path / "h.db")
+    driver.send(talk(1))
+    for gap in (200.0, 290.0, 1_000.0, 3_500.0, 3_700.0):
+        driver.restart()
+        _, used, verdict = driver.send(talk(1), gap)
+        assert verdict.explained
+        assert (used.read > 0) is (gap < 3_600)
+    driver.close()
+
+
+@pytest.mark.parametrize("later", ["closed", "killed"])
+def test_pools_that_were_kept_are_taken_over_with_the_calls_since(later: str, tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.send(talk(1))
+    driver.wait(1)
+    driver.engine.close(now=driver.now)
+    driver.restart()
+    assert driver.store is not None
+    assert driver.store.pool("t", SONNET) is not None
+    pool = Pool(model(SONNET))
+    assert Keeper(driver.store).load_pool("t", pool, Pool(model(SONNET)), driver.now) == 0
+    assert len(pool.live(driver.now)) >= 2
+    driver.send(talk(2))
+    driver.send(talk(3))
+    if later == "closed":
+        driver.engine.close(now=driver.now)
+    driver.restart()
+    _, used, verdict = driver.send(talk(4))
+    assert verdict.explained
+    assert used.read > 6_000
+    driver.close()
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x82\xa4sent\xc4\x01\xc1\xa5alone\xc4\x01\xc1"], ids=len)
+def test_pools_that_were_kept_badly_are_rebuilt_from_the_calls(data: bytes, tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.restart()
+    assert driver.store is not None
+    driver.store.put_pool("t", SONNET, data, expected=0).result()
+    _, used, verdict = driver.send(talk(1))
+    assert verdict.explained
+    assert used.read > 0
+    driver.engine.close(now=driver.now)
+    driver.restart()
+    assert driver.send(talk(2))[2].explained
+    driver.close()
+
+
+def test_what_no_call_used_for_an_hour_is_not_asked_for() -> None:
+    assert REBUILT > 3_600
+
+
+def test_pools_of_two_models_are_rebuilt_apart(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    for name in ("claude-sonnet-5-5", "claude-opus-5-5"):
+        driver.send(talk(1), model=name, lane=replace(LANE, id=name))
+    driver.restart()
+    for name in ("claude-sonnet-5-5", "claude-opus-5-5"):
+        _, used, verdict = driver.send(talk(2), model=name, lane=replace(LANE, id=name))
+        assert verdict.explained
+        assert used.read > 0
+    driver.close()
+
+
+def test_a_call_that_was_pending_when_the_process_died_leaves_nothing(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.prepare(talk(1))
+    driver.restart()
+    assert driver.store is not None
+    assert [call.status for call in driver.store.calls("t")] == ["settled", "pending"]
+    verdict = driver.send(talk(1))[2]
+    assert verdict.explained
+    driver.close()
+
+
+def test_a_ledger_goes_on_where_it_was(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    for turns in range(4):
+        driver.send(talk(turns))
+    before = encode(driver.engine.ledger(LANE, now=driver.now))
+    driver.restart()
+    assert encode(driver.engine.ledger(LANE, now=driver.now)) == before
+    driver.send(talk(4))
+    assert driver.engine.ledger(LANE, now=driver.now).requests == 5
+    driver.close()
+
+
+def test_what_was_learned_goes_on_where_it_was(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.send(talk(1), 400)
+    driver.restart()
+    assert driver.store is not None
+    learned = Keeper(driver.store).tenant("t").experience
+    assert learned.clients["cli"].requests == 2
+    assert learned.clients["cli"].gaps.user == [0, 1, 0]
+    assert learned.clients["cli"].saved != 0
+    assert learned.routes[SONNET].reads == 1
+    driver.close()
+
+
+def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.restart()
+    assert driver.store is not None
+    row = driver.store.ledger("t", "l")
+    assert row is not None
+    driver.store.put_ledger("t", "l", encode(Ledger(version=99)), expected=row.version).result()
+    driver.restart()
+    assert driver.engine.ledger(LANE, now=driver.now).requests == 0
+    verdict = driver.send(talk(1))[2]
+    assert verdict.explained
+    driver.restart()
+    assert driver.engine.ledger(LANE, now=driver.now).requests == 1  # it is written again
+    driver.close()
+
+
+def test_two_processes_write_one_lane_and_the_later_wins(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    with open_store(tmp_path / "h.db") as other:
+        beside = Engine(driver.settings, store=other)
+        beside.announce(LANE, "compaction", now=driver.now)
+        beside.announce(LANE, "history_trimmed", now=driver.now)
+    for turns in (1, 2, 3):
+        driver.send(talk(turns))
+    driver.restart()
+    assert driver.engine.ledger(LANE, now=driver.now).requests == 4
+    driver.close()
+
+
+def test_a_session_and_a_lane_are_known_to_the_store(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    child = Lane(tenant="t", session="s", id="child", client="cli", agent="helper", parent="l", subagent=True)
+    driver.send(talk(0))
+    driver.send(talk(0), lane=child)
+    driver.restart()
+    assert driver.store is not None
+    session = driver.store.session("t", "s")
+    assert session is not None
+    assert session.client == "cli"
+    lanes = {lane.id: lane for lane in driver.store.lanes("t", "s")}
+    assert (lanes["child"].parent, lanes["child"].agent) == ("l", "helper")
+    driver.engine.end(child, now=driver.now)
+    driver.restart()
+    assert driver.store is not None
+    ended = driver.store.lane("t", "child")
+    assert ended is not None
+    assert ended.ended_at is not None
+    assert driver.store.ledger("t", "child") is None
+    driver.close()
+
+
+def test_lanes_are_let_go_of_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "MOST_LANES", 2)
+    driver = Driver(path=tmp_path / "h.db")
+    lanes = [replace(LANE, id=f"l{number}") for number in range(4)]
+    for turns in range(3):
+        for lane in lanes:
+            assert driver.send(talk(turns), lane=lane)[2].explained
+            assert driver.store is not None
+            driver.store.append_events("t", []).result()  # what was written behind the request is there
+    assert [driver.engine.ledger(lane, now=driver.now).requests for lane in lanes] == [3] * 4
+    driver.close()
+
+
+def test_a_damaged_effect_is_passed_over(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.send(talk(1))
+    driver.restart()
+    assert driver.store is not None
+    first, second = driver.store.calls("t")
+    driver.store.put_call(replace(first, chain=b"\xc1")).result()
+    pool, alone = Pool(model(SONNET)), Pool(model(SONNET))
+    assert Keeper(driver.store).load_pool("t", pool, alone, driver.now) == 1
+    assert pool.live(driver.now) != []
+    assert second.chain is not None
+    driver.close()
+
+
+def test_caches_without_entries_are_not_rebuilt(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0), dialect="gemini")
+    assert driver.store is not None
+    gemini = model(f"gemini:{MODELS['gemini']}")
+    assert Keeper(driver.store).load_pool("t", Pool(gemini), Pool(gemini), driver.now) == 0
+    driver.close()
+
+
+def test_without_a_store_nothing_is_kept() -> None:
+    keeper = Keeper(None)
+    keeper.lane(LANE, 0)
+    keeper.save_lane(LANE, wait=True)
+    keeper.save_tenant("t", keeper.tenant("t"))
+    keeper.keep_bytes(LANE, {b"name": b"data"}, 0)
+    assert keeper.load("t", b"name") == b"data"
+    assert keeper.load("other", b"name") is None
+    keeper.end_lane(LANE, 1)
+    assert not keeper.known(LANE)
+
+
+def test_bytes_are_durable_before_they_are_sent(tmp_path: Path) -> None:
+    """A clock in the system text, kept at its first value, is read back by another process."""
+    driver = Driver(Cache(repair="on"), path=tmp_path / "h.db")
+
+    def said(turns: int, clock: str) -> Talk:
+        return talk(turns, system=(HOST + f"\nCurrent time: 2026-11-15 13:{clock}:00\n",))
+
+    reads = []
+    for turns, clock in enumerate(("01", "02", "03", "04", "05")):
+        if turns > 1:  # a text is kept once it stands in the place of another
+            driver.restart()
+        prepared, used, verdict = driver.send(said(turns, clock))
+        assert verdict.explained
+        reads.append(used.read)
+    assert any(repair.name == "volatile-value" and repair.applied for repair in prepared.repairs)
+    assert b"13:05:00" in prepared.raw
+    assert reads[-1] > 3_000
+    driver.close()
+
+
+def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "WAIT", 0.01)
+    with open_store(tmp_path / "h.db") as store:
+        keeper = Keeper(store)
+        monkeypatch.setattr(store, "put_blob", lambda *_args, **_more: Future[Any]())
+        with pytest.raises(HoldfastError, match="did not keep"):
+            keeper.keep_bytes(LANE, {b"name": b"data"}, 0)
+
+
+def test_effects_are_written_and_read_back() -> None:
+    found = msgspec.msgpack.decode(effects_of(Effect(1.0, 2.0), Effect(1.0, None)), type=Effects)
+    assert found == Effects(Effect(1.0, 2.0), Effect(1.0, None))
