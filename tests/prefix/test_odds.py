@@ -97,9 +97,9 @@ def test_an_end_is_expected_as_often_as_the_client_s_lanes_have_ended() -> None:
             Ledger(client="c"), Experience(clients={"c": Client(lanes=lanes, requests=requests)}), "user", 1
         ).ends
 
-    assert ends(1, 1) == pytest.approx(1 / 41)  # the lane at hand has not ended
-    assert ends(100, 100) == pytest.approx(100 / 140)
-    assert ends(10, 4_000) == pytest.approx(10 / 4_040)
+    assert ends(1, 1) == pytest.approx(0.25 / 11)  # the lane at hand has not ended
+    assert ends(100, 100) == pytest.approx(99.25 / 110)
+    assert ends(10, 4_000) == pytest.approx(9.25 / 4_010)
     assert ends(10**6, 10**6) < 1
 
 

@@ -194,7 +194,7 @@ def test_a_request_that_was_cut_before_its_first_token_rebuilds_only_what_it_ref
     cut = pool.begin(talk(3, (-1, "5m")), 200)
     pool.abandon(cut, 201)
     rebuilt = Pool(SMALL)
-    rebuilt.rebuild([effect(first, 0), effect(cut, None)], 400)
+    rebuilt.rebuild([effect(first, first, 0), effect(cut, cut, None)])
     assert rebuilt.live(400) == pool.live(400) != []
     assert [entry.expires for entry in rebuilt.live(400)] == [500]
 
@@ -208,10 +208,10 @@ def _timeline(random: Random, facts: ModelFacts) -> tuple[Pool, list[Effect], fl
             outcome = open_calls.pop(random.randrange(len(open_calls)))
             if random.random() < 0.2:
                 pool.abandon(outcome, now)
-                effects.append(effect(outcome, None))
+                effects.append(effect(outcome, outcome, None))
             else:
                 pool.first_token(outcome, now)
-                effects.append(effect(outcome, now))
+                effects.append(effect(outcome, outcome, now))
             continue
         ttls = sorted(random.choices(["5m", "1h"], k=2))  # a longer one comes first
         marks = [(1, ttls[0]), (-1, ttls[1])] if facts is not SOL else []
@@ -220,7 +220,7 @@ def _timeline(random: Random, facts: ModelFacts) -> tuple[Pool, list[Effect], fl
     for outcome in open_calls:
         now += 1
         pool.first_token(outcome, now)
-        effects.append(effect(outcome, now))
+        effects.append(effect(outcome, outcome, now))
     return pool, sorted(effects, key=lambda each: each.at), now
 
 
@@ -233,10 +233,23 @@ def _believed(entries: list[Entry]) -> list[tuple[bytes, int, float, float]]:
 def test_a_pool_rebuilt_from_what_its_calls_did_is_the_same(seed: int, facts: ModelFacts) -> None:
     pool, effects, now = _timeline(Random(seed), facts)
     rebuilt = Pool(facts)
-    rebuilt.rebuild(effects, now)
+    rebuilt.rebuild(effects)
     assert _believed(rebuilt.live(now)) == _believed(pool.live(now)) != []
 
 
 def test_rules_of_a_pool_are_those_of_the_provider() -> None:
     assert isinstance(Pool(SMALL)._cache, AnthropicCache)
     assert isinstance(Pool(SOL)._cache, OpenAIBreakpoints)
+
+
+def test_what_a_call_found_lost_stays_lost_when_the_pool_is_rebuilt() -> None:
+    pool = Pool(SMALL)
+    first = send(pool, talk(2, (-1, "5m")), 0)
+    predicted = pool.begin(talk(3, (-1, "5m")), 60)
+    assert predicted.read
+    pool.first_token(predicted, 61)
+    outcome = pool.correct(predicted, 0, 61, 62)
+    rebuilt = Pool(SMALL)
+    rebuilt.rebuild([effect(first, first, 0), effect(predicted, outcome, 61)])
+    assert _believed(rebuilt.live(70)) == _believed(pool.live(70)) != []
+    assert first.new[0].key not in {entry.key for entry in rebuilt.live(70)}

@@ -147,7 +147,7 @@ def test_another_model_says_nothing_of_the_places() -> None:
 def test_only_so_many_places_are_kept_and_the_least_changed_goes() -> None:
     lane = Watched(conversation(20))
     lane.ledger.compared = 1_000
-    lane.ledger.positions = {f"messages:{n}": Position(1_000, 5) for n in range(1_000, 1_000 + MOST_POSITIONS - 1)}
+    lane.ledger.positions = {f"messages:{n}": Position(10, 5) for n in range(1_000, 1_000 + MOST_POSITIONS - 1)}
     lane.send(conversation(22, messages_1=said(1, name="edited")))
     assert len(lane.ledger.positions) == MOST_POSITIONS
     lane.send(conversation(24, messages_2=said(2, name="edited too")))

@@ -135,7 +135,7 @@ def decide(prompt: Prompt, entries: Entries, now: float, facts: ModelFacts) -> O
         writes=((ttl, wrote),) if wrote else (),
         hit=hit,
         new=tuple(Entry(entry_key(prompt, i), prompt.ends[i], ttl, seconds, now, now + seconds) for i in beyond),
-        refreshed=tuple(structs.replace(entry, expires=now + seconds) for _, entry in alive),
+        refreshed=tuple(structs.replace(entry, expires=max(entry.expires, now + seconds)) for _, entry in alive),
         why=tuple(_why(prompt, written, hit, facts)),
     )
 

@@ -15,6 +15,7 @@ from holdfast import facts
 from holdfast.caches.values import Mark, Prompt
 from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
+from holdfast.errors import HoldfastError
 from holdfast.events import Bus, Ulids
 from holdfast.facts import rates
 from holdfast.prefix import core
@@ -38,7 +39,7 @@ from .keeping import effects_of
 from .marking import marked
 from .reports import Reports
 from .state import State, facts_of
-from .telling import Teller
+from .telling import REASONS, Teller
 from .values import Lane, Prepared, SideCall
 
 
@@ -87,6 +88,7 @@ class Engine:
         replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
         """
         with self._lock:
+            _check_reason(reset)
             state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
             model = facts_of(body)
             state.pools(lane.tenant, model, now)
@@ -151,7 +153,10 @@ class Engine:
         """The answer is complete: what it read and wrote, against what was predicted."""
         with self._lock:
             state, lane = self._state, prepared.lane
+            if prepared.core.done:
+                raise HoldfastError(f"call {prepared.call} is over already; settle or abandon a call once.")
             tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
+            state.pools(lane.tenant, prepared.core.asked.model, now)
             priced = facts.price(usage, prepared.core.asked.model.ref)
             verdict = core.settle(tenant, ledger, prepared.core, priced, now, state.settings(lane))
             verdict = objects.with_storage(state, prepared, verdict, now)
@@ -190,6 +195,7 @@ class Engine:
     def announce(self, lane: Lane, reason: str, *, now: float) -> None:
         """The lane's next request may depart from its last one, for this reason (law 5)."""
         with self._lock:
+            _check_reason(reason)
             self._state.ledger(lane, now).reset = reason
             self._state.keeper.save_lane(lane)
 
@@ -303,11 +309,16 @@ class Engine:
         error: str = "",
     ) -> None:
         """The call as it stands, with what it did to the pools: it refreshed what it read even if it never answered."""
-        found = prepared.core
-        outcome = found.outcome if verdict is None else verdict.outcome
-        chain = effects_of(effect(outcome, found.first_token), effect(found.alone, found.first_token))
+        found, began = prepared.core, prepared.core.first_token
+        sent, alone = (found.outcome, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
+        chain = effects_of(effect(found.outcome, sent, began), effect(found.alone, alone, began))
         row = self._teller.row(prepared, status, now=now, verdict=verdict, error=error, chain=chain)
         self._state.keeper.put_call(row)
+
+
+def _check_reason(reason: str | None) -> None:
+    if reason is not None and reason not in REASONS:
+        raise HoldfastError(f"{reason!r} is no reason for a reset; use one of {', '.join(sorted(REASONS))}.")
 
 
 def _places(prompt: Prompt, body: Body) -> dict[str, int]:

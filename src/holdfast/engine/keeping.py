@@ -23,6 +23,7 @@ from holdfast.prefix.edits import EditRef
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.pool import Effect, Pool
+from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Call, Owner, Store
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
@@ -41,6 +42,9 @@ REBUILT = 3_700.0
 
 WAIT = 10.0
 """Seconds to wait for what must be durable; beyond it the request goes out as the client sent it."""
+
+BLOBS = 64_000_000
+"""Bytes kept where there is no store; those of the least recently used lanes are forgotten first."""
 
 MOST_LANES = 2_000
 _MOST_CALLS = 100_000
@@ -93,7 +97,7 @@ class Keeper:
         self._store = store
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
         self._versions: dict[tuple[str, str], _Version] = {}
-        self._blobs: dict[tuple[str, bytes], bytes] = {}
+        self._blobs = ByteMemory(BLOBS)
         self._replacements = None if store is None else editing.Replacements(store)
 
     # Lanes
@@ -189,8 +193,8 @@ class Keeper:
                 since = max(since, times[0] or since)
         calls = store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
         effects = [found for call in calls if (found := _effects(call, since)) is not None]
-        pool.rebuild((each.sent for each in effects), now)
-        alone.rebuild((each.alone for each in effects), now)
+        pool.rebuild(each.sent for each in effects)
+        alone.rebuild(each.alone for each in effects)
         return len(effects)
 
     def save_pools(self, name: str, tenant: Tenant, now: float) -> None:
@@ -217,12 +221,13 @@ class Keeper:
         """Bytes by their SHA-256, None where they are lost."""
         if self._replacements is not None:
             return self._replacements.of(tenant)(name)
-        return self._blobs.get((tenant, name))
+        return self._blobs.get(tenant.encode() + name)
 
     def keep_bytes(self, lane: Lane, new: Mapping[bytes, bytes], now: float) -> None:
         """Make bytes durable that are about to be sent; an error if that is not possible."""
         if self._store is None:
-            self._blobs.update({(lane.tenant, name): data for name, data in new.items()})
+            for name, data in new.items():
+                self._blobs.put(lane.tenant.encode() + name, data)
             return
         owner = Owner("lane", lane.id)
         _wait([self._store.put_blob(lane.tenant, owner, data, at=_micro(now)) for data in new.values()])
@@ -230,23 +235,27 @@ class Keeper:
     def keep_edits(self, lane: Lane, refs: tuple[EditRef, ...], data: Mapping[bytes, bytes], now: float) -> None:
         """Record edits before they are first sent (law 4)."""
         if self._store is None:
-            self._blobs.update({(lane.tenant, sha256(each).digest()): each for each in data.values()})
+            for each in data.values():
+                self._blobs.put(lane.tenant.encode() + sha256(each).digest(), each)
             return
         _wait([editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs])
 
     def inherit(self, lane: Lane, now: float) -> None:
-        """A lane that was forked from another begins with its edits: it sends the same originals. What the other edits
-        later is not this lane's: its own originals have been sent."""
-        if lane.parent is None:
+        """A lane that was forked from another begins with its edits and repairs: it sends the same originals. What the
+        other does later is not this lane's: its own originals have been sent."""
+        if lane.parent is None or (self._store is not None and self._store.ledger(lane.tenant, lane.id) is not None):
             return
-        mine = self.lane(lane, now).edits
+        mine, parent = self.lane(lane, now), self._lanes.get((lane.tenant, lane.parent))
+        row = None if self._store is None or parent is not None else self._store.ledger(lane.tenant, lane.parent)
+        theirs = parent.ledger if parent is not None else None if row is None else ledger.decode(row.data)
+        if theirs is not None and not lane.subagent:
+            mine.repairs = msgspec.msgpack.decode(msgspec.msgpack.encode(theirs.repairs), type=type(theirs.repairs))
         if self._store is None or self._replacements is None:
-            parent = self._lanes.get((lane.tenant, lane.parent))
-            mine.update({} if parent is None else parent.ledger.edits)
-        elif self._store.ledger(lane.tenant, lane.id) is None:
-            load = self._replacements.of(lane.tenant)
-            _wait(list(editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now).values()))
-            mine.update(editing.recorded(self._store, lane.tenant, lane.id))
+            mine.edits.update({} if theirs is None else theirs.edits)
+            return
+        load = self._replacements.of(lane.tenant)
+        _wait(list(editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now).values()))
+        mine.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
 
 
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:

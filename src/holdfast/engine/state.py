@@ -60,7 +60,8 @@ class State:
     def pools(self, name: str, model: ModelFacts, now: float) -> None:
         """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
         tenant = self.tenant(name)
-        if model.ref not in tenant.pools:
+        if model.ref not in tenant.loaded:
+            tenant.loaded.add(model.ref)
             self.keeper.load_pool(name, tenant.pool(model), tenant.pool_alone(model), now)
 
     def close(self, now: float) -> None:

@@ -36,8 +36,9 @@ from holdfast.wire import DIALECTS, Body
 from .reports import Reports
 from .values import Lane, Prepared
 
-_REASONS = frozenset(get_args(ResetReason))
+REASONS = frozenset(get_args(ResetReason))
 _NAME = 256
+_TEXT_BLOCK = b'{"type":"text","text":'
 
 
 class Teller:
@@ -245,8 +246,14 @@ def _where(prepared: Prepared, finding: Finding, keep_bodies: bool) -> _Where:
     old = None if earlier is None else _at(earlier, span.path)
     if earlier is not None and old is not None:
         before, said = earlier.text(earlier.blocks[old]), dialect.content(earlier, old)
+    shift = 0
+    if earlier is not None and old is not None and earlier.blocks[old].form != span.form:
+        # A text became a list of one text block, or the other way: the two are compared by what they say.
+        before, after = said, says
+        shift = len(_TEXT_BLOCK) if span.form == "string" else 0
     at = None if before is None else place(before, after, keep_bodies=keep_bodies)
-    return _Where(span.path, span.start + (0 if at is None else at.offset), before, after, said, says, at)
+    inside = 0 if at is None else max(0, at.offset - shift)
+    return _Where(span.path, span.start + inside, before, after, said, says, at)
 
 
 def _at(body: Body, path: str) -> int | None:
@@ -268,7 +275,7 @@ def _owner(prepared: Prepared, finding: Finding) -> str | None:
 
 
 def _reason(reason: str | None) -> ResetReason | None:
-    return cast(ResetReason, reason) if reason in _REASONS else None
+    return cast(ResetReason, reason) if reason in REASONS else None
 
 
 def _name(text: str) -> str:

@@ -31,7 +31,7 @@ from .experience import Client, Experience
 from .ledger import Ledger
 from .plans import affordable, covered_by
 from .pool import Pool
-from .raising import Test, proof
+from .raising import Test, proof, refuted
 from .raising import test as raise_test
 from .situation import Situation
 from .strategies import STRATEGIES, combined
@@ -48,6 +48,8 @@ class Tenant:
         self.experience = Experience() if experience is None else experience
         self.pools: dict[str, Pool] = {}
         self.alone: dict[str, Pool] = {}
+        self.loaded: set[str] = set()
+        """Models whose pools have been filled from what was kept."""
         self.heads: OrderedDict[bytes, None] = OrderedDict()
         self.cancelled: dict[str, Sent | None] = {}
         """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
@@ -130,6 +132,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
     the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
+    `outcome` and `alone` are what happened in the pools, as far as the usage tells.
     """
 
     usage: Usage
@@ -141,6 +144,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     raises: str | None = None
     storage: Decimal = Decimal(0)
     outcome: Outcome
+    alone: Outcome
 
 
 def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: Cache) -> Prepared:
@@ -234,16 +238,16 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     read = _in_our_tokens(usage.read, prompt.tokens, usage.prompt)
     finding = breaks.judge(prepared.expectation, usage, rates(model.ref, prompt_tokens=usage.prompt), settings.breaks)
     explained = _explained(prepared, usage)
-    raises = proof(prepared.raise_test, read, route)
+    raises = proof(prepared.raise_test, read, route) or refuted(prepared.outcome, prepared.gap, read, route)
     if raises is not None:
         route.raises = raises
         pool.believe(raises)
-    outcome = prepared.outcome
+    outcome, client_alone = prepared.outcome, prepared.alone
     if not explained and prompt.tokens:
         outcome = pool.correct(outcome, read, prepared.first_token, now)
         if read < prepared.outcome.read:  # what the provider lost, it would have lost for the client alone too
-            alone_read = min(read, prepared.alone.read)
-            tenant.pool_alone(model).correct(prepared.alone, alone_read, prepared.first_token, now)
+            lone_read = min(read, client_alone.read)
+            client_alone = tenant.pool_alone(model).correct(client_alone, lone_read, prepared.first_token, now)
     pool.finish(outcome, (), now)
     route.reads += usage.read > 0
     route.probed += prepared.plan.probe
@@ -264,6 +268,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         changes=changes,
         raises=raises,
         outcome=outcome,
+        alone=client_alone,
     )
 
 

@@ -74,6 +74,7 @@ class Route(Struct):
     proof has cost, in plain input tokens. `reads` counts calls that read anything."""
 
     raises: Literal["yes", "no"] | None = None
+    doubts: int = 0
     probed: float = 0.0
     reads: int = 0
 

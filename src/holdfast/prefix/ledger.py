@@ -6,6 +6,8 @@ good as none, because every lane can begin anew.
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 from msgspec import Struct, field
 
@@ -17,13 +19,14 @@ from .retention import Retention
 from .values import Kind, Sent
 
 VERSION = 1
+logger = logging.getLogger(__name__)
 
 
 class Position(Struct):
     """A place of the prompt whose content has changed at least once while it was resent."""
 
-    seen: int = 0
-    changed: int = 0
+    seen: float = 0.0
+    changed: float = 0.0
 
 
 class Ledger(Struct, kw_only=True):
@@ -60,6 +63,7 @@ def decode(data: bytes) -> Ledger | None:
     """The ledger, or None for one of another version."""
     try:
         ledger = msgspec.msgpack.decode(data, type=Ledger)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
+        logger.warning("a lane begins anew: its ledger cannot be read (%s)", error)
         return None
     return ledger if ledger.version == VERSION else None

@@ -22,8 +22,8 @@ PRIOR_NEXT = (0.3, 0.7)
 _WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = 4.0, 200.0, 4.0
 _MOST_TENANT, _MOST_CLIENT, _MOST_LANE = 20.0, 40.0, 20.0
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
-PRIOR_LENGTH, _WEIGHT_LENGTH = 40.0, 1.0
-"""Requests of a lane, before anything has been seen; weighs as much as one lane of that length."""
+PRIOR_LENGTH, _WEIGHT_LENGTH = 40.0, 0.25
+"""Requests of a lane, before anything has been seen; weighs as much as a quarter of one."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
 _PRIOR_HEADS = (1.0, 1.0)
 

@@ -146,7 +146,7 @@ class Pool:
         self._entries.put(saved.entries, saved.at)
         return saved.at
 
-    def rebuild(self, effects: Iterable[Effect], now: float) -> None:
+    def rebuild(self, effects: Iterable[Effect]) -> None:
         """The state again from what each call did: at its start what it refreshed, with its first token what it wrote.
 
         Of both at one moment the first token counts as the earlier: what it made readable may have been refreshed.
@@ -156,6 +156,8 @@ class Pool:
         moments += [(each.at, 1, each) for each in known]
         for at, start, each in sorted(moments, key=lambda moment: moment[:2]):
             if start:
+                for key in each.gone:
+                    self._entries.drop(key)
                 self._entries.put([entry for entry in each.refreshed if self._lasts(entry)], at)
             else:
                 self._cache.first_token(Outcome(_NOTHING, each.at, 0, 0, new=each.new), at)
@@ -166,16 +168,21 @@ class Pool:
 
 
 class Effect(Struct, frozen=True):
-    """What one call did to the pool; kept with the call, so that a lost pool can be rebuilt."""
+    """What one call did to the pool; kept with the call, so that a lost pool can be rebuilt. `gone` are entries that it
+    found lost."""
 
     at: float
     first_token: float | None
     new: tuple[Entry, ...] = ()
     refreshed: tuple[Entry, ...] = ()
+    gone: tuple[bytes, ...] = ()
 
 
-def effect(outcome: Outcome, first_token: float | None) -> Effect:
-    return Effect(outcome.at, first_token, outcome.new, outcome.refreshed)
+def effect(predicted: Outcome, outcome: Outcome, first_token: float | None) -> Effect:
+    """What a call did, as it was predicted and as it turned out."""
+    there = {entry.key for entry in (*outcome.refreshed, *outcome.new)}
+    gone = tuple(entry.key for entry in predicted.refreshed if entry.key not in there)
+    return Effect(outcome.at, first_token, outcome.new, outcome.refreshed, gone)
 
 
 def _block_near(prompt: Prompt, tokens: int) -> int:

@@ -11,12 +11,14 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.values import Prompt
+from holdfast.caches.values import Outcome, Prompt
 
-from .experience import Route
+from .experience import LONG, SHORT, Route
 from .pool import Pool
 
 _NEAR = 0.02
+DOUBTS = 2
+"""Pauses in a row after which a belief is given up."""
 
 
 class Test(Struct, frozen=True):
@@ -54,3 +56,11 @@ def proof(test: Test | None, read: int, route: Route) -> Literal["yes", "no"] | 
     if abs(read - test.raised) <= _NEAR * test.raised:
         return "yes"
     return "no" if abs(read - test.plain) <= _NEAR * test.raised else None
+
+
+def refuted(outcome: Outcome, gap: float | None, read: int, route: Route) -> Literal["no"] | None:
+    """Takes a proof back: twice in a row what should have lived long because of it was not there after a pause."""
+    if route.raises != "yes" or gap is None or not SHORT < gap <= LONG or not outcome.read:
+        return None
+    route.doubts = route.doubts + 1 if read < outcome.read * (1 - _NEAR) else 0
+    return "no" if route.doubts >= DOUBTS else None

@@ -16,6 +16,8 @@ from .values import SECTIONS, Sent
 NEAR_END = 8
 """Blocks before the end whose place is counted from there."""
 MOST_POSITIONS = 256
+MEMORY = 10
+"""Comparisons that count: a place that begins to change is found out soon, however long it held."""
 _DOUBT = 0.5  # one change in one comparison is a chance of two in three, two in two of four in five
 _NO_EVIDENCE = ("resend", "fork", "compaction")
 
@@ -26,11 +28,13 @@ def observe(ledger: Ledger, last: Sent, found: Comparison) -> None:
         return
     for position in ledger.positions.values():
         position.seen += 1
+        if position.seen > 2 * MEMORY:
+            position.seen, position.changed = position.seen / 2, position.changed / 2
     ledger.compared += 1
     if found.course == "extension" or found.divergence is None or found.divergence.what == "model":
         return
     name = _place(last, min(found.divergence.block, len(last) - 1))
-    position = ledger.positions.setdefault(name, Position(seen=ledger.compared))
+    position = ledger.positions.setdefault(name, Position(seen=min(ledger.compared, MEMORY)))
     position.changed += 1
     if len(ledger.positions) > MOST_POSITIONS:
         del ledger.positions[min(ledger.positions, key=lambda each: ledger.positions[each].changed)]
