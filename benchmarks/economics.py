@@ -45,16 +45,13 @@ Raise = Literal["yes", "no"]
 
 def run(*, quick: bool) -> Iterator[Result]:
     yield Result("sessions", len(dialogues()), "", None, "higher", SOURCE)
-    shares: list[float] = []
     for name in ANTHROPIC:
-        yield from _anthropic(name, "yes", shares, quick=quick)
-        yield from _anthropic(name, "no", [], quick=quick)
-    note = f"{len(shares)} sessions, worst {max(shares):.3f}"
-    yield Result("all of these, raise yes, p90 over the optimum", _p90(shares), "x", 1.15, "lower", note)
+        yield from _anthropic(name, "yes", quick=quick)
+        yield from _anthropic(name, "no", quick=quick)
     yield from _openai(quick=quick)
 
 
-def _anthropic(name: str, raises: Raise, all_shares: list[float], *, quick: bool) -> Iterator[Result]:
+def _anthropic(name: str, raises: Raise, *, quick: bool) -> Iterator[Result]:
     world = _world(name, raises)
     paid, least, unknown = Decimal(0), Decimal(0), Decimal(0)
     shares: list[float] = []
@@ -69,25 +66,23 @@ def _anthropic(name: str, raises: Raise, all_shares: list[float], *, quick: bool
         bound = (1.005 if pattern == "none" else 1.0) if raises == "yes" else 1.03
         note = f"best fixed: {best_name}, {float(best / sum(optimum)):.3f} of the optimum"
         yield Result(f"{name}, raise {raises}, {kind} {pattern}", float(sum(ours) / best), "x", bound, "lower", note)
-    all_shares += shares
-    note = f"per session p90 {_p90(shares):.3f}, worst {max(shares):.3f}"
-    note += f"; where it has to be found out {float(unknown / least):.3f}"
+    note = f"where it has to be found out first {float(unknown / least):.3f}"
     most = 1.05 if raises == "yes" else None
     yield Result(f"{name}, raise {raises}, over the optimum", float(paid / least), "x", most, "lower", note)
-
-
-def _p90(shares: Sequence[float]) -> float:
-    return quantiles(shares, n=10)[-1] if len(shares) > 1 else shares[0]
+    p90 = quantiles(shares, n=10)[-1] if len(shares) > 1 else shares[0]
+    note = f"{len(shares)} sessions, worst {max(shares):.3f}"
+    yield Result(f"{name}, raise {raises}, p90 of the sessions", p90, "x", 1.15 if most else None, "lower", note)
 
 
 def _openai(*, quick: bool) -> Iterator[Result]:
     """One lifetime and breakpoints of the provider's own: what can be won is placement."""
     world = model(OPENAI)
-    for pattern in ("none", "minutes", "office"):
-        sets = _calls("dialogues", pattern, OPENAI, quick)
-        _, best = _best_fixed(sets, world)
-        ours = _economic(sets, world, known=None)
-        yield Result(f"{world.name}, dialogues {pattern}", float(sum(ours) / best), "x", 1.005, "lower")
+    for kind, pattern in SETS:
+        sets = _calls(kind, pattern, OPENAI, quick)
+        best_name, best = _best_fixed(sets, world)
+        ours = sum(_economic(sets, world, known=None))
+        note = f"best fixed: {best_name}"
+        yield Result(f"{world.name}, {kind} {pattern}", float(ours / best), "x", 1.005, "lower", note)
 
 
 def _world(name: str, raises: Raise) -> ModelFacts:

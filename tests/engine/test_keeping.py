@@ -178,17 +178,36 @@ def test_a_ledger_of_another_version_begins_anew(tmp_path: Path) -> None:
     driver.close()
 
 
-def test_two_processes_write_one_lane_and_the_later_wins(tmp_path: Path) -> None:
+def test_a_call_that_had_begun_when_the_process_died_has_written(tmp_path: Path) -> None:
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
+    prepared = driver.prepare(talk(1))
+    driver.begin(prepared, driver.bill(prepared))
+    driver.restart()
+    assert driver.store is not None
+    pending = driver.store.calls("t")[-1]
+    assert (pending.status, pending.first_token_at) == ("pending", round(driver.now * 1_000_000))
+    _, used, verdict = driver.send(talk(1))
+    assert verdict.predicted == replace(used, cost=None, price_version=None)
+    assert verdict.explained
+    assert used.written == 0
+    driver.close()
+
+
+def test_what_another_process_announces_for_a_lane_is_heard(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    assert driver.store is not None
+    driver.store.append_events("t", []).result()  # what was written behind the request is there
     with open_store(tmp_path / "h.db") as other:
         beside = Engine(driver.settings, store=other)
         beside.announce(LANE, "compaction", now=driver.now)
         beside.announce(LANE, "history_trimmed", now=driver.now)
+    assert driver.prepare(talk(1)).core.expectation.reset == "history_trimmed"
     for turns in (1, 2, 3):
         driver.send(talk(turns))
     driver.restart()
-    assert driver.engine.ledger(LANE, now=driver.now).requests == 4
+    assert driver.engine.ledger(LANE, now=driver.now).requests == 5
     driver.close()
 
 
@@ -254,7 +273,8 @@ def test_caches_without_entries_are_not_rebuilt(tmp_path: Path) -> None:
 def test_without_a_store_nothing_is_kept() -> None:
     keeper = Keeper(None)
     keeper.lane(LANE, 0)
-    keeper.save_lane(LANE, wait=True)
+    keeper.save_lane(LANE)
+    assert keeper.write_lane(LANE) == []
     keeper.save_tenant("t", keeper.tenant("t"))
     keeper.keep_bytes(LANE, {b"name": b"data"}, 0)
     assert keeper.load("t", b"name") == b"data"
@@ -289,7 +309,7 @@ def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypat
         keeper = Keeper(store)
         monkeypatch.setattr(store, "put_blob", lambda *_args, **_more: Future[Any]())
         with pytest.raises(HoldfastError, match="did not keep"):
-            keeper.keep_bytes(LANE, {b"name": b"data"}, 0)
+            keeping.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0))
 
 
 def test_effects_are_written_and_read_back() -> None:

@@ -7,16 +7,24 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast import facts
+from holdfast.canonical import usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.values import SideCall
+from holdfast.prefix.contents import Create
 from holdfast.prefix.core import Verdict
+from holdfast.prefix.experience import Experience
 from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator.core import workspace
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "gemini-3-pro"
+REF = f"gemini:{MODEL}"
+RATES = facts.rates(REF)
 KEY = {"x-goog-api-key": "one"}
 START = 1_700_000_000.0
 SYSTEM = {"parts": [{"text": "You keep the records of a library. " * 900}]}
@@ -64,7 +72,8 @@ class Caller:
             self.engine.answered(prepared, call, *self.side(call), now=now)
         answer = self.simulator.answer(Call("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, prepared.raw))
         if answer.status != 200:
-            raw = self.engine.gone(prepared, now=now)
+            raw = self.engine.gone(prepared, answer.status, answer.body, now=now)
+            assert raw is not None
             answer = self.simulator.answer(Call("POST", f"/v1beta/models/{MODEL}:generateContent", KEY, {}, raw))
         assert answer.status == 200, answer.body
         used = self.simulator.journal.records()[-1].usage
@@ -77,6 +86,30 @@ class Caller:
             told.append(self.turn(turns))
             self.clock.advance(pause)
         return told
+
+    def stored(self) -> Decimal:
+        """What the provider asks for storage so far."""
+        assert RATES is not None
+        assert RATES.storage_hour is not None
+        return Decimal(self.simulator.stored().get(workspace(Call("POST", "/", KEY)), 0.0)) * RATES.storage_hour
+
+    def experience(self) -> Experience:
+        return self.engine._state.tenant(LANE.tenant).experience
+
+
+def of_contents(told: list[tuple[Prepared, Verdict]]) -> Decimal:
+    return sum((verdict.storage for _, verdict in told), Decimal(0))
+
+
+def created(told: list[tuple[Prepared, Verdict]]) -> Decimal:
+    """What every creation is billed: its tokens as input."""
+    assert RATES is not None
+    tokens = 0
+    for prepared, _ in told:
+        if any(isinstance(call.command, Create) for call in prepared.before):
+            assert prepared.use is not None
+            tokens += prepared.use.tokens
+    return tokens * RATES.input
 
 
 def test_a_lane_that_comes_often_gets_an_object_and_reads_it_exactly() -> None:
@@ -96,15 +129,88 @@ def test_a_lane_that_comes_often_gets_an_object_and_reads_it_exactly() -> None:
 def test_storage_is_part_of_prediction_verdict_and_cost() -> None:
     caller = Caller()
     told = caller.talk(1, 6)
-    charged = [(prepared, verdict) for prepared, verdict in told if verdict.storage > 0]
-    assert charged
-    prepared, verdict = charged[-1]
-    assert verdict.usage.cost is not None
-    assert prepared.preflight.this is not None
-    plain = verdict.usage.cost - verdict.storage
-    assert 0 < verdict.storage < plain
-    predicted = prepared.preflight.this + Decimal(0)
-    assert abs(predicted - verdict.usage.cost) < verdict.usage.cost / 20 + verdict.usage.output * Decimal("0.00002")
+    for prepared, verdict in told:
+        plain = facts.price(replace(verdict.usage, cost=None), REF)
+        answer = facts.price(usage(output=verdict.usage.output), REF).cost
+        assert plain.cost is not None
+        assert answer is not None
+        assert verdict.usage.cost == plain.cost + verdict.storage
+        assert prepared.preflight.this == verdict.usage.cost - answer
+    assert 0 < told[-1][1].storage < told[-1][0].preflight.this / 2  # type: ignore[operator]
+
+
+def test_making_an_object_is_paid_for_by_the_request_it_is_made_for() -> None:
+    caller = Caller()
+    told = caller.talk(1, 6)
+    [verdict] = [verdict for prepared, verdict in told if prepared.before]
+    assert verdict.storage == created(told) > 0
+    assert verdict.saved < 0  # alone it would have been one request's input
+
+
+def test_before_the_calls_are_made_the_prediction_has_what_they_will_cost() -> None:
+    caller = Caller()
+    caller.talk(1, 1)
+    body = caller.engine.parse(DIALECTS["gemini"], request(2), model=MODEL)
+    assert isinstance(body, Body)
+    prepared = caller.engine.prepare(body, lane=LANE, now=caller.clock.now())
+    [call] = prepared.before
+    assert isinstance(call.command, Create)
+    assert RATES is not None
+    plain = facts.price(prepared.core.outcome.usage(), REF).cost
+    assert plain is not None
+    assert prepared.preflight.this == plain + call.command.offer.tokens * RATES.input
+    caller.engine.answered(prepared, call, 500, b"{}", now=caller.clock.now())
+    assert prepared.preflight.this == plain
+
+
+@pytest.mark.parametrize("end", ["expired", "deleted", "lost"])
+def test_every_stored_token_hour_is_charged_once(end: str) -> None:
+    """Held, refreshed, then gone in one of three ways: in all what the provider counts, and the creations."""
+    caller = Caller()
+    told = caller.talk(1, 6, pause=60)
+    caller.clock.advance(1_800)
+    told += caller.talk(7, 9, pause=60)
+    if end == "expired":
+        caller.clock.advance(7_200)
+    elif end == "deleted":
+        for call in caller.engine.end(LANE, now=caller.clock.now()):
+            caller.engine.chore_done(LANE, call, *caller.side(call), now=caller.clock.now())
+        caller.clock.advance(100)
+    else:
+        for name in caller.names():
+            caller.simulator.answer(Call("DELETE", f"/v1beta/{name}", KEY, {}, b""))
+    told.append(caller.turn(10))
+    assert told[-1][0].use is None
+    assert told[-1][1].storage > 0
+    assert not caller.experience().owed
+    assert float(of_contents(told)) == pytest.approx(float(caller.stored() + created(told)))
+    caller.clock.advance(30)
+    assert not caller.turn(11)[1].storage or caller.made[-1] == "POST"
+
+
+def test_what_contents_cost_is_no_saving_and_leaves_the_clients_account() -> None:
+    caller, plain = Caller(), Caller(enabled=False)
+    told, alone = caller.talk(1, 8), plain.talk(1, 8)
+    assert caller.experience().client("c").saved == pytest.approx(sum(verdict.saved for _, verdict in told))
+    paid = sum(float(verdict.usage.cost or 0) for _, verdict in told)
+    cost = sum(float(verdict.usage.cost or 0) for _, verdict in alone)
+    assert sum(verdict.saved for _, verdict in told) == pytest.approx(cost - paid)
+
+
+def test_what_was_made_for_a_request_that_never_was_is_paid_with_the_next() -> None:
+    caller = Caller()
+    caller.talk(1, 1)
+    body = caller.engine.parse(DIALECTS["gemini"], request(2), model=MODEL)
+    assert isinstance(body, Body)
+    now = caller.clock.now()
+    prepared = caller.engine.prepare(body, lane=LANE, now=now)
+    [call] = prepared.before
+    caller.engine.answered(prepared, call, *caller.side(call), now=now)
+    making = created([(prepared, None)])  # type: ignore[list-item]
+    caller.engine.abandon(prepared, now=now)
+    _, verdict = caller.turn(2)
+    assert verdict.storage == making > 0
+    assert caller.turn(3)[1].storage == 0
 
 
 def test_switched_off_nothing_is_asked_for() -> None:
@@ -131,6 +237,26 @@ def test_an_object_the_provider_lost_is_replaced_by_the_original_request() -> No
     assert prepared.use is None
     assert prepared.raw == prepared.client.raw
     assert verdict.usage.prompt > 4_096
+    assert prepared.core.outcome == prepared.plain  # what is compared is the request that went out
+    assert prepared.core.expectation.outcome == prepared.plain
+
+
+@pytest.mark.parametrize(
+    ("status", "raw"),
+    [(429, b'{"error":{"message":"slow down"}}'), (403, b'{"error":{"message":"no permission"}}'), (500, b"")],
+)
+def test_another_error_says_nothing_about_the_object(status: int, raw: bytes) -> None:
+    caller = Caller()
+    caller.talk(1, 4)
+    body = caller.engine.parse(DIALECTS["gemini"], request(5), model=MODEL)
+    assert isinstance(body, Body)
+    prepared = caller.engine.prepare(body, lane=LANE, now=caller.clock.now())
+    assert prepared.use is not None
+    assert caller.engine.gone(prepared, status, raw, now=caller.clock.now()) is None
+    assert b"cachedContent" in prepared.raw
+    gone = b'{"error":{"message":"CachedContent not found (or permission denied)"}}'
+    assert caller.engine.gone(prepared, 403, gone, now=caller.clock.now()) == body.raw
+    assert caller.engine.gone(prepared, 403, gone, now=caller.clock.now()) is None  # it names none any more
 
 
 def test_at_half_life_it_is_refreshed_and_at_the_end_deleted() -> None:

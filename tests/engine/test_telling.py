@@ -106,7 +106,7 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
     assert row is not None
     assert (row.status, row.usage, row.ended_at) == ("pending", None, None)
     assert (row.session, row.lane, row.client, row.model) == ("s", "l", "cli", "anthropic:claude-sonnet-5-5")
-    assert msgspec.json.decode(row.plan or b"")["strategy"] == "economic"
+    assert msgspec.json.decode(row.plan or b"")["plan"]["strategy"] == "economic"
     told.wait(2)
     verdict = told.finish(prepared, exchange)
     told.restart()
@@ -186,6 +186,92 @@ def test_the_offset_is_where_the_sent_bytes_differ_and_not_the_markers(tmp_path:
     assert row.offset is not None
     assert prepared.sent.raw[row.offset :].startswith(b"CHANGED")
     assert prepared.client.raw[row.offset :].startswith(b"CHANGED")
+    told.done()
+
+
+START = "so it begins " * 2_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (  # the client's marker stands in front of the text, and moves on
+            {"type": "text", "cache_control": {"type": "ephemeral"}, "text": START + "ALPHA"},
+            {"type": "text", "text": START + "BETA"},
+        ),
+        (  # it comes to stand there
+            {"type": "text", "text": START + "ALPHA"},
+            {"type": "text", "cache_control": {"type": "ephemeral"}, "text": START + "BETA"},
+        ),
+        ({"type": "text", "text": START + "ALPHA"}, START + "BETA"),
+        (START + "ALPHA", {"type": "text", "text": START + "BETA"}),
+        (  # in a result, on it and inside it
+            {
+                "type": "search_result",
+                "cache_control": {"type": "ephemeral"},
+                "title": "t",
+                "source": "s",
+                "content": [{"type": "text", "text": START + "ALPHA"}],
+            },
+            {
+                "type": "search_result",
+                "title": "t",
+                "source": "s",
+                "content": [{"type": "text", "text": START + "BETA"}],
+            },
+        ),
+        (
+            {
+                "type": "search_result",
+                "title": "t",
+                "source": "s",
+                "content": [{"type": "text", "text": START + "ALPHA"}],
+            },
+            {
+                "type": "search_result",
+                "title": "t",
+                "cache_control": {"type": "ephemeral"},
+                "source": "s",
+                "content": [{"type": "text", "text": START + "BETA"}],
+            },
+        ),
+    ],
+)
+def test_the_offset_is_not_that_of_a_marker_or_of_another_form(before: Any, after: Any, tmp_path: Path) -> None:
+    def raw(block: Any, *more: dict[str, Any]) -> bytes:
+        content = block if isinstance(block, str) else [block]
+        messages = [{"role": "user", "content": content}, *more]
+        request = {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": HOST, "messages": messages}
+        return json.dumps(request).encode()
+
+    told = Told(tmp_path)
+    told.send(raw(before))
+    prepared, _, verdict = told.send(
+        raw(after, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "more " * 100})
+    )
+    assert verdict.finding is not None
+    (line,) = told.lines()
+    assert line["path"] == "messages[0].content[0]"
+    assert prepared.sent.raw[line["offset"] :].startswith(b"BETA")
+    assert line["was"].rstrip('"}]').endswith("x XXXXX")
+    assert line["now"].rstrip('"}]').endswith("x XXXX")
+    told.done()
+
+
+def test_a_tool_that_nobody_announced_is_a_break(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    told.send(talk(2))
+    more = talk(3)
+    more.tools.append("fetch")
+    verdict = told.send(more)[2]
+    assert verdict.finding is not None
+    assert (verdict.finding.cause, verdict.finding.reason) == ("tools_changed", None)
+    told.engine.announce(told.lane, "tools_changed_by_user", now=told.now)
+    more = talk(4)
+    more.tools.append("other")
+    verdict = told.send(more)[2]
+    assert verdict.finding is not None
+    assert (verdict.finding.cause, verdict.finding.reason) == (None, "tools_changed_by_user")
     told.done()
 
 

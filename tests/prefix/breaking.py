@@ -52,7 +52,7 @@ def sent(
         digests=b"".join(block.digest for block in prompt.blocks),
         tokens=array("I", [block.tokens for block in prompt.blocks]).tobytes(),
         sections=bytes(SECTIONS.index(block.section) for block in prompt.blocks),
-        keys=b"".join(prompt.keys),
+        entries=tuple(enumerate(prompt.keys)),
         settings=settings,
         marks=prompt.marks,
         first_token=first_token,

@@ -16,23 +16,23 @@ def test_a_new_client_has_its_credit_and_nothing_more() -> None:
 
 def test_the_credit_is_used_once() -> None:
     client = Client()
-    book(client, alone=1.0, paid=1.0 + CREDIT, credit=CREDIT)
+    book(client, alone=1.0, paid=1.0 + CREDIT)
     assert available(client, CREDIT) == pytest.approx(0)
-    book(client, alone=1.0, paid=1.0, credit=CREDIT)  # calls that cost the same do not bring it back
+    book(client, alone=1.0, paid=1.0)  # calls that cost the same do not bring it back
     assert available(client, CREDIT) == pytest.approx(0)
 
 
 def test_what_is_saved_funds_later_writes() -> None:
     client = Client()
-    book(client, alone=2.0, paid=1.0, credit=CREDIT)
+    book(client, alone=2.0, paid=1.0)
     assert available(client, CREDIT) == pytest.approx(1.25)
 
 
-@pytest.mark.parametrize("saved", [MOST * CREDIT - 0.01, MOST * CREDIT, 1_000.0])
-def test_savings_are_kept_up_to_so_many_credits(saved: float) -> None:
+@pytest.mark.parametrize("saved", [MOST - 0.01, MOST, 1_000.0])
+def test_savings_are_kept_up_to_so_many_dollars(saved: float) -> None:
     client = Client()
-    book(client, alone=saved, paid=0.0, credit=CREDIT)
-    assert client.saved == min(saved, MOST * CREDIT)
+    book(client, alone=saved, paid=0.0)
+    assert client.saved == min(saved, MOST)
 
 
 def test_parallel_calls_cannot_overdraw_together() -> None:
@@ -61,5 +61,6 @@ def test_what_was_forgotten_meanwhile_is_not_released_twice() -> None:
 
 def test_without_a_credit_a_client_never_costs_more_than_alone() -> None:
     client = Client()
-    book(client, alone=1.0, paid=0.0, credit=0.0)
     assert available(client, 0.0) == 0
+    book(client, alone=1.0, paid=0.4)
+    assert available(client, 0.0) == pytest.approx(0.6)  # but by what it has saved

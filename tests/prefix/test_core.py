@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.canonical import usage
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import model
-from holdfast.prefix import core
+from holdfast.prefix import core, tenants
 from holdfast.prefix.costs import costs
 from holdfast.prefix.pool import Pool
 
@@ -69,7 +69,7 @@ def test_heads_that_lanes_share_are_counted() -> None:
 
 
 def test_only_so_many_heads_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "MOST_HEADS", 2)
+    monkeypatch.setattr(tenants, "MOST_HEADS", 2)
     tenant = core.Tenant()
     assert [tenant.head_known(key) for key in (b"a", b"b", b"a", b"c", b"a", b"b")] == [0, 0, 1, 0, 1, 0]
 

@@ -20,6 +20,8 @@ from holdfast.prefix.cures import RECOGNISERS, Cure, case, cure_for
 from holdfast.prefix.cures.library import _PLAIN
 from holdfast.prefix.divergence import Comparison, Divergence
 from holdfast.traces import FAULTS, SEEDS, with_gaps
+from tests.engine.repair_lane import Lane as RepairLane
+from tests.engine.repair_lane import talk
 from tests.prefix.breaking import Judged, Lane, enlarged, marked
 from tests.traces.recordings import needs_recordings, own, recorded
 
@@ -81,6 +83,57 @@ def test_values_that_change_by_themselves(line: str, before: str, after: str, na
     cure = cured(whole(before), whole(after))
     assert cure.name == name
     assert "system[1]" in cure.sentence
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name", "repaired"),
+    [
+        ("It is 9:59.", "It is 10:00.", "clock", True),
+        ("Today is Monday", "Today is Tuesday", "date", True),
+        ("run 550e8400-e29b-41d4-a716-446655440000", "run 660e8400-e29b-41d4-a716-446655440000", "uuid", True),
+        ("Request: req_01ABCDEFGHJKMNPQ", "Request: req_01ABCDEFGHJKMNPZ9", "uuid", True),
+        ("Context left: 93%", "Context left: 91%", "usage_meter", True),
+        ("Turn 3 of 30", "Turn 4 of 30", "counter", True),
+        ("Current branch: main", "Current branch: dev", "git_state", True),
+        ("# Memory\n- likes tea", "# Memory\n- likes tea\n- likes coffee", "memory_in_prefix", True),
+        ("# Notes\n- a", "# Notes\n- b", "system_prompt_changed", True),
+        ("You have 14 open files.", "You have 15 open files.", "counter", False),
+        ("Temperature: 21.5", "Temperature: 20.1", "counter", False),
+        ("ts 1450000000", "ts 1450000777", "counter", False),
+        ("On branch main\nnothing to commit", "On branch dev\nmodified: a.py", "git_state", False),
+        ("Limit is 10 requests", "Limit is 3 requests", "system_prompt_changed", False),
+        ("Never spend more than $500.", "Never spend more than $50.", "system_prompt_changed", False),
+        ("It is 9:59. Be kind.", "It is 10:00. Be brief.", "system_prompt_changed", False),
+    ],
+)
+def test_a_setting_is_named_where_the_repair_acts_and_nowhere_else(
+    before: str, after: str, name: str, repaired: bool
+) -> None:
+    """The texts go through the repairs themselves: what the cure promises is what they do."""
+    cure = cured(f"{before}\n\n{HOST}", f"{after}\n\n{HOST}", path="system[0]")
+    assert cure.name == name
+    assert (cure.setting == 'cache.repair = "on"') == repaired
+    lane = RepairLane(mode="suggest")
+    lane.send(talk(0, f"{before}\n\n{HOST}"))
+    assert bool(lane.send(talk(1, f"{after}\n\n{HOST}")).repairs) == repaired
+
+
+def test_an_end_that_changes_is_repaired_where_the_text_can_be_split() -> None:
+    texts = f"{HOST}\n\nThe style is calm.", f"{HOST}\n\nThe style is loud."
+    assert cured(*texts, path="system[1]").setting == 'cache.repair = "on"'
+    assert cured(*texts, path="system[0]").setting is None  # clients are recognised by the first
+    gpt = case(finding(), model("openai:gpt-6.1-sol"), path="system[1]", before=f'"{HOST}a"', after=f'"{HOST}b"')
+    assert cure_for(gpt).setting is None  # no markers to split for
+
+
+@pytest.mark.parametrize(
+    ("section", "cause", "setting"),
+    [("tools", "tools_changed", 'cache.repair = "on"'), ("messages", "messages_rewritten", None)],
+)
+def test_a_clock_elsewhere_is_repaired_in_tools_alone(section: str, cause: Cause, setting: str | None) -> None:
+    found = finding(cause, section=section)
+    cure = cure_for(case(found, OPUS, before='{"name":"a","text":"at 9:01"}', after='{"name":"a","text":"at 9:02"}'))
+    assert (cure.name, cure.setting) == ("clock", setting)
 
 
 def test_a_clock_in_a_line_longer_than_what_is_compared() -> None:

@@ -28,7 +28,10 @@ def talk(count: int = 5) -> list[Block]:
 def knowing(gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route: Route | None = None) -> Experience:
     """A client whose sessions have ten requests, with these gaps."""
     routes = {} if route is None else {SMALL.ref: route}
-    return Experience(clients={"c": Client(gaps=gaps, lanes=lanes, requests=requests)}, routes=routes)
+    lived = [float(lanes)] * 4 + [float(requests - 4 * lanes)]
+    followed = [*lived[:4], lived[4] - lanes]
+    client = Client(gaps=gaps, lanes=lanes, asked=lived, followed=followed)
+    return Experience(clients={"c": client}, routes=routes)
 
 
 def asked(blocks: list[Block], *marks: tuple[int, str], ledger: Ledger | None = None, **more: object) -> Situation:
@@ -45,7 +48,8 @@ def warm(found: Situation, block: int, *, seconds: float = 300.0, ttl: str = "5m
 
 def one_shot() -> Experience:
     """A client whose lanes are one request each, with heads of their own."""
-    return Experience(clients={"c": Client(lanes=1_000, requests=1_000, heads=[0.0, 1_000.0])})
+    client = Client(lanes=1_000, asked=[1_000.0, 0.0, 0.0, 0.0, 0.0], heads=[0.0, 1_000.0])
+    return Experience(clients={"c": client})
 
 
 # Where

@@ -16,7 +16,8 @@ FORTIETH = facts.model("anthropic:claude-fable-5-1")
 R, SHORT, LONG = TENTH.read, TENTH.write("5m"), TENTH.write("1h")
 
 
-def percent(share: Decimal) -> str:
+def percent(share: Decimal | None) -> str:
+    assert share is not None
     return f"{share:.1%}"
 
 
@@ -57,6 +58,15 @@ class TestRule4:
         found = [percent(economics.chance_to_ping(m.read, m.write("5m"))) for m in (TENTH, TWENTIETH, FORTIETH)]
         assert found == ["8.7%", "4.2%", "2.0%"]
 
+    def test_what_a_ping_must_say_counts_with_the_read(self) -> None:
+        plain = economics.chance_to_ping(R, SHORT)
+        assert plain is not None
+        assert economics.chance_to_ping(R, SHORT, R) == plain
+        assert economics.chance_to_ping(R, SHORT, 3 * R) == pytest.approx(3 * plain)
+
+    def test_where_a_write_costs_no_more_than_a_read_nothing_is_kept(self) -> None:
+        assert economics.chance_to_ping(D(1), D(1)) is None
+
     def test_the_worked_numbers_of_pings(self) -> None:
         limits = [
             economics.pings_before_long(m.read, m.write("5m"), m.write("1h")) for m in (TENTH, TWENTIETH, FORTIETH)
@@ -92,10 +102,6 @@ class TestRule6:
         assert economics.calls_to_pad(D(265), D(5_500), R, SHORT) is None
         assert economics.calls_to_pad(D(550), D(5_500), R, SHORT) is None
         assert economics.calls_to_pad(D(551), D(5_500), R, SHORT) is not None
-
-    def test_the_largest_size_that_pays_is_the_same_rule(self) -> None:
-        size = economics.largest_padding(2_000.0, 5.0, 0.1, 1.25)
-        assert economics.calls_to_pad(2_000.0, size, 0.1, 1.25) == pytest.approx(5)
 
 
 class TestRule7:

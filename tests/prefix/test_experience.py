@@ -36,7 +36,7 @@ def learned() -> Experience:
     client = found.client("cli")
     client.gaps.see("user", "user", 400)
     client.returns.add(400)
-    client.lanes, client.requests, client.saved, client.reserved = 3, 40, 0.7, 0.3
+    client.lanes, client.asked, client.saved, client.reserved = 3, [3.0, 5.0, 8.0, 12.0, 12.0], 0.7, 0.3
     found.route("anthropic:claude-sonnet-5-5").raises = "yes"
     found.calibration = found.calibration.observe("anthropic:claude-sonnet-5-5", 1_000, 1_100)
     return found

@@ -15,7 +15,20 @@ from holdfast.caches.chain import build
 from holdfast.caches.values import Block, Mark, Prompt
 from holdfast.config.sections.cache import Keepalive
 from holdfast.facts import ModelFacts, Rates
-from holdfast.prefix.keepalive import EVIDENCE, MARGIN, Idle, Ping, Pings, Returns, Spending, decide, returned, sent
+from holdfast.prefix.keepalive import (
+    EVIDENCE,
+    MARGIN,
+    Idle,
+    Ping,
+    Pings,
+    Returns,
+    Spending,
+    answered,
+    decide,
+    failed,
+    returned,
+    sent,
+)
 
 OPUS = facts.model("anthropic:claude-opus-4-6")
 ON = Keepalive(enabled=True, budget_usd=100)
@@ -202,7 +215,10 @@ class TestAccount:
         for _ in range(times):
             ping = ask(lane=lane, pings=pings, spending=spending, returns=seen(*((100.0 * n, 9) for n in range(1, 30))))
             assert isinstance(ping, Ping), ping
-            pings, spending, lane = sent(pings, spending, ping, lane)
+            pings, spending = sent(pings, spending, ping, lane)
+            covers = ping.at + lane.seconds
+            pings, spending = answered(pings, spending, ping, lane, ping.cost, covers)
+            lane = replace(lane, expires=covers)
         return pings, spending, lane
 
     def test_each_ping_is_counted_and_extends_the_entry(self) -> None:
@@ -210,6 +226,43 @@ class TestAccount:
         assert (pings.sent, pings.row, pings.spent) == (2, 2, Decimal("0.10"))
         assert spending.on(START) == Decimal("0.10")
         assert lane.expires == START + 285 + 285 + 300
+
+    def out(self) -> tuple[Pings, Spending, Ping]:
+        ping = ask()
+        assert isinstance(ping, Ping)
+        return *sent(Pings(), Spending(), ping, idle()), ping
+
+    def test_on_its_way_it_counts_for_breaker_and_budget_and_nobody_sends_another(self) -> None:
+        pings, spending, _ = self.out()
+        assert (pings.sent, pings.row, spending.on(START)) == (1, 1, Decimal("0.05"))
+        assert (pings.uncovered, pings.covers) == (None, 0)
+        assert ask(pings=pings, at=290) == "a ping is on its way"
+        assert isinstance(ask(pings=pings, lane=idle(expires=START + 301), at=290), Ping)
+
+    def test_its_answer_says_what_it_cost_and_covers(self) -> None:
+        pings, spending, ping = self.out()
+        pings, spending = answered(pings, spending, ping, idle(), Decimal("0.07"), START + 585)
+        assert (pings.spent, spending.on(START)) == (Decimal("0.07"), Decimal("0.07"))
+        assert (pings.uncovered, pings.covers, pings.out) == (START + 300, START + 585, 0)
+
+    def test_one_that_kept_nothing_covers_nothing(self) -> None:
+        pings, spending, ping = self.out()
+        pings, spending = answered(pings, spending, ping, idle(), Decimal("0.6"), None)
+        assert (pings.uncovered, pings.spent, spending.on(START)) == (None, Decimal("0.6"), Decimal("0.6"))
+        assert pings.row == 1
+
+    def test_a_failed_one_costs_nothing_but_stays_without_a_return(self) -> None:
+        pings, spending, ping = self.out()
+        pings, spending = failed(pings, spending, ping, idle())
+        assert pings == Pings(row=1)
+        assert spending.on(START) == 0
+        assert isinstance(ask(pings=pings, spending=spending, at=290), Ping)
+
+    def test_what_turns_up_after_midnight_changes_nothing_of_the_next_day(self) -> None:
+        day = int(START // 86_400)
+        today = Spending(day + 1, Decimal("0.2"))
+        assert today.corrected(Decimal("-0.05"), START) == today
+        assert today.corrected(Decimal("-0.05"), START + 86_400).usd == Decimal("0.15")
 
     def test_a_return_in_time_saves_the_rewrite(self) -> None:
         pings, _, lane = self.pinged()

@@ -60,7 +60,7 @@ def test_it_holds_no_text() -> None:
     assert last is not None
     assert (len(last), last.section(2), list(last.counts())[:3]) == (6, "system", [1_000, 1_000, 5_000])
     assert last.digest(5) == lane.blocks[5].digest
-    assert len(last.digests) + len(last.tokens) + len(last.sections) + len(last.keys) == 37 * len(last)
+    assert len(last.digests) + len(last.tokens) + len(last.sections) == 21 * len(last)
     assert SECTIONS[last.sections[0]] == "tools"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.facts import model
-from holdfast.prefix.lifetimes import COLD, HEAD, PATIENCE, Prices, commit, head_long, prices, raise_now
+from holdfast.prefix.lifetimes import COLD, GOING_ON, HEAD, PATIENCE, Prices, commit, head_long, prices, raise_now
 from holdfast.prefix.odds import Odds
 
 from ..caches.prompts import OPUS, SMALL
@@ -16,7 +16,7 @@ PRICE = prices(OPUS, "5m", "1h")
 def chances(pause: float, *, ends: float = 0.02, longer: float = 0.01, now: float | None = None) -> Odds:
     later = (1 - pause - longer, pause, longer)
     next_ = later if now is None else (1 - now - longer, now, longer)
-    return Odds(next_, later, ends, 1_000.0, 0.5)
+    return Odds(next_, later, ends, 1 / ends, 1_000.0, 0.5)
 
 
 def test_prices_are_the_rules_shares() -> None:
@@ -68,12 +68,12 @@ def test_a_cold_chain_is_begun_long_if_enough_pauses_are_to_come(share: float) -
 
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_a_warm_chain_goes_on_if_a_pause_probably_comes_before_the_end(share: float) -> None:
-    first = share * PRICE.pauses  # as a chance: pauses / (1 + pauses)
+    first = share * PRICE.pauses / GOING_ON  # as a chance: pauses / (1 + pauses)
     assert commit(pausing(first / (1 - first)), PRICE, 100, 10_000) is (share > 1)
 
 
 def test_warm_and_cold_are_told_apart_by_what_is_written() -> None:
-    between = pausing(1.5)  # above 0.65/0.6 and below 0.65 as a first pause of 0.6
+    between = pausing(1.2)  # above 0.65/0.6, and as a first pause 0.55: below 0.65/1.1
     assert commit(between, PRICE, int(COLD * 10_000) + 1, 10_000)
     assert not commit(between, PRICE, int(COLD * 10_000), 10_000)
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.prefix.experience import Client, Experience, Gaps
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, odds
+from holdfast.prefix.odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, Odds, odds
 from holdfast.prefix.values import Kind
 
 PAUSES = Gaps(user=[0.0, 1_000.0, 0.0])
@@ -91,16 +91,36 @@ def test_what_follows_depends_on_what_the_request_follows(kind: Kind) -> None:
     assert (found.next[1] > 0.5) is (kind == "user")
 
 
-def test_an_end_is_expected_as_often_as_the_client_s_lanes_have_ended() -> None:
-    def ends(lanes: int, requests: int) -> float:
-        return odds(
-            Ledger(client="c"), Experience(clients={"c": Client(lanes=lanes, requests=requests)}), "user", 1
-        ).ends
+def lives(asked: list[float], followed: list[float], lane: int = 1) -> Odds:
+    known = Client(asked=asked, followed=followed)
+    return odds(Ledger(client="c", asked=lane), Experience(clients={"c": known}), "user", 1)
 
-    assert ends(1, 1) == pytest.approx(0.25 / 11)  # the lane at hand has not ended
-    assert ends(100, 100) == pytest.approx(99.25 / 110)
-    assert ends(10, 4_000) == pytest.approx(9.25 / 4_010)
-    assert ends(10**6, 10**6) < 1
+
+def test_before_anything_is_seen_a_lane_has_forty_requests() -> None:
+    found = lives([0.0] * 5, [0.0] * 5)
+    assert found.ends == pytest.approx(1 / 40)
+    assert found.remaining == pytest.approx(40)
+
+
+def test_whether_lanes_go_on_is_learned_for_each_age() -> None:
+    """Many lanes of one request say nothing about those that have gone on."""
+    asked, followed = [301.0, 20.0, 40.0, 80.0, 400.0], [10.0, 20.0, 40.0, 80.0, 390.0]
+    first = lives(asked, followed, 1)
+    assert first.ends > 0.9
+    assert first.remaining < 5
+    for made in (2, 5, 10, 30):
+        assert lives(asked, followed, made).ends < 0.03
+        assert lives(asked, followed, made).remaining > 25
+
+
+def test_the_lane_at_hand_has_not_ended() -> None:
+    assert lives([1.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx(0.25 / 11)
+    assert lives([2.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx(1.25 / 12)
+
+
+def test_a_client_of_single_requests_is_known_after_some_dozens() -> None:
+    assert lives([12.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends < 1 - 0.25 / 1.15
+    assert lives([60.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends > 1 - 0.25 / 1.15
 
 
 def test_growth_and_shared_heads_are_learned() -> None:

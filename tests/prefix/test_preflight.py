@@ -12,8 +12,8 @@ import pytest
 from holdfast import facts
 from holdfast.caches.providers import cache
 from holdfast.caches.values import Mark, Outcome, Prompt
-from holdfast.facts import ModelFacts, Rates
-from holdfast.prefix.preflight import preflight
+from holdfast.facts import Calibration, ModelFacts, Rates
+from holdfast.prefix.preflight import calibrated, preflight
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
@@ -135,3 +135,18 @@ def test_without_a_price_the_tokens_are_still_told() -> None:
     outcome, _ = warm("anthropic", "claude-opus-4-6")
     found = preflight(outcome, outcome.prompt.marks, model, lambda tokens: None)
     assert (found.this, found.cold, found.read) == (None, None, outcome.read)
+
+
+def test_in_the_tokens_that_the_provider_counts() -> None:
+    model = known("anthropic", "claude-sonnet-5-5")
+    outcome, _ = warm("anthropic", "claude-sonnet-5-5")
+    plain = preflight(outcome, outcome.prompt.marks, model, partial(rates_for, model))
+    assert calibrated(outcome, outcome.prompt.marks, model, Calibration()) == plain
+    seen = Calibration()
+    for _ in range(200):
+        seen = seen.observe(model.ref, outcome.prompt.tokens, 2 * outcome.prompt.tokens)
+    found = calibrated(outcome, outcome.prompt.marks, model, seen)
+    assert plain.this is not None
+    assert found.this is not None
+    assert found.read == pytest.approx(2 * plain.read, rel=0.02)
+    assert float(found.this) == pytest.approx(2 * float(plain.this), rel=0.02)

@@ -316,6 +316,7 @@ def test_recorded_requests_stay_acceptable(name, how, dialect):
     assert planned > 5 or (name == "passthrough" and dialect != "anthropic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["respect", "improve", "manage"])
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize(("dialect", "asked"), [("anthropic", "claude-sonnet-4-5"), ("openai_chat", "gpt-6.1-sol")])

@@ -73,7 +73,8 @@ Edits = Callable[[Step, Body], Mapping[bytes, bytes]]
 
 
 class Runner(AbstractContextManager["Runner"]):
-    """Plays steps. With a `path` everything is kept in a store there and read back at every restart.
+    """Plays steps. With a `path` everything is kept in a store there and read back at every restart; every second time
+    the engine is closed before.
 
     `raises` is how the provider treats lifetimes; the engine believes it. `edits` are asked for with each request.
     """
@@ -89,6 +90,7 @@ class Runner(AbstractContextManager["Runner"]):
         self._path, self._raises, self._edits = path, raises, edits
         self._open: dict[int, tuple[Step, Prepared, Exchange, Exchange]] = {}
         self._store: Store | None = None
+        self._restarts = 0
         self.engine = self._start()
 
     def __exit__(self, *_: object) -> None:
@@ -119,6 +121,9 @@ class Runner(AbstractContextManager["Runner"]):
         if step.kind == "prepare":
             self._prepare(step, now)
         elif step.kind == "restart":
+            self._restarts += 1
+            if self._restarts % 2 == 0:  # every other time it was killed
+                self.engine.close(now=now)
             self.close()
             self.engine = self._start()
         elif step.call in self._open:

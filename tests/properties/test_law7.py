@@ -46,6 +46,7 @@ def bill(attack: Attack, cache: Cache, raises: Raises | None = None) -> Bill:
     return Bill(most, unforced, alone - paid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ADVERSARIES)
 @settings(max_examples=5, derandomize=True, deadline=None)
 @given(
@@ -67,6 +68,7 @@ def test_never_worse(
     assert bill(attack, cache, raises).most <= credit + 1e-9, attack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["alternates", "returns_once", "turns_good", "cancels", "chance"])
 @settings(max_examples=5, derandomize=True, deadline=None)
 @given(st.sampled_from(MARKED[1:]), st.integers(0, 99), st.sampled_from(SIZES), st.sampled_from(CREDITS))

@@ -59,6 +59,20 @@ def test_ledgers_and_pools_are_replaced_only_at_the_expected_version(store: Sqli
     assert get("t1", "k").data == b"two"
 
 
+@pytest.mark.parametrize("kind", ["ledger", "pool"])
+def test_what_somebody_else_wrote_is_merged_where_that_is_asked_for(store: SqliteStore, kind: str) -> None:
+    put, get = getattr(store, f"put_{kind}"), getattr(store, kind)
+    answers = [
+        put("t1", "k", b"%d" % number, expected=expected, merge=lambda there, n=number: there + b" %d" % n)
+        for number, expected in enumerate((0, 0, 1, 3))
+    ]
+    assert [answer.result() for answer in answers] == [1, 2, 3, 4]
+    assert (get("t1", "k").version, get("t1", "k").data) == (4, b"3")
+    with pytest.raises(VersionConflictError):  # there is nothing to merge with
+        put("t1", "other", b"x", expected=3, merge=lambda there: there).result()
+    assert get("t1", "other") is None
+
+
 def test_of_two_racing_writers_one_wins(store: SqliteStore) -> None:
     answers = [store.put_ledger("t1", "l1", b"%d" % n, expected=0) for n in range(20)]
     won = [n for n, answer in enumerate(answers) if answer.exception() is None]

@@ -386,6 +386,7 @@ def test_nothing_beats_the_optimum_on_our_own_session(pattern: str, model: str, 
 
 
 @needs_recordings
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5-5", "claude-fable-5-1"])
 @pytest.mark.parametrize("pattern", ["real", "office"])
 @pytest.mark.parametrize("name", ["coding-1", "coding-2"])

@@ -50,7 +50,8 @@ class Prompt(Struct, frozen=True):
 
     `scope` is who may share entries (organisation and workspace); scope and model are part of the keys. `route` is
     what a provider routes by beyond the content (OpenAI's `prompt_cache_key`). `origin` says which block of the body
-    each one was, where some were left out or moved.
+    each one was, where some were left out or moved. `hidden` counts markers that the body has beyond `marks`: on blocks
+    that were left out, or a second one on a block. They do nothing but count towards the provider's limit.
     """
 
     scope: str
@@ -63,6 +64,7 @@ class Prompt(Struct, frozen=True):
     origin: tuple[int, ...] = ()
     mode: str = ""
     seeds: tuple[tuple[Section, bytes], ...] = ()
+    hidden: int = 0
 
     @property
     def tokens(self) -> int:

@@ -2,45 +2,45 @@
 
 `prepare` reads the body, repairs it, replays its edits, plans and places markers and predicts what will be read; what
 must not be sent without being durable is waited for. `settle` compares with the usage, finds breaks and tells. All
-state is guarded by one lock. Times come in as seconds since 1970, or of any clock where no store is used. Our errors
-are raised: who forwards requests sends the client's bytes instead (law 8).
+state is guarded by one lock, which is not held while the store is waited for. Times come in as seconds since 1970, or
+of any clock where no store is used. Our errors are raised: who forwards requests sends the client's bytes then (law 8).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 
 from holdfast import facts
-from holdfast.caches.values import Mark, Prompt
 from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.errors import HoldfastError
 from holdfast.events import Bus, Ulids
-from holdfast.facts import rates
 from holdfast.prefix import core
 from holdfast.prefix.core import Verdict
-from holdfast.prefix.edits import Proposal
 from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.odds import odds
 from holdfast.prefix.pool import effect
-from holdfast.prefix.preflight import Preflight, preflight, scaled
-from holdfast.prefix.situation import Situation
-from holdfast.prefix.values import kind_of
+from holdfast.prefix.preflight import Preflight, calibrated
 from holdfast.store import Store
+from holdfast.store.base import VersionConflictError
 from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, caching
 from holdfast.wire.prompts import PromptReader, Reading
 
-from . import editing, idle, objects, repairing
+from . import drafting, idle, objects
+from .drafting import Draft
 from .idle import DuePing
-from .keeping import effects_of
+from .keeping import effects_of, wait
 from .marking import marked
 from .reports import Reports
 from .state import State, facts_of
 from .telling import REASONS, Teller
 from .values import Lane, Prepared, SideCall
+
+TURNS = 256
+"""Lanes share so many turns: of two with the same one, the second waits while the first waits for the store."""
 
 
 class Engine:
@@ -60,6 +60,7 @@ class Engine:
         self._teller = Teller(store, bus, reports, self._ids)
         self._strict = strict
         self._lock = threading.RLock()
+        self._turns = tuple(threading.RLock() for _ in range(TURNS))
 
     # A request
 
@@ -86,80 +87,63 @@ class Engine:
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
+
+        If it raises, the client's own bytes are taken to go out (law 8): nothing stays of what would have been done.
         """
-        with self._lock:
-            _check_reason(reset)
-            state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
-            model = facts_of(body)
-            state.pools(lane.tenant, model, now)
-            ledger = state.ledger(lane, now)
-            alone = state.theirs.read(body, model)
-            repaired = repairing.repair(
-                body, dialect, alone, ledger.repairs, state.memory(lane.tenant), mode=settings.repair, skip=skip
-            )
-            if repaired.new:
-                state.keeper.keep_bytes(lane, repaired.new, now)
-            sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
-            sent, reading, proposal, because = self._edited(sent, reading, lane, ledger, edits or {}, now)
-            because = reset or because or repaired.reset
-            named = (*volatile, *repaired.volatile_paths)
-            places = _places(reading.prompt, sent) if named or pinned or summary else {}
-            asked = core.Asked(
-                call=self._ids.new(),
-                prompt=reading.prompt,
-                alone=alone.prompt,
-                model=model,
-                settings=reading.settings,
-                reset=because,
-                volatile=frozenset(places[path] for path in named if path in places),
-                pinned=tuple(Mark(places[path], ttl) for path, ttl in (pinned or {}).items() if path in places),
-                summary=None if summary is None else places.get(summary),
-                subagent=lane.subagent,
-                strict=self._strict,
-            )
-            waited = idle.waited(state, lane, now)
-            found = core.prepare(state.tenant(lane.tenant), ledger, asked, now, settings)
-            prepared = Prepared(
-                call=asked.call,
-                lane=lane,
-                raw=marked(sent, dialect, reading.prompt, found.plan, model),
-                client=body,
-                sent=sent,
-                core=found,
-                preflight=self._preflight(lane, found),
-                repairs=repaired.repairs,
-                edits=proposal,
-                reset=because,
-                turn=turn,
-                earlier=state.remember(lane, sent),
-                waited=waited,
-            )
-            if body.dialect == "openai_responses" and settings.openai.store_completions:
-                prepared.raw = _stored(prepared.raw, dialect, body.model)
-            if body.dialect == "gemini" and settings.gemini.enabled:
-                objects.offer(state, prepared, ledger, now)
-            if repaired.new or (proposal is not None and proposal.made):
-                state.keeper.save_lane(lane, wait=True)
-            self._put_call(prepared, "pending")
-            self._teller.planned(prepared)
-            return prepared
+        _check_reason(reset)
+        with self._turn(lane):
+            with self._lock:
+                alone = self._read(body, lane, now)
+            try:
+                draft = self._durable(body, alone, lane, now, skip, edits or {})
+                with self._lock:
+                    asked = draft.asked(
+                        self._ids.new(),
+                        lane,
+                        reset=reset,
+                        volatile=volatile,
+                        pinned=pinned or {},
+                        summary=summary,
+                        strict=self._strict,
+                    )
+                    prepared = self._planned(draft, asked, body, lane, turn, now)
+                    self._state.keeper.begun(lane)
+                    return prepared
+            except Exception:
+                with self._lock:
+                    self._state.keeper.undo(lane)
+                    self._bypassed(body, alone, lane, now)
+                raise
 
     def first_token(self, prepared: Prepared, *, now: float) -> None:
         """The answer begins: the entries it writes can be read."""
         with self._lock:
-            core.first_token(self._state.tenant(prepared.lane.tenant), prepared.core, now)
+            if prepared.core.first_token is None and not prepared.core.done:
+                core.first_token(self._state.tenant(prepared.lane.tenant), prepared.core, now)
+                self._put_call(prepared, "pending")
 
     def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
-        """The answer is complete: what it read and wrote, against what was predicted."""
-        with self._lock:
-            state, lane = self._state, prepared.lane
-            if prepared.core.done:
-                raise HoldfastError(f"call {prepared.call} is over already; settle or abandon a call once.")
-            tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
-            state.pools(lane.tenant, prepared.core.asked.model, now)
-            priced = facts.price(usage, prepared.core.asked.model.ref)
-            verdict = core.settle(tenant, ledger, prepared.core, priced, now, state.settings(lane))
-            verdict = objects.with_storage(state, prepared, verdict, now)
+        """The answer is complete: what it read and wrote, against what was predicted.
+
+        A call ends once. Settled again it gives its first verdict; settled after it was abandoned, one that only
+        compares: nothing is booked, told or learned.
+        """
+        with self._turn(prepared.lane), self._lock:
+            if prepared.verdict is not None:
+                return prepared.verdict
+            state, lane, found = self._state, prepared.lane, prepared.core
+            priced = facts.price(usage, found.asked.model.ref)
+            tenant = state.tenant(lane.tenant)
+            if found.done:
+                predicted = found.predicted(tenant.experience)
+                agree = predicted.read == priced.read
+                return Verdict(
+                    usage=priced, predicted=predicted, explained=agree, outcome=found.outcome, alone=found.alone
+                )
+            ledger = state.fresh(lane, now)
+            state.pools(lane.tenant, found.asked.model, now)
+            verdict = core.settle(tenant, ledger, found, priced, now, state.settings(lane))
+            verdict = prepared.verdict = objects.with_storage(state, prepared, verdict, now)
             idle.returned(ledger, prepared, verdict)
             self._put_call(prepared, "settled", now, verdict)
             state.keeper.save_lane(lane)
@@ -169,13 +153,21 @@ class Engine:
 
     def abandon(self, prepared: Prepared, *, now: float, error: str = "") -> None:
         """It was cancelled, failed (`error` names how) or was cut."""
-        with self._lock:
+        with self._turn(prepared.lane), self._lock:
             state, lane = self._state, prepared.lane
             if not prepared.core.done:
-                core.abandon(state.tenant(lane.tenant), state.ledger(lane, now), prepared.core, now)
+                core.abandon(state.tenant(lane.tenant), state.fresh(lane, now), prepared.core, now)
+                objects.abandoned(state, prepared)
                 self._put_call(prepared, "failed" if error else "abandoned", now, error=error)
                 state.keeper.save_lane(lane)
                 self._teller.abandoned(prepared, now, error)
+
+    def bypassed(self, lane: Lane, body: Body, *, now: float) -> None:
+        """The client's own bytes went out, past us: the lane's next request is compared with them, and carries the
+        reset `bypassed` if it parts from them for what is repaired or edited again. Its answer is taken to begin at
+        once. A call that was prepared for the same request is to be abandoned first."""
+        with self._turn(lane), self._lock:
+            self._bypassed(body, self._read(body, lane, now), lane, now)
 
     # A lane
 
@@ -194,14 +186,14 @@ class Engine:
 
     def announce(self, lane: Lane, reason: str, *, now: float) -> None:
         """The lane's next request may depart from its last one, for this reason (law 5)."""
-        with self._lock:
-            _check_reason(reason)
-            self._state.ledger(lane, now).reset = reason
+        _check_reason(reason)
+        with self._turn(lane), self._lock:
+            self._state.fresh(lane, now).reset = reason
             self._state.keeper.save_lane(lane)
 
     def end(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """The lane is over: what was kept for its bytes goes. Gives calls that let go of its cached contents."""
-        with self._lock:
+        with self._turn(lane), self._lock:
             self._state.forget(lane)
             self._state.keeper.end_lane(lane, now)
             return objects.ended(self._state, lane, now)
@@ -228,10 +220,11 @@ class Engine:
         with self._lock:
             objects.answered(self._state, prepared, call, status, raw, now)
 
-    def gone(self, prepared: Prepared, *, now: float) -> bytes:
-        """The provider does not know the object that the request named: the bytes to send instead."""
+    def gone(self, prepared: Prepared, status: int, raw: bytes, *, now: float) -> bytes | None:
+        """The request was refused: the bytes to send instead if the provider does not know the object that it named;
+        None where the error is something else."""
         with self._lock:
-            return objects.gone(self._state, prepared, now)
+            return objects.gone(self._state, prepared, status, raw, now)
 
     def chores(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
         """Calls to make between requests of a lane's agent: refresh objects in use, delete what nobody needs."""
@@ -243,62 +236,101 @@ class Engine:
             objects.chore_done(self._state, lane, call, status, raw, now)
 
     def pings(self, lanes: Collection[Lane], *, now: float) -> tuple[DuePing, ...]:
-        """Keep-alive requests that are due on these idle lanes; none unless they are switched on."""
+        """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
+        once, and brought back with `pinged` or `ping_failed`."""
         with self._lock:
-            found = [due for lane in lanes if (due := idle.due(self._state, lane, self._ids.new(), now)) is not None]
-            for due in found:
-                self._teller.pinged(due.lane, due.call, due.ping, now)
-            return tuple(found)
+            found = (idle.due(self._state, lane, self._ids.new(), now) for lane in lanes)
+            return tuple(due for due in found if due is not None)
+
+    def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
+        """A ping has been answered: it kept what it read, and costs what was billed."""
+        with self._lock:
+            billed = idle.answered(self._state, due, usage, now)
+            self._teller.pinged(due.lane, due.call, billed, now)
+
+    def ping_failed(self, due: DuePing, *, now: float, error: str = "") -> None:
+        """A ping was not sent or not answered (`error` names how): it kept nothing."""
+        with self._lock:
+            idle.failed(self._state, due, now, error)
 
     def _preflight(self, lane: Lane, found: core.Prepared) -> Preflight:
         """What this turn will cost, in the tokens the provider is known to count."""
-        model, tokens = found.asked.model, self._state.tenant(lane.tenant).experience.calibration.tokens
-        price = rates(model.ref, prompt_tokens=tokens(model.ref, found.prompt.tokens))
-        return scaled(
-            preflight(found.outcome, found.plan.marks, model, lambda _size: price),
-            lambda count: tokens(model.ref, count),
-        )
+        calibration = self._state.tenant(lane.tenant).experience.calibration
+        return calibrated(found.outcome, found.plan.marks, found.asked.model, calibration)
 
-    def _edited(
-        self, body: Body, reading: Reading, lane: Lane, ledger: Ledger, wanted: Mapping[bytes, bytes], now: float
-    ) -> tuple[Body, Reading, Proposal | None, str | None]:
-        """The body with the lane's edits replayed, and with those asked for that pay."""
-        state, dialect, model = self._state, DIALECTS[body.dialect], facts_of(body)
+    def _turn(self, lane: Lane) -> AbstractContextManager[bool]:
+        """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
+        other lanes go on. A few lanes share one."""
+        return self._turns[hash((lane.tenant, lane.id)) % len(self._turns)]
 
-        def load(name: bytes) -> bytes | None:
-            return state.keeper.load(lane.tenant, name)
+    def _read(self, body: Body, lane: Lane, now: float) -> Reading:
+        model = facts_of(body)
+        self._state.pools(lane.tenant, model, now)
+        return self._state.theirs.read(body, model)
 
-        played = editing.replay(body, dialect, reading.prompt, ledger.edits, load)
-        edited = state.reread(body, reading, body.apply(played.splices), dialect, model)
-        if not wanted:
-            return *edited, None, played.reset
-        tenant = state.tenant(lane.tenant)
-        situation = Situation(
-            prompt=edited[1].prompt,
-            model=tenant.pool(model).model,
-            now=now,
-            pool=tenant.pool(model),
-            ledger=ledger,
-            settings=state.settings(lane),
-            experience=tenant.experience,
-        )
-        ahead = odds(ledger, tenant.experience, kind_of(reading.prompt), reading.prompt.tokens)
-        proposal, refs = editing.consider(
-            body,
-            dialect,
-            situation,
-            wanted,
-            load,
-            lambda each: state.ours.read(each, model).prompt,
-            further=1 / ahead.ends,
-            frozen=objects.frozen(state, lane, reading.prompt, now),
-        )
-        if not proposal.made:
-            return *edited, proposal, played.reset
-        state.keeper.keep_edits(lane, refs, wanted, now)
-        ledger.edits.update({ref.block: ref for ref in refs})
-        played = editing.replay(body, dialect, reading.prompt, ledger.edits, load)
-        return *state.reread(body, reading, body.apply(played.splices), dialect, model), proposal, proposal.reset
+    def _durable(
+        self,
+        body: Body,
+        alone: Reading,
+        lane: Lane,
+        now: float,
+        skip: frozenset[str],
+        edits: Mapping[bytes, bytes],
+        again: bool = True,
+    ) -> Draft:
+        """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
+        again on what that one has sent."""
+        with self._lock:
+            draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
+        try:
+            wait(draft.writes)
+        except VersionConflictError:
+            if not again:
+                raise
+            return self._durable(body, alone, lane, now, skip, edits, again=False)
+        return draft
+
+    def _planned(
+        self, draft: Draft, asked: core.Asked, body: Body, lane: Lane, turn: str | None, now: float
+    ) -> Prepared:
+        """Plan a draft and register it."""
+        state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
+        tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
+        waited = idle.waited(state, lane, now)
+        found = core.prepare(tenant, ledger, asked, now, settings)
+        try:
+            prepared = Prepared(
+                call=asked.call,
+                lane=lane,
+                raw=marked(draft.sent, dialect, draft.reading.prompt, found.plan, asked.model),
+                client=body,
+                sent=draft.sent,
+                core=found,
+                preflight=self._preflight(lane, found),
+                repairs=draft.repaired.repairs,
+                edits=draft.edits,
+                reset=asked.reset,
+                turn=turn,
+                earlier=state.remember(lane, draft.sent),
+                waited=waited,
+            )
+            if body.dialect == "openai_responses" and settings.openai.store_completions:
+                prepared.raw = _stored(prepared.raw, dialect, body.model)
+            if body.dialect == "gemini" and settings.gemini.enabled:
+                objects.offer(state, prepared, ledger, now)
+            self._put_call(prepared, "pending")
+            self._teller.planned(prepared)
+        except Exception:
+            core.abandon(tenant, ledger, found, now)
+            raise
+        return prepared
+
+    def _bypassed(self, body: Body, alone: Reading, lane: Lane, now: float) -> None:
+        state, model = self._state, facts_of(body)
+        sent = core.Asked(call="", prompt=alone.prompt, alone=alone.prompt, model=model, settings=alone.settings)
+        core.bypassed(state.tenant(lane.tenant), state.fresh(lane, now), sent, now)
+        state.remember(lane, body)
+        state.keeper.save_lane(lane)
 
     def _put_call(
         self,
@@ -319,12 +351,6 @@ class Engine:
 def _check_reason(reason: str | None) -> None:
     if reason is not None and reason not in REASONS:
         raise HoldfastError(f"{reason!r} is no reason for a reset; use one of {', '.join(sorted(REASONS))}.")
-
-
-def _places(prompt: Prompt, body: Body) -> dict[str, int]:
-    """Blocks of the prompt by their path in the body."""
-    origin = prompt.origin or range(len(prompt.blocks))
-    return {body.blocks[place].path: index for index, place in enumerate(origin)}
 
 
 def _stored(raw: bytes, dialect: Dialect, model: str) -> bytes:

@@ -2,24 +2,32 @@
 
 A ping is the lane's last request again, asked for no answer: it reads what is cached and refreshes it. It can be made
 only where that is allowed and changes nothing of the prefix. Off by default; rule 5.4, a budget and a breaker decide.
+It counts for those two from the moment it is given out; what it refreshed and cost is known when it has been answered.
 """
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.values import Entry, Mark
+from holdfast.caches.values import Entry, Mark, Outcome
+from holdfast.canonical import Usage
+from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.prefix import keepalive
+from holdfast.prefix import account, keepalive
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.keepalive import Idle, Ping
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.values import DIGEST, Lookup, Plan, Sent
+from holdfast.prefix.pool import Effect, Pool, effect
+from holdfast.prefix.values import Lookup, Plan, Sent
+from holdfast.store import Call
+from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.values import object_of, string_of
 
+from .keeping import effects_of
 from .marking import marked
 from .state import State
 from .values import Lane, Prepared
@@ -27,23 +35,27 @@ from .values import Lane, Prepared
 _FORCED = ("any", "tool")
 
 
-class DuePing(Struct, frozen=True):
-    """A ping to send: `raw` is a whole request. What it reads is refreshed."""
+class DuePing(Struct, kw_only=True):
+    """A ping to send: `raw` is a whole request. `outcome` is what it will do if the entry is there."""
 
     lane: Lane
     call: str
     raw: bytes
     ping: Ping
+    idle: Idle
+    outcome: Outcome
+    done: bool = False
 
 
 def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
-    """The ping that a lane should get now, registered as sent."""
+    """The ping that a lane should get now, on its way from this moment on."""
     settings, ledger = state.settings(lane), state.ledger(lane, now)
     last, body = ledger.last, state.body(lane)
     raw = None if body is None else ping_body(body)
     if not settings.keepalive.enabled or last is None or body is None or raw is None:
         return None
     model, tenant = facts.model(last.model), state.tenant(lane.tenant)
+    state.pools(lane.tenant, model, now)
     found = longest(last, tenant.pool(model), now)
     if found is None:
         return None
@@ -61,14 +73,107 @@ def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
     )
     if isinstance(wanted, str) or wanted.at > now:
         return None
-    ledger.pings, experience.spending, _ = keepalive.sent(ledger.pings, experience.spending, wanted, pause)
     pinged = state.ours.parse(DIALECTS[body.dialect], raw, model=body.model)
     assert isinstance(pinged, Body)
     prompt = state.ours.read(pinged, model).prompt
+    if prompt.keys[block : block + 1] != (entry.key,):  # the body is that of a request which never was
+        return None
     plan = Plan(strategy="keepalive", marks=(Mark(block, entry.ttl),))
-    tenant.pool(model).begin(replace(prompt, marks=plan.marks), now)
+    outcome = tenant.pool(model).decide(replace(prompt, marks=plan.marks), now)
+    assert outcome is not None
+    sent = marked(pinged, DIALECTS[body.dialect], prompt, plan, model)
+    ping = DuePing(lane=lane, call=call, raw=sent, ping=wanted, idle=pause, outcome=outcome)
+    ledger.pings, experience.spending = keepalive.sent(ledger.pings, experience.spending, wanted, pause)
+    _keep(state, ping, "pending")
+    return ping
+
+
+def answered(state: State, due: DuePing, usage: Usage, now: float) -> Ping:
+    """What a ping read and cost. The pool follows what was read; only an entry that is there covers the pause."""
+    _end(due)
+    lane, model = due.lane, facts.model(due.outcome.prompt.model)
+    tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
+    state.pools(lane.tenant, model, now)
+    pool, billed = tenant.pool(model), facts.price(usage, model.ref)
+    outcome = _turned_out(due, billed, pool, state.settings(lane).breaks.min_drop, now)
+    entry = pool.find(due.outcome.prompt.keys[due.outcome.prompt.marks[0].block], now)
+    back = ledger.last is None or ledger.last.at > due.outcome.at
+    cost = due.ping.cost if billed.cost is None else billed.cost
+    ledger.pings, tenant.experience.spending = keepalive.answered(
+        ledger.pings,
+        tenant.experience.spending,
+        due.ping,
+        due.idle,
+        cost,
+        None if entry is None or back else entry.expires,
+    )
+    account.book(tenant.experience.client(ledger.client), 0.0, float(cost))
+    _keep(state, due, "settled", now, billed, outcome)
+    return Ping(due.ping.at, billed.read, cost)
+
+
+def failed(state: State, due: DuePing, now: float, error: str) -> None:
+    """A ping got no answer: it has refreshed nothing and cost nothing."""
+    _end(due)
+    ledger, experience = state.ledger(due.lane, now), state.tenant(due.lane.tenant).experience
+    ledger.pings, experience.spending = keepalive.failed(ledger.pings, experience.spending, due.ping, due.idle)
+    _keep(state, due, "failed", now, error=error)
+
+
+def _turned_out(due: DuePing, usage: Usage, pool: Pool, tolerance: float, now: float) -> Outcome:
+    """What a ping has done to the pool. What it read at its start lives as long again from then on; what it could not
+    read was lost, and is there again if it was written."""
+    foreseen = due.outcome
+    ours, theirs = foreseen.prompt.tokens, usage.prompt
+    read = usage.read if ours == theirs or not theirs else round(usage.read * ours / theirs)
+    apart = abs(read - foreseen.read)
+    if apart > (0 if ours == theirs else foreseen.read * tolerance) and usage.read + usage.written:
+        return pool.correct(foreseen, read, now, now)
+    nothing = Outcome(foreseen.prompt, foreseen.at, 0, ours)
+    outcome = foreseen if usage.read else nothing
+    pool.rebuild([effect(foreseen, outcome, now)])
+    return outcome
+
+
+def _end(due: DuePing) -> None:
+    if due.done:
+        raise HoldfastError(f"ping {due.call} is over already; bring each ping back once.")
+    due.done = True
+
+
+def _keep(
+    state: State,
+    due: DuePing,
+    status: CallStatus,
+    now: float | None = None,
+    usage: Usage | None = None,
+    outcome: Outcome | None = None,
+    error: str = "",
+) -> None:
+    """The ping as a call, with what it did to the pool, and the accounts it counts in."""
+    lane, at = due.lane, due.outcome.at
+    ended = None if now is None else round(now * 1_000_000)
+    chain = None if outcome is None else effects_of(effect(due.outcome, outcome, now), Effect(at, None))
+    row = Call(
+        tenant=lane.tenant,
+        id=due.call,
+        session=lane.session,
+        lane=lane.id,
+        model=due.outcome.prompt.model,
+        started_at=round(at * 1_000_000),
+        status=status,
+        kind="ping",
+        client=lane.client or None,
+        first_token_at=None if outcome is None else ended,
+        ended_at=ended,
+        usage=usage,
+        error=error or None,
+        prediction=msgspec.json.encode(due.outcome.usage()),
+        chain=chain,
+    )
+    state.keeper.put_call(row)
     state.keeper.save_lane(lane)
-    return DuePing(lane, call, marked(pinged, DIALECTS[body.dialect], prompt, plan, model), wanted)
+    state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
 def waited(state: State, lane: Lane, now: float) -> Idle | None:
@@ -90,8 +195,8 @@ def returned(ledger: Ledger, prepared: Prepared, verdict: Verdict) -> None:
 
 def longest(last: Sent, pool: Lookup, now: float) -> tuple[int, Entry] | None:
     """The longest live entry of a lane's last request, and its block."""
-    for index in range(len(last) - 1, -1, -1):
-        entry = pool.find(last.keys[index * DIGEST : (index + 1) * DIGEST], now)
+    for index, key in reversed(last.entries):
+        entry = pool.find(key, now)
         if entry is not None:
             return index, entry
     return None

@@ -3,18 +3,19 @@
 With a store everything is written behind the request; only what a request must not be sent without is waited for (law
 4). Without one the same lives in memory, and ends with it. What a call did to its pool is kept with the call, and a
 pool is rebuilt from that; a closed engine leaves its pools behind, so that only later calls have to be read. Where
-another process wrote a ledger in between, the later write wins: both saw the same client.
+another process wrote a ledger in between, it is read again before it is used; what was learned is added up.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
+from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holdfast.errors import HoldfastError
 from holdfast.prefix import experience, ledger
@@ -22,6 +23,7 @@ from holdfast.prefix.core import Tenant
 from holdfast.prefix.edits import EditRef
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
+from holdfast.prefix.merging import merged
 from holdfast.prefix.pool import Effect, Pool
 from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Call, Owner, Store
@@ -29,7 +31,7 @@ from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Pool as PoolRow
 from holdfast.store import Session as SessionRow
-from holdfast.store.base import VersionConflictError
+from holdfast.store.base import Merge, VersionConflictError
 
 from . import editing
 from .values import Lane
@@ -48,6 +50,7 @@ BLOBS = 64_000_000
 
 MOST_LANES = 2_000
 _MOST_CALLS = 100_000
+_NOTHING = experience.encode(Experience())
 
 
 class _Pools(Struct, frozen=True):
@@ -65,29 +68,53 @@ class Effects(Struct, frozen=True):
 
 
 class _Version:
-    """The version of a stored value, as far as we know; unknown after a conflict."""
+    """Which version of a stored value we have, with our writes of it that are under way."""
 
-    def __init__(self, known: int | None = None) -> None:
+    def __init__(self, known: int = 0) -> None:
         self.known = known
+        self.stale = False
+        self._under_way: deque[tuple[Future[int], int]] = deque()
 
-    def put(self, ask: Callable[[], LedgerRow | PoolRow | None], write: Callable[[int], Future[int]]) -> Future[int]:
-        """Replace the version we know, or the one there is."""
-        expected = _stored_version(ask()) if self.known is None else self.known
-        self.known = expected + 1
-        future = write(expected)
-        future.add_done_callback(self._written)
+    def writing(self, future: Future[int]) -> Future[int]:
+        """A write that takes this version to the next."""
+        self._under_way.append((future, self.known))
+        self.known += 1
         return future
 
-    def _written(self, future: Future[int]) -> None:
-        if isinstance(future.exception(), VersionConflictError):
-            self.known = None
+    def is_stale(self, ask: Callable[[], int]) -> bool:
+        """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
+        one that is done is in it."""
+        while self._under_way and self._under_way[0][0].done():
+            future, before = self._under_way.popleft()
+            error = future.exception()
+            if error is not None and not isinstance(error, VersionConflictError):
+                self.known -= 1  # nothing was written
+            elif error is not None or future.result() != before + 1:
+                self.stale = True
+        stored = ask()
+        return self.stale or stored > self.known or (stored != self.known and not self._under_way)
 
 
 class Kept(Struct):
-    """A lane in memory: its ledger and the version of it that is stored."""
+    """A lane in memory: its ledger, the version of it that is stored, writes it was born with that must be durable
+    before its first request, and how the ledger was before the request that is being prepared. `failed`: one was not.
+    """
 
     ledger: Ledger
     version: _Version
+    born: list[Future[Any]] = field(default_factory=list)
+    before: bytes | None = None
+    failed: bool = False
+
+
+class _Learned(Struct):
+    """What a tenant's row holds as far as we know, and our writes of it that are under way: what was written, and what
+    had been before. `behind` says that others wrote too."""
+
+    version: int
+    base: bytes
+    under_way: deque[tuple[Future[int], int, bytes, bytes]]
+    behind: bool = False
 
 
 class Keeper:
@@ -96,7 +123,7 @@ class Keeper:
     def __init__(self, store: Store | None) -> None:
         self._store = store
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
-        self._versions: dict[tuple[str, str], _Version] = {}
+        self._learned: dict[str, _Learned] = {}
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if store is None else editing.Replacements(store)
 
@@ -141,18 +168,56 @@ class Keeper:
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
-    def save_lane(self, lane: Lane, *, wait: bool = False) -> None:
-        """Write the lane's ledger; `wait` until it is durable."""
+    def refresh(self, lane: Lane) -> None:
+        """Let go of a ledger that another process has written since, or that was not born as it should: it is read
+        again."""
+        kept = self._lanes.get((lane.tenant, lane.id))
+        store = self._store
+        if store is None or kept is None:
+            return
+        stale = kept.version.is_stale(lambda: _stored_version(store.ledger(lane.tenant, lane.id)))
+        if stale or any(future.done() and future.exception() is not None for future in kept.born):
+            del self._lanes[lane.tenant, lane.id]
+        elif kept.failed:  # what was not recorded in time may have been recorded since
+            kept.ledger.edits.update(editing.recorded(store, lane.tenant, lane.id))
+            kept.failed = False
+
+    def begin(self, lane: Lane) -> list[Future[Any]]:
+        """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
+        kept = self._lanes[lane.tenant, lane.id]
+        kept.before = ledger.encode(kept.ledger)
+        return kept.born
+
+    def begun(self, lane: Lane) -> None:
+        """The request that began goes out."""
+        kept = self._lanes.get((lane.tenant, lane.id))
+        if kept is not None:
+            kept.before = None
+
+    def undo(self, lane: Lane) -> None:
+        """The request that began does not go out: the ledger is as it was before."""
+        kept = self._lanes.get((lane.tenant, lane.id))
+        if kept is None or kept.before is None:
+            return
+        found, kept.before, kept.failed = ledger.decode(kept.before), None, True
+        for name in kept.ledger.__struct_fields__:
+            setattr(kept.ledger, name, getattr(found, name))
+
+    def save_lane(self, lane: Lane) -> None:
+        """Write the lane's ledger behind the request. What another process wrote in between stays instead."""
+        self._put_lane(lane, lambda stored: stored)
+
+    def write_lane(self, lane: Lane) -> list[Future[Any]]:
+        """Write the lane's ledger to wait for it; a conflict if another process wrote in between."""
+        written = self._put_lane(lane, None)
+        return [] if written is None else [written]
+
+    def _put_lane(self, lane: Lane, merge: Merge | None) -> Future[int] | None:
         kept = self._lanes.get((lane.tenant, lane.id))
         if self._store is None or kept is None:
-            return
-        store, tenant, name, data = self._store, lane.tenant, lane.id, ledger.encode(kept.ledger)
-        written = kept.version.put(
-            lambda: store.ledger(tenant, name),
-            lambda expected: store.put_ledger(tenant, name, data, expected=expected),
-        )
-        if wait:
-            _wait([written])
+            return None
+        data, version = ledger.encode(kept.ledger), kept.version
+        return version.writing(self._store.put_ledger(lane.tenant, lane.id, data, expected=version.known, merge=merge))
 
     def known(self, lane: Lane) -> bool:
         return (lane.tenant, lane.id) in self._lanes
@@ -169,11 +234,40 @@ class Keeper:
         if self._store is None:
             return Tenant()
         row = self._store.pool(name, LEARNED)
-        self._versions[name, LEARNED] = _Version(_stored_version(row))
-        return Tenant(Experience() if row is None else experience.decode(row.data))
+        base = _NOTHING if row is None else row.data
+        self._learned[name] = _Learned(_stored_version(row), base, deque())
+        return Tenant(experience.decode(base))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
-        self._put_pool(name, LEARNED, experience.encode(tenant.experience))
+        """Write what was learned behind the request: added to what other processes wrote in between."""
+        if self._store is None:
+            return
+        self._catch_up(name, tenant.experience)
+        known = self._learned[name]
+        before, data = known.base, experience.encode(tenant.experience)
+        future = self._store.put_pool(
+            name, LEARNED, data, expected=known.version, merge=lambda stored: _merged(stored, data, before)
+        )
+        known.under_way.append((future, known.version, before, data))
+        known.version, known.base = known.version + 1, data
+
+    def _catch_up(self, name: str, mine: Experience) -> None:
+        """Take in what other processes have learned, once our own writes are done: only then is it known what of the
+        stored is ours."""
+        known = self._learned[name]
+        while known.under_way and known.under_way[0][0].done():
+            future, version, before, data = known.under_way.popleft()
+            if future.exception() is not None:  # nothing was written: it is still to be added
+                known.base = _merged(known.base, before, data)
+            known.behind |= future.exception() is not None or future.result() != version + 1
+        if self._store is None or not known.behind or known.under_way:
+            return
+        row = self._store.pool(name, LEARNED)
+        stored = _NOTHING if row is None else row.data
+        found = merged(experience.decode(stored), mine, experience.decode(known.base))
+        for part in found.__struct_fields__:
+            setattr(mine, part, getattr(found, part))
+        known.version, known.base, known.behind = _stored_version(row), stored, False
 
     def load_pool(self, name: str, pool: Pool, alone: Pool, now: float) -> int:
         """Fill a tenant's empty pools: from what was kept when an engine closed, and from the calls since; from the
@@ -182,14 +276,11 @@ class Keeper:
         if store is None or not pool.by_entry:
             return 0
         row = store.pool(name, pool.model.ref)
-        kept = self._versions[name, pool.model.ref] = _Version(_stored_version(row))
         saved = None if row is None else _pools(row.data)
         since = now - REBUILT
         if saved is not None:
             times = pool.restore(saved.sent), alone.restore(saved.alone)
-            if None in times:
-                kept.known = None
-            else:
+            if None not in times:
                 since = max(since, times[0] or since)
         calls = store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
         effects = [found for call in calls if (found := _effects(call, since)) is not None]
@@ -200,16 +291,10 @@ class Keeper:
     def save_pools(self, name: str, tenant: Tenant, now: float) -> None:
         """Keep a tenant's pools, so that the next engine need not read an hour of calls."""
         for ref, pool in tenant.pools.items():
-            if pool.by_entry:
+            if self._store is not None and pool.by_entry:
                 kept = _Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
-                self._put_pool(name, ref, msgspec.msgpack.encode(kept))
-
-    def _put_pool(self, name: str, ref: str, data: bytes) -> None:
-        store = self._store
-        if store is not None:
-            self._versions.setdefault((name, ref), _Version()).put(
-                lambda: store.pool(name, ref), lambda expected: store.put_pool(name, ref, data, expected=expected)
-            )
+                data = msgspec.msgpack.encode(kept)
+                self._store.put_pool(name, ref, data, expected=0, merge=_instead(data))
 
     def put_call(self, call: Call) -> None:
         if self._store is not None:
@@ -223,22 +308,24 @@ class Keeper:
             return self._replacements.of(tenant)(name)
         return self._blobs.get(tenant.encode() + name)
 
-    def keep_bytes(self, lane: Lane, new: Mapping[bytes, bytes], now: float) -> None:
-        """Make bytes durable that are about to be sent; an error if that is not possible."""
+    def keep_bytes(self, lane: Lane, new: Mapping[bytes, bytes], now: float) -> list[Future[Any]]:
+        """Write bytes that are about to be sent; wait for them first (law 4)."""
         if self._store is None:
             for name, data in new.items():
                 self._blobs.put(lane.tenant.encode() + name, data)
-            return
+            return []
         owner = Owner("lane", lane.id)
-        _wait([self._store.put_blob(lane.tenant, owner, data, at=_micro(now)) for data in new.values()])
+        return [self._store.put_blob(lane.tenant, owner, data, at=_micro(now)) for data in new.values()]
 
-    def keep_edits(self, lane: Lane, refs: tuple[EditRef, ...], data: Mapping[bytes, bytes], now: float) -> None:
-        """Record edits before they are first sent (law 4)."""
+    def keep_edits(
+        self, lane: Lane, refs: tuple[EditRef, ...], data: Mapping[bytes, bytes], now: float
+    ) -> list[Future[Any]]:
+        """Record edits that are about to be sent; wait for them first (law 4)."""
         if self._store is None:
             for each in data.values():
                 self._blobs.put(lane.tenant.encode() + sha256(each).digest(), each)
-            return
-        _wait([editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs])
+            return []
+        return [editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs]
 
     def inherit(self, lane: Lane, now: float) -> None:
         """A lane that was forked from another begins with its edits and repairs: it sends the same originals. What the
@@ -254,8 +341,10 @@ class Keeper:
             mine.edits.update({} if theirs is None else theirs.edits)
             return
         load = self._replacements.of(lane.tenant)
-        _wait(list(editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now).values()))
-        mine.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
+        born = editing.inherit(self._store, lane.tenant, lane.parent, lane.id, load, now)
+        known = editing.recorded(self._store, lane.tenant, lane.parent)
+        mine.edits.update({block: EditRef(block, known[block].replacement, now) for block in born})
+        self._lanes[lane.tenant, lane.id].born += born.values()
 
 
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:
@@ -274,8 +363,9 @@ def _pools(data: bytes) -> _Pools | None:
 
 
 def _effects(call: Call, since: float) -> Effects | None:
-    """What a call did that ended after this moment."""
-    if call.chain is None or call.ended_at is None or call.ended_at < _micro(since):
+    """What a call did that ended after this moment, or began to be answered after it and has no end."""
+    over = call.ended_at or call.first_token_at
+    if call.chain is None or over is None or over < _micro(since):
         return None
     try:
         return msgspec.msgpack.decode(call.chain, type=Effects)
@@ -283,7 +373,16 @@ def _effects(call: Call, since: float) -> Effects | None:
         return None
 
 
-def _wait(futures: list[Future]) -> None:  # type: ignore[type-arg]
+def _instead(data: bytes) -> Merge:
+    return lambda _stored: data
+
+
+def _merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
+    return experience.encode(merged(*(experience.decode(each) for each in (stored, mine, base))))
+
+
+def wait(futures: Iterable[Future[Any]]) -> None:
+    """Until these writes are durable; an error if that takes too long or is not possible."""
     for future in futures:
         try:
             future.result(timeout=WAIT)

@@ -5,7 +5,7 @@ A client's marker that the plan keeps is not touched, so that a plan that change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
 from holdfast.caches.values import Prompt
@@ -17,9 +17,13 @@ Mode = Literal["implicit", "explicit"]
 
 
 def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: ModelFacts) -> bytes:
-    """The body with the plan's markers. `prompt` is what a reader made of this body."""
+    """The body with the plan's markers. `prompt` is what a reader made of this body; a marker of the client's that the
+    prompt does not show is not touched."""
+    mode = plan.mode if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode else ""
+    if set(plan.marks) == set(prompt.marks) and not mode:
+        return body.raw
     wanted = dict.fromkeys((_place(prompt, mark.block), mark.ttl) for mark in plan.marks)
-    known = [(marker, _stands_on(marker, prompt)) for marker in dialect.markers(body, _may_have_one(body, prompt))]
+    known = _shown(dialect.markers(body, sorted({_place(prompt, mark.block) for mark in prompt.marks})), prompt)
     missing = {place: ttl for place, ttl in wanted if all((at, each.ttl) != (place, ttl) for each, at in known)}
     splices: list[Splice] = []
     for marker, place in known:
@@ -27,26 +31,24 @@ def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: Mode
             splices += dialect.remove(body, marker)
     for place, ttl in missing.items():
         splices += dialect.place(body, place, cast(Ttl, ttl))
-    if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode:
-        splices += caching.set_mode(body, cast(Mode, plan.mode), model)
+    if mode:
+        splices += caching.set_mode(body, cast(Mode, mode), model)
     return body.apply(splices)
 
 
-def _may_have_one(body: Body, prompt: Prompt) -> list[int]:
-    """The blocks that can have a marker: those the reader found one on, and those it left out of the prompt."""
-    left_out = set(range(len(body.blocks))).difference(prompt.origin) if prompt.origin else set[int]()
-    return sorted(left_out | {_place(prompt, mark.block) for mark in prompt.marks})
+def _shown(markers: Sequence[Marker], prompt: Prompt) -> list[tuple[Marker, int]]:
+    """The client's markers and the blocks they count for. An automatic one counts for the last block that can carry it,
+    unless that has one of its own."""
+    found = [(marker, marker.block) for marker in markers if marker.block is not None]
+    last = next(_markable_from_end(prompt), None)
+    automatic = next((marker for marker in markers if marker.block is None), None)
+    if automatic is not None and last is not None and all(place != last for _, place in found):
+        found.append((automatic, last))
+    return found
 
 
 def _place(prompt: Prompt, block: int) -> int:
     return prompt.origin[block] if prompt.origin else block
-
-
-def _stands_on(marker: Marker, prompt: Prompt) -> int | None:
-    """The block of the body that a marker counts for; an automatic one counts for the last that can carry it."""
-    if marker.block is not None:
-        return marker.block
-    return next(_markable_from_end(prompt), None)
 
 
 def _markable_from_end(prompt: Prompt) -> Iterator[int]:

@@ -1,7 +1,9 @@
-"""Gemini's cached contents around a request: what to do before it, what it names, what holding them has cost.
+"""Gemini's cached contents around a request: what to do before it, what it names, what making and holding them costs.
 
 The engine sends nothing: a `SideCall` is a call that whoever sends requests makes too, and brings back the answer.
-Until then the request goes as the client made it.
+Until then the request goes as the client made it. Making an object is paid for with the request it is made for;
+storage with each request that names it, and the rest of it, once it is gone, with the agent's next request. All of it
+is in the request's prediction, its cost and the client's account (law 7).
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from msgspec.structs import replace
 from holdfast.caches.values import Outcome, Prompt
 from holdfast.config.sections.cache import Gemini
 from holdfast.facts import ModelFacts, Rates, rates
-from holdfast.prefix import contents
+from holdfast.prefix import account, contents
 from holdfast.prefix.contents import Charge, Create, Objects, Refresh, Use, Wanted
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.odds import Odds, odds
-from holdfast.prefix.preflight import preflight
+from holdfast.prefix.preflight import calibrated
 from holdfast.wire import Body
 
 from . import contents as wire
@@ -53,13 +55,13 @@ class _Held:
     ) -> tuple[Use | None, tuple[SideCall, ...]]:
         """What the request names as things are, and what is to be done first. A creation is announced at once, so that
         no other request begins it too."""
-        objects, _ = self.of(agent).swept(now)
+        objects = self._swept(agent, now)
         hours = max(now - ledger.started, 60.0) / _HOUR
         wanted = Wanted(
             lane=lane,
             offers=wire.offers(body, prompt, objects),
             per_hour=ledger.requests / hours if ledger.requests > 1 else 0.0,
-            remaining=1 / ahead.ends,
+            remaining=ahead.remaining,
         )
         decision = contents.decide(objects, wanted, model, rates, settings, now)
         calls = tuple(SideCall(agent, command, wire.call(command, body)) for command in decision.commands)
@@ -82,7 +84,7 @@ class _Held:
             objects = objects.refreshed(command.name, found.expires, now)
         else:
             objects, charge = objects.deleted(command.name, now)
-            self._owe(charge)
+            self._owe(call.agent, charge)
         self._experience.objects[call.agent] = objects
         return use
 
@@ -91,36 +93,44 @@ class _Held:
 
     def lost(self, agent: str, use: Use, now: float) -> None:
         self._experience.objects[agent], charge = self.of(agent).lost(use.name, now)
-        self._owe(charge)
+        self._owe(agent, charge)
 
-    def owed(self, agent: str, use: Use, price: Rates, now: float) -> Decimal:
-        """What storage would be charged if the request were settled now."""
-        _, charge = self.of(agent).charged(use.name, now)
-        return Decimal(0) if charge is None else charge.cost(price)
+    def owed(self, agent: str, use: Use | None, now: float) -> Decimal:
+        """What would be charged if a request were settled now: storage of the object it names since that was last asked
+        for, and what is left of those that are gone."""
+        charge = None if use is None else self.of(agent).charged(use.name, now)[1]
+        return self._experience.owed.get(agent, Decimal(0)) + _dollars(charge)
 
-    def charge(self, agent: str, use: Use, rates: Rates | None, now: float) -> Decimal:
-        """What an object's storage has cost since it was last asked for, and what was still owed."""
-        self._experience.objects[agent], charge = self.of(agent).charged(use.name, now)
-        self._owe(charge)
-        owed, self._experience.token_hours = self._experience.token_hours, Decimal(0)
-        return Decimal(0) if rates is None else Charge("", owed).cost(rates)
+    def charge(self, agent: str, use: Use | None, now: float) -> Decimal:
+        """The same, charged."""
+        owed = self.owed(agent, use, now)
+        if use is not None:
+            self._experience.objects[agent], _ = self.of(agent).charged(use.name, now)
+        self._experience.owed.pop(agent, None)
+        return owed
 
     def ended(self, agent: str, lane: str) -> None:
         self._experience.objects[agent] = self.of(agent).ended(lane)
 
     def due(self, settings: Gemini, now: float, agent: str) -> tuple[SideCall, ...]:
         """What is to be done between requests."""
-        objects, charges = self.of(agent).swept(now)
-        for charge in charges:
-            self._owe(charge)
-        self._experience.objects[agent] = objects
+        objects = self._experience.objects[agent] = self._swept(agent, now)
         commands = contents.due(objects, settings, now)
         return tuple(SideCall(agent, command, wire.call(command)) for command in commands)
 
-    def _owe(self, charge: Charge | None) -> None:
-        """Storage of what is gone is accounted for with the next request that uses an object."""
-        if charge is not None:
-            self._experience.token_hours += charge.token_hours
+    def owe(self, agent: str, dollars: Decimal) -> None:
+        """What no request has been charged for is accounted for with the agent's next one."""
+        if dollars:
+            self._experience.owed[agent] = self._experience.owed.get(agent, Decimal(0)) + dollars
+
+    def _swept(self, agent: str, now: float) -> Objects:
+        objects, charges = self.of(agent).swept(now)
+        for charge in charges:
+            self._owe(agent, charge)
+        return objects
+
+    def _owe(self, agent: str, charge: Charge | None) -> None:
+        self.owe(agent, _dollars(charge))
 
 
 def offer(state: State, prepared: Prepared, ledger: Ledger, now: float) -> None:
@@ -136,36 +146,59 @@ def offer(state: State, prepared: Prepared, ledger: Ledger, now: float) -> None:
         ledger,
         odds(ledger, experience, prepared.core.kind, asked.prompt.tokens),
         asked.model,
-        rates(asked.model.ref),
+        rates(asked.model.ref, prompt_tokens=asked.prompt.tokens),
         state.settings(lane).gemini,
         now,
     )
     if use is not None:
         _name(prepared, use, held, now)
+    made = (call.command for call in prepared.before if isinstance(call.command, Create))
+    _reckon(state, prepared, now, sum((_creation(prepared, each.offer.tokens) for each in made), Decimal(0)))
 
 
 def answered(state: State, prepared: Prepared, call: SideCall, status: int, raw: bytes, now: float) -> None:
     held = _held(state, prepared.lane)
     use = held.answered(call, status, raw, now)
     if use is not None:
+        prepared.created += _creation(prepared, use.tokens)
         _name(prepared, use, held, now)
+    if isinstance(call.command, Create):
+        _reckon(state, prepared, now)
+    _save(state, prepared.lane)
 
 
-def gone(state: State, prepared: Prepared, now: float) -> bytes:
-    if prepared.use is not None:
-        _held(state, prepared.lane).lost(prepared.lane.agent, prepared.use, now)
-        prepared.use, prepared.raw = None, prepared.sent.raw
+def gone(state: State, prepared: Prepared, status: int, raw: bytes, now: float) -> bytes | None:
+    if prepared.use is None or prepared.plain is None or not wire.is_lost(status, raw):
+        return None
+    _held(state, prepared.lane).lost(prepared.lane.agent, prepared.use, now)
+    prepared.use, prepared.raw = None, prepared.sent.raw
+    _foresee(prepared, prepared.plain)
+    _reckon(state, prepared, now)
+    _save(state, prepared.lane)
     return prepared.raw
 
 
 def with_storage(state: State, prepared: Prepared, verdict: Verdict, now: float) -> Verdict:
-    """The verdict with what holding the object has cost since it was last asked for."""
-    if prepared.use is None:
+    """The verdict and the client's account with what cached contents have cost and nobody was charged for yet."""
+    if prepared.sent.dialect != "gemini":
         return verdict
-    price = rates(prepared.core.asked.model.ref)
-    storage = _held(state, prepared.lane).charge(prepared.lane.agent, prepared.use, price, now)
+    held, lane = _held(state, prepared.lane), prepared.lane
+    storage, prepared.created = prepared.created + held.charge(lane.agent, prepared.use, now), Decimal(0)
+    if not storage:
+        return verdict
+    client = state.tenant(lane.tenant).experience.client(state.ledger(lane, now).client)
+    account.book(client, 0.0, float(storage))
     cost = None if verdict.usage.cost is None else verdict.usage.cost + storage
-    return replace(verdict, usage=replace(verdict.usage, cost=cost), storage=storage)
+    saved = verdict.saved - float(storage)
+    return replace(verdict, usage=replace(verdict.usage, cost=cost), storage=storage, saved=saved)
+
+
+def abandoned(state: State, prepared: Prepared) -> None:
+    """What was made for a request that never was is paid for all the same."""
+    if prepared.created:
+        _held(state, prepared.lane).owe(prepared.lane.agent, prepared.created)
+        prepared.created = Decimal(0)
+        _save(state, prepared.lane)
 
 
 def ended(state: State, lane: Lane, now: float) -> tuple[SideCall, ...]:
@@ -179,31 +212,62 @@ def due(state: State, lane: Lane, now: float) -> tuple[SideCall, ...]:
 
 def chore_done(state: State, lane: Lane, call: SideCall, status: int, raw: bytes, now: float) -> None:
     _held(state, lane).answered(call, status, raw, now)
+    _save(state, lane)
 
 
 def frozen(state: State, lane: Lane, prompt: Prompt, now: float) -> int:
     """How many blocks stand in a live object of the lane's: tools, system text and its first contents."""
     count = _held(state, lane).of(lane.agent).fence(lane.id, now)
-    if not count:
-        return 0
-    beyond = (i for i, block in enumerate(prompt.blocks) if block.section == "messages" and block.message >= count)
-    return next(beyond, len(prompt.blocks))
+    return _blocks(prompt, count) if count else 0
 
 
 def _held(state: State, lane: Lane) -> _Held:
     return _Held(state.tenant(lane.tenant).experience)
 
 
+def _save(state: State, lane: Lane) -> None:
+    state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
+
+
 def _name(prepared: Prepared, use: Use, held: _Held, now: float) -> None:
     """The request names the object, and is predicted to read it."""
     held.used(prepared.lane.agent, prepared.lane.id, use, now)
-    prompt, found = prepared.core.asked.prompt, prepared.core
     prepared.use, prepared.raw = use, wire.rewrite(prepared.sent, use)
+    found = prepared.core
+    prepared.plain = prepared.plain or found.outcome
+    prompt, blocks = found.asked.prompt, _blocks(found.asked.prompt, use.contents)
+    read = prompt.ends[blocks - 1] if blocks else 0
     why = (f"`{use.name}` holds {use.tokens} tokens",)
-    found.outcome = Outcome(prompt, found.outcome.at, use.tokens, max(0, prompt.tokens - use.tokens), why=why)
-    found.expectation = replace(found.expectation, outcome=found.outcome)
-    price, model = rates(found.asked.model.ref, prompt_tokens=prompt.tokens), found.asked.model
-    prepared.preflight = preflight(found.outcome, (), model, lambda _size: price)
-    if price is not None and prepared.preflight.this is not None:
-        storage = held.owed(prepared.lane.agent, use, price, now)
-        prepared.preflight = replace(prepared.preflight, this=prepared.preflight.this + storage)
+    _foresee(prepared, Outcome(prompt, found.outcome.at, read, prompt.tokens - read, why=why))
+
+
+def _foresee(prepared: Prepared, outcome: Outcome) -> None:
+    prepared.core.outcome = outcome
+    prepared.core.expectation = replace(prepared.core.expectation, outcome=outcome)
+
+
+def _reckon(state: State, prepared: Prepared, now: float, making: Decimal = Decimal(0)) -> None:
+    """The pre-flight as things are; `making` is what the calls before the request will cost."""
+    found, lane = prepared.core, prepared.lane
+    calibration = state.tenant(lane.tenant).experience.calibration
+    flight = calibrated(found.outcome, found.plan.marks, found.asked.model, calibration)
+    if flight.this is not None:
+        owed = _held(state, lane).owed(lane.agent, prepared.use, now)
+        flight = replace(flight, this=flight.this + prepared.created + making + owed)
+    prepared.preflight = flight
+
+
+def _blocks(prompt: Prompt, contents: int) -> int:
+    """How many blocks an object with so many contents holds."""
+    beyond = (i for i, block in enumerate(prompt.blocks) if block.section == "messages" and block.message >= contents)
+    return next(beyond, len(prompt.blocks))
+
+
+def _creation(prepared: Prepared, tokens: int) -> Decimal:
+    price = rates(prepared.core.asked.model.ref, prompt_tokens=tokens)
+    return Decimal(0) if price is None else contents.creation_cost(tokens, price)
+
+
+def _dollars(charge: Charge | None) -> Decimal:
+    price = None if charge is None else rates(charge.model)
+    return Decimal(0) if charge is None or price is None else charge.cost(price)

@@ -1,24 +1,25 @@
 """Order repairs: keys of objects in history and tools of an unchanged set go out as they first did.
 
-Blocks are recognised by the digests of the reading; only those whose digest the lane has not sent are parsed.
+Blocks are recognised by the digests of the reading; only those are parsed that are new among the tools or stand in
+history where another stood.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 
+import msgspec
 from msgspec import Struct
 
+from holdfast.prefix.edits import FINAL
 from holdfast.prefix.repairs import texts
+from holdfast.prefix.repairs.history import History, Match, Walk, recall, record
 from holdfast.prefix.repairs.order import first_order, set_of
-from holdfast.prefix.repairs.volatile import kinds, masked
+from holdfast.prefix.volatile import between
 from holdfast.wire import rewrite
 from holdfast.wire.values import object_of, string_of
 
 from .repair_work import Work
-
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "mcp_call")
-"""Blocks that hold data of a tool's own: objects whose keys have no order that anybody chose."""
 
 _REKEYED = "its keys came in another order than when it was first sent"
 
@@ -38,39 +39,44 @@ class _Tool(Struct):
 
 
 def keys(work: Work) -> None:
-    """Calls in history, and objects they returned, with their keys in the first order."""
-    gemini = work.body.dialect == "gemini"
+    """Objects in history with their keys in the first order. Of blocks that stand where they stood only digests are
+    compared; a block that departs is compared with the one that stood in its place."""
+    state, before = work.state, recall(work.memory, work.state.history)
+    walk, now, rekeyed = Walk(before or History()), History(), b""
     for number, block in enumerate(work.prompt.blocks):
-        data = block.kind in _CALLS or (gemini and block.kind == "tool_result")
-        if block.section != "messages" or not data:
-            continue
-        index = work.origin[number]
-        if block.digest in work.sent:
-            if not work.memory.touch(block.digest):
-                work.memory.put(block.digest, rewrite.plain(work.body, index))
-            continue
-        first = _first(work, rewrite.plain(work.body, index), block.digest)
-        if first is None:
-            continue
-        work.restored[number] = first[0]
-        if "key-order" not in work.skip:
-            work.splices += rewrite.replaced(work.body, index, first[1])
-            work.report("key-order", number, _REKEYED)
-
-
-def _first(work: Work, raw: bytes, digest: bytes) -> tuple[bytes, bytes] | None:
-    """The digest and bytes that a block was first sent with, if it differs from them in the order of its keys."""
-    name = _name(raw)
-    if name is None:
-        return None
-    first = work.state.first.get(name)
-    if first is not None:
-        before = work.memory.get(first)
-        if before is not None:
-            return None if rewrite.same(before, raw) else (first, before)
+        if block.section == "messages":
+            first = _first(work, number, walk.match(block.digest))
+            now.add(block.digest, first)
+            if first != block.digest:
+                rekeyed = rekeyed or first
+    if before is None and state.rekeyed and state.rekeyed not in now.client:
         work.because("repair_forgotten")
-    _register(work, name, digest, raw)
-    return None
+    state.history, state.rekeyed = record(work.memory, state.history, before, now), rekeyed
+
+
+def _first(work: Work, number: int, match: Match | None) -> bytes:
+    """The digest a block was first sent with, if it differs from that in the order of keys alone, else its own."""
+    block, index = work.prompt.blocks[number], work.origin[number]
+    digest, span = block.digest, work.body.blocks[index]
+    other = match is not None and match.first != digest
+    if block.kind in FINAL or (span.form == "string" and not span.context) or (not other and work.memory.touch(digest)):
+        return digest
+    parts = rewrite.parts(work.body, index)
+    if parts is None:
+        return digest
+    if match is not None and other:
+        kept = work.memory.get(match.first)
+        first = None if kept is None else msgspec.msgpack.decode(kept, type=list[bytes])
+        if first is not None and (match.sure or rewrite.reordered(first, parts)):
+            work.restored[number] = match.first
+            if "key-order" not in work.skip:
+                work.splices += rewrite.restored(work.body, index, first)
+                work.report("key-order", number, _REKEYED)
+            return match.first
+        if match.sure:
+            work.because("repair_forgotten")
+    work.memory.put(digest, msgspec.msgpack.encode(parts))
+    return digest
 
 
 def _name(raw: bytes) -> bytes | None:
@@ -100,9 +106,7 @@ def tools(work: Work) -> None:
             _register(work, tool.id, tool.digest, tool.raw)
     order = [tool.id for tool in found]
     if not undone and "tool-order" not in work.skip:
-        order, changed = first_order(work.state, order)
-        if changed:
-            work.because("tools_changed_by_user")
+        order = first_order(work.state, order)
     sent = _place(work, found, order)
     if not work.skip:
         work.state.tools_sent = b"".join(sent.get(number, block.digest) for number, block in blocks)
@@ -180,13 +184,13 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
                 work.lines[slot] = (_said(tool.raw), _said(tool.raw))
             continue
         raw = _kept(work, kept) or b""
-        mask = masked(tool.raw.decode("utf-8", "replace"))
-        if tool.id in order or masked(raw.decode("utf-8", "replace")) != mask:
+        kinds = between(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))
+        if tool.id in order or not kinds:
             continue
         skipped = "volatile-value" in work.skip
         applied = work.on and not skipped
         undone |= skipped
-        why = f"the {' and '.join(kinds(mask))} in this tool changes by itself"
+        why = f"the {' and '.join(kinds)} in this tool changes by itself"
         work.report("volatile-value", tool.block, why, applied=applied)
         if applied:
             if kept not in work.state.kept_tools:

@@ -9,7 +9,6 @@ from holdfast.canonical import encode_string
 from holdfast.facts import estimate
 from holdfast.prefix.repairs import Insert, Kept, texts
 from holdfast.prefix.repairs.values import Name
-from holdfast.prefix.repairs.volatile import is_attribution
 from holdfast.wire import rewrite
 from holdfast.wire.values import string_of
 
@@ -66,7 +65,7 @@ def _text(work: Work, place: int, number: int, splits: int) -> bool:
     span = rewrite.text_span(work.body, index)
     literal = work.body.raw[slice(*span)] if span is not None else b""
     now = string_of(literal)
-    if now is None or is_attribution(now):
+    if now is None or texts.is_attribution(now):
         return False
     sent = literal
     if kept is None:
@@ -106,7 +105,7 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes) -> b
                 work.new[kept.text], kept.applied = before, True
             _gather(work, place, first, now, diff)
             return before
-    elif _can_split(work, place, number) and diff.stable and not diff.values:
+    elif diff.splits and _can_split(work, place, number):
         if not work.on:
             work.report("system-split", number, _SPLIT, applied=False, saved=estimate(now[: diff.stable]))
         elif kept.split and _head(now, kept.split) == kept.head:

@@ -57,6 +57,11 @@ class State:
             self.keeper.inherit(lane, now)
         return self.keeper.lane(lane, now)
 
+    def fresh(self, lane: Lane, now: float) -> Ledger:
+        """The ledger to change: read again if another process has written it."""
+        self.keeper.refresh(lane)
+        return self.ledger(lane, now)
+
     def pools(self, name: str, model: ModelFacts, now: float) -> None:
         """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
         tenant = self.tenant(name)

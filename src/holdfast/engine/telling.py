@@ -31,14 +31,14 @@ from holdfast.prefix.keepalive import Ping
 from holdfast.prefix.values import is_result
 from holdfast.store import Break, Call, Store
 from holdfast.store.rows import CallStatus
-from holdfast.wire import DIALECTS, Body
+from holdfast.wire import DIALECTS, Body, rewrite
+from holdfast.wire.body import Splice
 
 from .reports import Reports
 from .values import Lane, Prepared
 
 REASONS = frozenset(get_args(ResetReason))
 _NAME = 256
-_TEXT_BLOCK = b'{"type":"text","text":'
 
 
 class Teller:
@@ -75,7 +75,7 @@ class Teller:
             usage=None if verdict is None else verdict.usage,
             reset=_reason(found.expectation.reset),
             error=error or None,
-            plan=msgspec.json.encode(found.plan),
+            plan=msgspec.json.encode({"plan": found.plan, "repairs": prepared.repairs}),
             prediction=msgspec.json.encode(found.outcome.usage()),
             verdict=None if verdict is None else msgspec.json.encode({"explained": verdict.explained}),
             chain=chain,
@@ -99,6 +99,9 @@ class Teller:
                 predicted_written=flight.written,
                 predicted_input=flight.input,
                 reasons=tuple(_name(reason) for reason in found.plan.reasons),
+                repairs=tuple(
+                    (each.name, _name(each.path), each.saved_tokens, each.applied) for each in prepared.repairs
+                ),
             ),
         )
 
@@ -218,8 +221,8 @@ def _event(row: Break, cure: Cure) -> CacheBreak:
 
 
 class _Where(Struct, frozen=True):
-    """The first divergence in the body: path, byte offset, the block's two texts as they were sent and, for the cures,
-    what they say without their markers."""
+    """The first divergence in the body: path, byte offset, the two texts that were compared there and, for the cures,
+    what the block said and says."""
 
     path: str | None = None
     offset: int | None = None
@@ -242,18 +245,32 @@ def _where(prepared: Prepared, finding: Finding, keep_bodies: bool) -> _Where:
     dialect = DIALECTS[body.dialect]
     number = prompt.origin[divergence.block] if prompt.origin else divergence.block
     span, says = body.blocks[number], dialect.content(body, number)
-    after, before, said = body.text(span), None, None
     old = None if earlier is None else _at(earlier, span.path)
-    if earlier is not None and old is not None:
-        before, said = earlier.text(earlier.blocks[old]), dialect.content(earlier, old)
-    shift = 0
-    if earlier is not None and old is not None and earlier.blocks[old].form != span.form:
-        # A text became a list of one text block, or the other way: the two are compared by what they say.
-        before, after = said, says
-        shift = len(_TEXT_BLOCK) if span.form == "string" else 0
-    at = None if before is None else place(before, after, keep_bodies=keep_bodies)
-    inside = 0 if at is None else max(0, at.offset - shift)
-    return _Where(span.path, span.start + inside, before, after, said, says, at)
+    if earlier is None or old is None:
+        return _Where(span.path, span.start, None, body.text(span), None, says)
+    before, after, start, cuts = _compared(earlier, old, body, number)
+    at = place(before, after, keep_bodies=keep_bodies)
+    offset = start + (0 if at is None else at.offset)
+    for cut in cuts:
+        offset += cut.end - cut.start if cut.start <= offset else 0
+    return _Where(span.path, offset, before, after, dialect.content(earlier, old), says, at)
+
+
+def _compared(earlier: Body, old: int, body: Body, new: int) -> tuple[bytes, bytes, int, list[Splice]]:
+    """Two versions of a block to be compared byte for byte, where the second begins, and what was cut out of it.
+
+    Texts are compared by their literals: one may be a string and the other a block of its own. Everything else is
+    compared without markers, which move on with every turn.
+    """
+    spans = rewrite.text_span(earlier, old), rewrite.text_span(body, new)
+    if spans[0] is not None and spans[1] is not None:
+        before, after = earlier.raw[slice(*spans[0])], body.raw[slice(*spans[1])]
+        if before != after:
+            return before, after, spans[1][0], []
+    dialect = DIALECTS[body.dialect]
+    before, _ = rewrite.unmarked(earlier, old, [m.at for m in dialect.markers(earlier, (old,)) if m.block == old])
+    after, cuts = rewrite.unmarked(body, new, [m.at for m in dialect.markers(body, (new,)) if m.block == new])
+    return before, after, body.blocks[new].start, cuts
 
 
 def _at(body: Body, path: str) -> int | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from msgspec import Struct
 
+from holdfast.caches.values import Outcome
 from holdfast.prefix import core
 from holdfast.prefix.contents import Command, Use
+from holdfast.prefix.core import Verdict
 from holdfast.prefix.edits import Proposal
 from holdfast.prefix.keepalive import Idle
 from holdfast.prefix.preflight import Preflight
@@ -60,10 +64,16 @@ class Prepared(Struct, kw_only=True):
     """The body of the lane's request before, where it is still remembered."""
     use: Use | None = None
     """The cached content it names (Gemini)."""
+    created: Decimal = Decimal(0)
+    """What making cached contents for it has cost, in dollars: accounted for with it."""
+    plain: Outcome | None = None
+    """What was predicted before it named a cached content."""
     waited: Idle | None = None
     """The pause before it, if pings were sent in it."""
     before: tuple[SideCall, ...] = ()
     """Calls to make first, each brought back with `Engine.answered`."""
+    verdict: Verdict | None = None
+    """What became of it, once it is settled."""
 
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:

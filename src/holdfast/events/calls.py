@@ -46,6 +46,8 @@ class LlmCallFailed(Event, frozen=True, kw_only=True):
 
 
 class CachePlanned(Event, frozen=True, kw_only=True):
+    """`repairs` are name, path, tokens that stay readable by it, and whether it was made or is a suggestion."""
+
     type: ClassVar[str] = "cache.planned"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     call: Name
@@ -57,6 +59,7 @@ class CachePlanned(Event, frozen=True, kw_only=True):
     predicted_written: Count = 0
     predicted_input: Count = 0
     reasons: tuple[Name, ...] = ()
+    repairs: tuple[tuple[Name, Name, Count, bool], ...] = ()
 
 
 class CacheVerdict(Event, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from .experience import Client
 
-MOST = 20.0
-"""How many credits of savings are kept: a client that turns bad after a good month is stood down soon."""
+MOST = 5.0
+"""Dollars of savings that are kept: a client that turns bad after a good month is stood down soon."""
 
 
 def available(client: Client, credit: float) -> float:
@@ -30,6 +30,6 @@ def release(client: Client, kept: float) -> None:
     client.reserved = max(0.0, client.reserved - kept)
 
 
-def book(client: Client, alone: float, paid: float, credit: float) -> None:
+def book(client: Client, alone: float, paid: float) -> None:
     """A call is settled: what it saved, or cost, against the client alone."""
-    client.saved = min(client.saved + alone - paid, MOST * credit)
+    client.saved = min(client.saved + alone - paid, MOST)

@@ -31,7 +31,7 @@ from holdfast.facts import ModelFacts
 from holdfast.facts.prices import Rates
 
 from .divergence import Comparison, Divergence, Settings, compare
-from .values import DIGEST, Lookup, Sent
+from .values import Lookup, Sent
 
 Cause = Literal[
     "model_changed",
@@ -246,7 +246,7 @@ def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: M
     last = _last_mark(before, model)
     if last is None:
         return frozenset(get_args(Cause))
-    entry = pool.get(before.keys[last.block * DIGEST : (last.block + 1) * DIGEST]) or _left_by(before, last, model)
+    entry = pool.get(dict(before.entries).get(last.block, b"")) or _left_by(before, last, model)
     if entry.readable > now:
         return frozenset({"parallel_race"})
     if entry.expires < now:

@@ -13,7 +13,6 @@ from hashlib import sha256
 
 from msgspec import Struct, structs
 
-from holdfast.caches.values import Outcome, Prompt
 from holdfast.config.sections.cache import Gemini
 from holdfast.facts import ModelFacts, Rates
 
@@ -114,10 +113,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Charge(Struct, frozen=True):
-    """Storage that has not been accounted for before: tokens held for some time."""
+    """Storage that has not been accounted for before: tokens of a model held for some time."""
 
     name: str
     token_hours: Decimal
+    model: str
 
     def cost(self, rates: Rates) -> Decimal:
         return self.token_hours * (rates.storage_hour or Decimal(0))
@@ -262,19 +262,9 @@ def due(objects: Objects, settings: Gemini, now: float) -> tuple[Command, ...]:
     return tuple(commands)
 
 
-def predict(prompt: Prompt, use: Use, now: float) -> Outcome:
-    """What a request that names an object reads; `prompt` is what it still carries itself."""
-    return Outcome(prompt, now, use.tokens, prompt.tokens, why=(f"`{use.name}` holds {use.tokens} tokens",))
-
-
 def creation_cost(tokens: int, rates: Rates) -> Decimal:
     """An object is paid for as input when it is made; its storage comes on top (`Charge`)."""
     return tokens * rates.input
-
-
-def storage_cost(tokens: int, seconds: float, rates: Rates) -> Decimal:
-    """What holding so many tokens for so long will cost."""
-    return tokens * Decimal(seconds) / _HOUR * (rates.storage_hour or Decimal(0))
 
 
 def _size(held: Held) -> int:
@@ -367,4 +357,4 @@ def _room(objects: Objects, settings: Gemini, now: float, keep: Held | None) -> 
 
 def _charge(held: Held, now: float) -> Charge:
     seconds = max(0.0, min(now, held.expires) - held.charged)
-    return Charge(held.name, held.tokens * Decimal(seconds) / _HOUR)
+    return Charge(held.name, held.tokens * Decimal(seconds) / _HOUR, held.model)

@@ -8,143 +8,37 @@ engine around it loads and keeps ledgers, pools and experience, and makes reques
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
-from collections.abc import Mapping
-from decimal import Decimal
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from hashlib import sha256
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.values import Mark, Outcome, Prompt
+from holdfast.caches.values import Outcome
 from holdfast.canonical import Usage
-from holdfast.canonical import usage as make_usage
 from holdfast.config.sections.cache import Cache
-from holdfast.facts import ModelFacts, rates
+from holdfast.facts import rates
 
 from . import account, breaks, retention, stability
+from .calls import Asked, Prepared, Verdict
 from .check import checked
 from .costs import costs
 from .divergence import Comparison, compare
-from .experience import Client, Experience
+from .experience import Client, age
 from .ledger import Ledger
 from .plans import affordable, covered_by
 from .pool import Pool
-from .raising import Test, proof, refuted
+from .raising import proof, refuted
 from .raising import test as raise_test
 from .situation import Situation
 from .strategies import STRATEGIES, combined
+from .tenants import Tenant
 from .values import DIGEST, SECTIONS, Kind, Plan, Sent, Turn, baseline, kind_of
 
-MOST_HEADS = 10_000
 MOST_CANCELLED = 100
 
-
-class Tenant:
-    """What lanes of one tenant share: pools, pools of the clients alone, experience."""
-
-    def __init__(self, experience: Experience | None = None) -> None:
-        self.experience = Experience() if experience is None else experience
-        self.pools: dict[str, Pool] = {}
-        self.alone: dict[str, Pool] = {}
-        self.loaded: set[str] = set()
-        """Models whose pools have been filled from what was kept."""
-        self.heads: OrderedDict[bytes, None] = OrderedDict()
-        self.cancelled: dict[str, Sent | None] = {}
-        """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
-
-    def pool(self, model: ModelFacts) -> Pool:
-        return self._pool(self.pools, model)
-
-    def pool_alone(self, model: ModelFacts) -> Pool:
-        """What would be alive if the client's own bytes had gone out with the client's own markers."""
-        return self._pool(self.alone, model)
-
-    def _pool(self, pools: dict[str, Pool], model: ModelFacts) -> Pool:
-        pool = pools.get(model.ref)
-        if pool is None:
-            pool = pools[model.ref] = Pool(model)
-        raises = self.experience.route(model.ref).raises
-        if raises is not None:
-            pool.believe(raises)
-        return pool
-
-    def head_known(self, key: bytes) -> bool:
-        """Whether tools and system text with this key were sent before; they are from now on."""
-        known = key in self.heads
-        self.heads[key] = None
-        self.heads.move_to_end(key)
-        if len(self.heads) > MOST_HEADS:
-            self.heads.popitem(last=False)
-        return known
-
-
-class Asked(Struct, frozen=True, kw_only=True):
-    """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
-
-    `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
-    """
-
-    call: str
-    prompt: Prompt
-    alone: Prompt
-    model: ModelFacts
-    settings: Mapping[str, bytes] = {}
-    reset: str | None = None
-    volatile: frozenset[int] = frozenset()
-    pinned: tuple[Mark, ...] = ()
-    summary: int | None = None
-    subagent: bool = False
-    strict: bool = False
-
-
-class Prepared(Struct, kw_only=True):
-    """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
-
-    asked: Asked
-    plan: Plan
-    outcome: Outcome
-    alone: Outcome
-    expectation: breaks.Expectation
-    comparison: Comparison | None
-    before: Sent | None
-    kind: Kind
-    gap: float | None
-    reserved: float
-    raise_test: Test | None
-    first_token: float | None = None
-    done: bool = False
-
-    @property
-    def prompt(self) -> Prompt:
-        return self.outcome.prompt
-
-    def predicted(self, experience: Experience) -> Usage:
-        """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
-        model, outcome, tokens = self.asked.model.ref, self.outcome, experience.calibration.tokens
-        writes = {ttl: tokens(model, count) for ttl, count in outcome.writes}
-        return make_usage(input=tokens(model, outcome.input), read=tokens(model, outcome.read), writes=writes)
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What was predicted and what came. `explained`: the provider read what was predicted.
-
-    `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
-    the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
-    `outcome` and `alone` are what happened in the pools, as far as the usage tells.
-    """
-
-    usage: Usage
-    predicted: Usage
-    explained: bool
-    finding: breaks.Finding | None = None
-    saved: float = 0.0
-    changes: tuple[retention.Change, ...] = ()
-    raises: str | None = None
-    storage: Decimal = Decimal(0)
-    outcome: Outcome
-    alone: Outcome
+__all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
 
 
 def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: Cache) -> Prepared:
@@ -159,6 +53,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     by_client = alone.begin(asked.alone, now)
     plan = _plan(situation, asked.strict)
     plan, reserved = _funded(plan, situation, pool, client, by_client)
+    plan = checked(plan, situation, strict=asked.strict)
     marked = replace(prompt, marks=plan.marks, mode=plan.mode or prompt.mode)
     test = raise_test(marked, pool, now)
     foreseen = pool.decide(marked, now)
@@ -212,6 +107,16 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
     _take_back(tenant, ledger, prepared)
 
 
+def bypassed(tenant: Tenant, ledger: Ledger, asked: Asked, now: float) -> None:
+    """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
+    which is taken to begin at once."""
+    for pool in (tenant.pool(asked.model), tenant.pool_alone(asked.model)):
+        outcome = pool.begin(asked.alone, now)
+        pool.first_token(outcome, now)
+        pool.finish(outcome, (), now)
+    ledger.last = _sent(asked, outcome, _digests(asked), now)
+
+
 def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
     """The lane's last request is the one before, or the one before that if it was cancelled too."""
     if ledger.last is None or ledger.last.call != prepared.asked.call:
@@ -253,7 +158,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
     alone, paid = _alone_cost(prepared, usage), costs(model, usage.prompt).of(usage)
-    account.book(client, alone, paid, _credit(settings))
+    account.book(client, alone, paid)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
     if ledger.last is not None and ledger.last.call == asked.call:
@@ -291,13 +196,15 @@ def _seen(
         head = sum(1 for block in prompt.blocks if block.section != "messages")
         if head:
             client.heads[0 if tenant.head_known(prompt.keys[head - 1]) else 1] += 1
+    if comparison is not None and comparison.course == "resend":
+        return None
+    ledger.asked += 1
+    client.asked[age(ledger.asked)] += 1
+    if ledger.asked > 1:
+        client.followed[age(ledger.asked - 1)] += 1
     if last is None or comparison is None:
-        client.requests += 1
         ledger.kind = kind
         return None
-    if comparison.course == "resend":
-        return None
-    client.requests += 1
     gap = max(0.0, now - last.at)
     for gaps in (client.gaps, ledger.gaps):
         gaps.see(ledger.kind, kind, gap)
@@ -331,16 +238,19 @@ def _situation(tenant: Tenant, ledger: Ledger, asked: Asked, pool: Pool, now: fl
 
 def _plan(situation: Situation, strict: bool) -> Plan:
     """The strategy's plan, together with the client's markers, checked."""
-    name = situation.settings.strategy
+    name, prompt = situation.settings.strategy, situation.prompt
+    if prompt.hidden:
+        why = "the client has markers that stand on no block of their own, so its markers are left as they are"
+        return Plan(strategy=name, marks=prompt.marks, reasons=(why,))
     plan = STRATEGIES[name](situation)
     if name not in ("economic", "passthrough"):
         plan = combined(plan, situation)
-    return checked(plan, situation, strict=strict)
+    return checked(plan, situation, strict=strict)  # before it is paid for, and again as it will be sent
 
 
 def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone: Outcome) -> tuple[Plan, float]:
     """The plan as far as the client's account can pay for it (law 7), and what it costs beyond the client alone."""
-    if situation.settings.strategy != "economic":
+    if situation.settings.strategy != "economic" or situation.prompt.hidden:
         return plan, 0.0
     price = costs(situation.model, situation.prompt.tokens)
     limit = account.available(client, _credit(situation.settings))
@@ -411,9 +321,20 @@ def _sent(asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...]
         digests=b"".join([block.digest[:DIGEST].ljust(DIGEST, b"\0") for block in blocks]),
         tokens=array("I", [block.tokens for block in blocks]).tobytes(),
         sections=bytes(SECTIONS.index(block.section) for block in blocks),
-        keys=b"".join([entry_key(asked.prompt, index) for index in range(len(blocks))]),
+        entries=tuple(_entries(outcome)),
         settings=digests,
         marks=outcome.prompt.marks,
         covered=outcome.read + sum(tokens for _, tokens in outcome.writes),
         read=outcome.read,
     )
+
+
+def _entries(outcome: Outcome) -> Iterator[tuple[int, bytes]]:
+    """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys."""
+    prompt = outcome.prompt
+    found = set()
+    for entry in (*outcome.refreshed, *outcome.new):
+        for index in range(bisect_left(prompt.ends, entry.tokens), bisect_right(prompt.ends, entry.tokens)):
+            if entry_key(prompt, index) == entry.key:
+                found.add((index, entry.key))
+    yield from sorted(found)

@@ -33,9 +33,13 @@ def pauses_for_long(r: N, short: N, long: N, *, growth: N, beyond: N) -> N:
     return (long - short) * (growth + beyond) / (short - r)
 
 
-def chance_to_ping(r: N, w: N) -> N:
-    """Rule 5.4: a ping pays if the lane returns within the next interval with more than this probability."""
-    return r / (w - r)
+def chance_to_ping(r: N, w: N, ping: N | None = None) -> N | None:
+    """Rule 5.4: a ping pays if the lane returns within the next interval with more than this probability; None if it
+    never does.
+
+    `ping` is what one costs where the provider makes it say something: as written, the rule has a read and no more.
+    """
+    return (r if ping is None else ping) / (w - r) if w > r else None
 
 
 def pings_before_long(r: N, short: N, long: N) -> N:
@@ -57,11 +61,6 @@ def calls_to_pad(prefix: N, padded: N, r: N, w: N) -> N | None:
     """Rule 5.6: padding a prefix to this size pays after more calls than this; None if it never does."""
     gain = prefix - r * padded
     return (w - r) * padded / gain if gain > 0 else None
-
-
-def largest_padding(prefix: N, calls: N, r: N, w: N) -> N:
-    """Rule 5.6 the other way round: below this size a padded prefix pays within so many calls."""
-    return calls * prefix / (w - r + calls * r)
 
 
 def cold_fan_out(requests: N, w: N) -> N:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from holdfast.caches import chain
 from holdfast.caches.values import Prompt
 
+from .economics import edit_cost, requests_to_edit
 from .fence import believed, fence_entry
 
 if TYPE_CHECKING:
@@ -84,8 +85,9 @@ def propose(
     behind = after.ends[min(live, len(after.ends)) - 1] - start if live > parted else 0
     removed = situation.prompt.tokens - after.tokens
     # Rule 5.5: E(w-r) once, rC back with each further request. E counts the replacement, which is written too.
-    cost, saving = behind * (write - situation.model.read), removed * situation.model.read
-    payback = cost / saving if saving > 0 else None
+    read, saving = situation.model.read, removed * situation.model.read
+    cost = edit_cost(Decimal(behind), read, write)
+    payback = requests_to_edit(Decimal(behind), Decimal(removed), read, write)
     if live <= parted:
         made, why = True, f"nothing live stands there: {removed} tokens go away and nothing is written again"
     else:

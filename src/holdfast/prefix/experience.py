@@ -6,6 +6,7 @@ One for each tenant, with a part for each client. Counts only, no text.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from decimal import Decimal
 from typing import Literal
 
@@ -25,6 +26,19 @@ SHORT, LONG = 300.0, 3600.0
 
 def three() -> list[float]:
     return [0.0, 0.0, 0.0]
+
+
+AGES = (1, 3, 7, 15)
+"""Requests of a lane up to which an age reaches; the last age has no end."""
+
+
+def age(requests: int) -> int:
+    """The age of a lane that has made so many requests."""
+    return bisect_left(AGES, requests)
+
+
+def ages() -> list[float]:
+    return [0.0] * (len(AGES) + 1)
 
 
 class Gaps(Struct):
@@ -57,16 +71,22 @@ class Gaps(Struct):
 class Client(Struct):
     """What one client's lanes have shown, and its account (law 7), in dollars.
 
+    `asked` counts requests by how many their lane had made (`age`), `followed` those of them that another came after.
     `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
     """
 
     gaps: Gaps = field(default_factory=Gaps)
     returns: Returns = field(default_factory=Returns)
     lanes: int = 0
-    requests: int = 0
+    asked: list[float] = field(default_factory=ages)
+    followed: list[float] = field(default_factory=ages)
     heads: list[float] = field(default_factory=lambda: [0.0, 0.0])
     saved: float = 0.0
     reserved: float = 0.0
+
+    @property
+    def requests(self) -> float:
+        return sum(self.asked)
 
 
 class Route(Struct):
@@ -81,7 +101,7 @@ class Route(Struct):
 
 class Experience(Struct):
     """A tenant's clients and routes, what its pings have cost today, and the cached contents of its agents with the
-    storage that no request has been charged for yet."""
+    dollars that they have cost and no request was charged for yet."""
 
     version: int = VERSION
     clients: dict[str, Client] = field(default_factory=dict)
@@ -89,7 +109,7 @@ class Experience(Struct):
     calibration: Calibration = Calibration()
     spending: Spending = Spending()
     objects: dict[str, Objects] = field(default_factory=dict)
-    token_hours: Decimal = Decimal(0)
+    owed: dict[str, Decimal] = field(default_factory=dict)
 
     def client(self, name: str) -> Client:
         return self.clients.setdefault(name, Client())

@@ -11,7 +11,7 @@ from holdfast.caches.providers import rules
 from holdfast.caches.values import Entry, Prompt
 from holdfast.facts import ModelFacts
 
-from .values import DIGEST, Lookup, Sent
+from .values import Lookup, Sent
 
 
 def fence(prompt: Prompt, pool: Lookup, now: float, *, frozen: int = 0) -> int:
@@ -34,10 +34,8 @@ def fence_entry(prompt: Prompt, pool: Lookup, now: float) -> tuple[int, Entry | 
 
 def fence_of(last: Sent | None, pool: Lookup, now: float) -> int:
     """The fence of a lane's last request, from what its ledger keeps of it."""
-    if last is None:
-        return 0
-    for index in range(len(last) - 1, -1, -1):
-        entry = pool.get(last.keys[index * DIGEST : (index + 1) * DIGEST])
+    for index, key in reversed(() if last is None else last.entries):
+        entry = pool.get(key)
         if entry is not None and entry.expires >= now:
             return index + 1
     return 0

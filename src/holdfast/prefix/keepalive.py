@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 from holdfast.config.sections.cache import Keepalive
 from holdfast.facts import ModelFacts, Rates
 
-from .economics import pings_before_long
+from .economics import chance_to_ping, pings_before_long
 
 MARGIN = 15.0
 """Seconds before its end at which an entry is pinged: lifetimes count from the start of a request at the provider."""
@@ -72,7 +72,8 @@ class Returns(Struct):
 class Pings(Struct, frozen=True, kw_only=True):
     """A lane's account: `row` counts pings since one last had a return, `covers` is how far the latest one reaches.
 
-    `uncovered` is when the entry would have ended without the pings of this pause.
+    `uncovered` is when the entry would have ended without the pings of this pause. `out` is the end of the entry that a
+    ping is on its way to: nobody sends it a second one.
     """
 
     sent: int = 0
@@ -82,6 +83,7 @@ class Pings(Struct, frozen=True, kw_only=True):
     saved: Decimal = Decimal(0)
     uncovered: float | None = None
     covers: float = 0.0
+    out: float = 0.0
 
 
 class Spending(Struct, frozen=True):
@@ -95,6 +97,10 @@ class Spending(Struct, frozen=True):
 
     def plus(self, cost: Decimal, now: float) -> Spending:
         return Spending(int(now // _DAY), self.on(now) + cost)
+
+    def corrected(self, by: Decimal, at: float) -> Spending:
+        """A ping of that time cost so much more than was set aside; what an earlier day cost is nobody's limit now."""
+        return self.plus(by, at) if self.day == int(at // _DAY) else self
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -142,20 +148,36 @@ def decide(
     if returns.longer(at - idle.since) < EVIDENCE:
         return "too few pauses of this length have been seen"
     chance = returns.chance(at - idle.since, idle.expires - idle.since, at + idle.seconds - idle.since)
-    saving = idle.tokens * (rates.write(idle.ttl) - rates.read)
-    if Decimal(chance) * saving <= cost:  # rule 5.4, with what the provider makes a ping say on top of the read
+    needed = chance_to_ping(rates.read, rates.write(idle.ttl), cost / idle.tokens)
+    if needed is None or chance <= needed:
         return f"a return within the next interval is too unlikely: {chance:.1%} (rule 5.4)"
     return Ping(at, idle.tokens, cost)
 
 
-def sent(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pings, Spending, Idle]:
-    """A ping went out: the accounts, and the lane with its entry alive for another interval."""
-    uncovered = idle.expires if pings.uncovered is None else pings.uncovered
-    covers = ping.at + idle.seconds
+def sent(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pings, Spending]:
+    """A ping goes out: it counts for breaker and budget from now on. What it brings, its answer tells."""
     after = structs.replace(
-        pings, sent=pings.sent + 1, row=pings.row + 1, spent=pings.spent + ping.cost, uncovered=uncovered, covers=covers
+        pings, sent=pings.sent + 1, row=pings.row + 1, spent=pings.spent + ping.cost, out=idle.expires
     )
-    return after, spending.plus(ping.cost, ping.at), structs.replace(idle, expires=covers)
+    return after, spending.plus(ping.cost, ping.at)
+
+
+def answered(
+    pings: Pings, spending: Spending, ping: Ping, idle: Idle, cost: Decimal, covers: float | None
+) -> tuple[Pings, Spending]:
+    """A ping has been answered: what was billed for it, and until when it keeps the entry; None where it kept none, or
+    where the lane had come back before."""
+    after = structs.replace(_home(pings, idle), spent=pings.spent + cost - ping.cost)
+    if covers is not None:
+        uncovered = idle.expires if pings.uncovered is None else pings.uncovered
+        after = structs.replace(after, uncovered=uncovered, covers=covers)
+    return after, spending.corrected(cost - ping.cost, ping.at)
+
+
+def failed(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pings, Spending]:
+    """A ping brought no answer: it cost and kept nothing. For the breaker it stays one without a return."""
+    after = structs.replace(_home(pings, idle), sent=pings.sent - 1, spent=pings.spent - ping.cost)
+    return after, spending.corrected(-ping.cost, ping.at)
 
 
 def returned(pings: Pings, idle: Idle, read: int, rates: Rates, now: float) -> Pings:
@@ -182,12 +204,19 @@ def _obstacle(idle: Idle, pings: Pings, model: ModelFacts, settings: Keepalive, 
         return "there is no entry to keep"
     if at > idle.expires:
         return "the entry has run out"
+    if pings.out >= idle.expires:
+        return "a ping is on its way"
     if pings.row >= settings.breaker:
         return f"{pings.row} pings in a row had no return"
     others = [write for ttl, write in model.writes if (model.ttl_seconds(ttl) or 0) > idle.seconds]
     if others and pings.sent + 1 > pings_before_long(model.read, model.write(idle.ttl), min(others)):
         return f"after {pings.sent} pings a longer lifetime is cheaper (rule 5.4)"
     return None
+
+
+def _home(pings: Pings, idle: Idle) -> Pings:
+    """Without the ping that was on its way to this entry."""
+    return structs.replace(pings, out=0.0) if pings.out == idle.expires else pings
 
 
 def _place(gap: float) -> float:

@@ -32,7 +32,8 @@ class Position(Struct):
 class Ledger(Struct, kw_only=True):
     """A lane's memory. `positions` has only places that changed, by section and number (`system:1`).
 
-    `compared` counts requests that were compared with the one before; `grown` is what `growths` of them added.
+    `asked` counts requests that were no resends, `compared` those that were compared with the one before; `grown` is
+    what `growths` of them added.
     `reset` is the reason its next request is allowed to depart from the last one for (law 5).
     """
 
@@ -44,6 +45,7 @@ class Ledger(Struct, kw_only=True):
     last: Sent | None = None
     kind: Kind = "user"
     gaps: Gaps = field(default_factory=Gaps)
+    asked: int = 0
     compared: int = 0
     grown: float = 0.0
     growths: int = 0

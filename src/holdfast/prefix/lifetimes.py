@@ -21,12 +21,15 @@ from msgspec import Struct
 
 from holdfast.facts import ModelFacts
 
+from .economics import chance_to_cache
 from .odds import Odds
 
 COLD = 0.5
 """A request that writes more than this share of itself starts anew."""
 PATIENCE = 0.6
 """At a cold start the short lifetime keeps a choice open: the first pause tells. So many pauses count as one."""
+GOING_ON = 1.1
+"""A chain that is ended cannot be taken up again before the next cold start: so much counts going on."""
 HEAD = 10.0
 """Tools and system text serve later sessions too, and are small beside them: their pauses count this much more."""
 SMALLER = 0.4
@@ -50,7 +53,8 @@ class Prices(Struct, frozen=True):
 def prices(model: ModelFacts, short: str, long: str | None) -> Prices:
     read, write = float(model.read), float(model.write(short))
     premium = float(model.write(long)) - write if long is not None else 0.0
-    return Prices(premium, write - read, (write - 1) / (write - read) if write > read else 0.0)
+    worth = chance_to_cache(read, write) if write > read else 0.0
+    return Prices(premium, write - read, worth)
 
 
 def raise_now(odds: Odds, price: Prices, new: int, bare: int) -> bool:
@@ -63,7 +67,7 @@ def raise_now(odds: Odds, price: Prices, new: int, bare: int) -> bool:
         waiting = -price.premium * growth
     else:
         mean = growth * (sqrt(2 * price.premium * later * price.loss) - later * price.loss / 2)
-        turns = min(max(0, ceil((interval * growth - bare) / growth) - 1), int(1 / odds.ends))
+        turns = min(max(0, ceil((interval * growth - bare) / growth) - 1), int(odds.remaining))
         waiting = later * price.loss * (turns * bare + growth * turns * (turns + 1) / 2) - mean * (turns + 1)
     return price.premium * (new - growth) < now * price.loss * bare + waiting
 
@@ -72,7 +76,7 @@ def commit(odds: Odds, price: Prices, new: int, tokens: int) -> bool:
     """Whether to write `new` of `tokens` for the long lifetime where a chain can only be begun, not raised."""
     if new > COLD * tokens:
         return odds.pauses * PATIENCE > price.pauses
-    return odds.pause_first > price.pauses
+    return odds.pause_first * GOING_ON > price.pauses
 
 
 def head_long(odds: Odds, price: Prices) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from .experience import Client, Experience, Gaps
+from .experience import AGES, Client, Experience, Gaps, age
 from .ledger import Ledger
 from .values import Kind
 
@@ -22,14 +22,17 @@ PRIOR_NEXT = (0.3, 0.7)
 _WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = 4.0, 200.0, 4.0
 _MOST_TENANT, _MOST_CLIENT, _MOST_LANE = 20.0, 40.0, 20.0
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
-PRIOR_LENGTH, _WEIGHT_LENGTH = 40.0, 0.25
-"""Requests of a lane, before anything has been seen; weighs as much as a quarter of one."""
+PRIOR_LENGTH = 40.0
+_YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
+"""Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
+client's lanes go on at all is believed soon, how long they go on later."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
 _PRIOR_HEADS = (1.0, 1.0)
 
 
 class Odds(Struct, frozen=True):
-    """Chances of the next gap's class (`next`) and of any later one's (`later`); `ends`, that no request follows.
+    """Chances of the next gap's class (`next`) and of any later one's (`later`); `ends`, that no request follows, and
+    `remaining`, how many will.
 
     `growth` is what a turn usually adds, in tokens; `shared`, that another lane sends the same tools and system text.
     """
@@ -37,18 +40,19 @@ class Odds(Struct, frozen=True):
     next: tuple[float, float, float]
     later: tuple[float, float, float]
     ends: float
+    remaining: float
     growth: float
     shared: float
 
     @property
     def pauses(self) -> float:
         """How many pauses between the short and the long lifetime are to come, before a longer one or the end."""
-        return self.later[1] / (self.later[2] + self.ends)
+        return self.later[1] / (self.later[2] + 1 / self.remaining)
 
     @property
     def pause_first(self) -> float:
         """The chance of such a pause before a longer one or the end."""
-        return self.later[1] / (self.later[1] + self.later[2] + self.ends)
+        return self.later[1] / (self.later[1] + self.later[2] + 1 / self.remaining)
 
 
 def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int) -> Odds:
@@ -66,14 +70,36 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
     soon = _blend(PRIOR_NEXT, _WEIGHT_NEXT, after)[0]
     both = [[a + b for a, b in zip(gaps.after_user, gaps.after_tools, strict=True)] for gaps, _ in levels[:2]]
     usual = _blend(PRIOR_NEXT, _WEIGHT_NEXT, [(both[0], _MOST_TENANT), (both[1], _MOST_CLIENT)])[0]
-    ended = max(0, client.lanes - 1)
+    ends, remaining = _life(client, ledger.asked)
     return Odds(
         next=_mix(soon, user, tools),
         later=_mix(usual, user, tools),
-        ends=(_WEIGHT_LENGTH + ended) / (_WEIGHT_LENGTH * PRIOR_LENGTH + client.requests),
+        ends=ends,
+        remaining=remaining,
         growth=(ledger.grown + PRIOR_GROWTH * tokens * _WEIGHT_GROWTH) / (ledger.growths + _WEIGHT_GROWTH),
         shared=(client.heads[0] + _PRIOR_HEADS[0]) / (sum(client.heads) + sum(_PRIOR_HEADS)),
     )
+
+
+def _life(client: Client, asked: int) -> tuple[float, float]:
+    """The chance that a lane with so many requests makes no other, and how many more it will make."""
+    made = max(1, asked)
+    here, remaining, alive = age(made), 0.0, 1.0
+    chances = [_ends(client, number, lane=number == here) for number in range(len(AGES) + 1)]
+    for number in range(here, len(AGES)):
+        ends = chances[number]
+        left = AGES[number] - made + 1 if number == here else AGES[number] - AGES[number - 1]
+        stays = (1 - ends) ** left
+        remaining += alive * (1 - stays) / ends
+        alive *= stays
+    return chances[here], remaining + alive / chances[-1]
+
+
+def _ends(client: Client, number: int, *, lane: bool) -> float:
+    """How often a request of this age was its lane's last; the lane at hand has not ended."""
+    ended = max(0.0, client.asked[number] - client.followed[number] - lane)
+    weight = _YOUNG if number < _OLD_AGE else _OLD
+    return (weight / PRIOR_LENGTH + ended) / (weight + client.asked[number])
 
 
 def _blend(prior: Sequence[float], weight: float, levels: Sequence[tuple[Sequence[float], float]]) -> tuple[float, ...]:

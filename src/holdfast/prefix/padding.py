@@ -151,12 +151,16 @@ def _economic(work: _Work, bodies: Sequence[SkillBody], models: Sequence[ModelFa
     caching = [model for model in models if model.caching != "none"]
     read = max(model.read for model in caching)  # the dearest decides: it must pay wherever the lane goes
     write = max(model.write() for model in caching)
-    limit = economics.largest_padding(Decimal(natural), Decimal(calls), read, write)
+
+    def pays(size: int) -> bool:
+        needed = economics.calls_to_pad(Decimal(natural), Decimal(size), read, write)
+        return needed is not None and calls > needed
+
     bare = work.done(f"padding {natural} tokens to {floor} does not pay within {calls:g} calls (rule 5.6)")
-    if work.target >= limit:
+    if not pays(work.target):
         return bare
     for body in sorted(bodies, key=_by_name):
-        if work.tokens() < work.target and work.tokens(body.section) < limit:
+        if work.tokens() < work.target and pays(work.tokens(body.section)):
             work.add(body.section, body.name)
     size = work.tokens()
     if size < work.target:

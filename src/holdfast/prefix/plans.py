@@ -11,7 +11,8 @@ from holdfast.caches.values import Mark, Outcome
 from .costs import Costs
 from .pool import Pool
 from .situation import Situation
-from .strategies.places import body_order, free
+from .strategies.clients import combined
+from .strategies.places import body_order, free, ordered
 from .values import Plan
 
 
@@ -93,12 +94,8 @@ def _poorer(plan: Plan, situation: Situation, theirs: tuple[Mark, ...], ours: Se
 
 
 def _client(plan: Plan, situation: Situation) -> Plan:
-    """What the client asks for, and nothing else."""
-    marks = tuple(sorted({*situation.prompt.marks, *situation.pinned}, key=lambda mark: mark.block))
-    return replace(
-        plan,
-        marks=marks,
-        mode="",
-        probe=0.0,
-        dropped=(*plan.dropped, "all of ours: savings do not pay for them (law 7)"),
-    )
+    """What the client asks for, and what is pinned as far as it fits."""
+    pinned = replace(plan, marks=ordered(situation.prompt, situation.pinned, situation.model), mode="", probe=0.0)
+    keeping = replace(situation, settings=replace(situation.settings, client_markers="respect"))
+    least = combined(replace(pinned, strategy="economic"), keeping)
+    return replace(least, dropped=(*least.dropped, "all of ours: savings do not pay for them (law 7)"))

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from holdfast.caches.providers import cache, rules
 from holdfast.caches.values import Mark, Outcome
-from holdfast.facts import ModelFacts, Rates
+from holdfast.facts import Calibration, ModelFacts, Rates, rates
 
 RatesFor = Callable[[int], Rates | None]
 """The rates of a request by its prompt tokens, None where no price is known."""
@@ -35,13 +35,20 @@ def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_
     """What the plan's markers make of a predicted outcome, warm as it is and cold."""
     written = sum(tokens for _, tokens in outcome.writes)
     whole = outcome.read + written + outcome.input
-    rates = rates_for(whole)
+    price = rates_for(whole)
     this = cold = None
-    if rates is not None:
-        this = _cost(rates, outcome.read, outcome.writes, outcome.input)
+    if price is not None:
+        this = _cost(price, outcome.read, outcome.writes, outcome.input)
         writes = _cold_writes(outcome, marks, model)
-        cold = _cost(rates, 0, writes, whole - sum(tokens for _, tokens in writes))
+        cold = _cost(price, 0, writes, whole - sum(tokens for _, tokens in writes))
     return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
+
+
+def calibrated(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, calibration: Calibration) -> Preflight:
+    """The same in the tokens that the provider is known to count, at the prices of a prompt of that size."""
+    price = rates(model.ref, prompt_tokens=calibration.tokens(model.ref, outcome.prompt.tokens))
+    found = preflight(outcome, marks, model, lambda _size: price)
+    return scaled(found, lambda count: calibration.tokens(model.ref, count))
 
 
 def scaled(found: Preflight, tokens: Callable[[int], int]) -> Preflight:

@@ -45,12 +45,12 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Sent(Struct, frozen=True):
-    """A request that went out, reduced to what later ones are compared with: thirty-seven bytes for each block.
+    """A request that went out, reduced to what later ones are compared with: twenty-one bytes for each block.
 
-    `keys` are those that entries at the blocks' ends would have, `digests` are the blocks' own, one after the other;
-    `tokens` their counts (`array("I")`), `sections` a byte each (the place in `SECTIONS`). `settings` are digests of
-    what the prefix depends on beside its blocks. `covered` is how many tokens were under an entry when it was
-    answered: what the next request can read.
+    `digests` are the blocks' own, one after the other, `tokens` their counts (`array("I")`), `sections` a byte each,
+    the place in `SECTIONS`. `entries` are the blocks at whose ends it read or wrote one, and their keys. `settings` are
+    digests of what the prefix depends on beside its blocks. `covered` is how many tokens were under an entry when it
+    was answered: what the next request can read.
     """
 
     call: str
@@ -59,7 +59,7 @@ class Sent(Struct, frozen=True):
     digests: bytes
     tokens: bytes
     sections: bytes
-    keys: bytes = b""
+    entries: tuple[tuple[int, bytes], ...] = ()
     settings: tuple[tuple[str, bytes], ...] = ()
     marks: tuple[Mark, ...] = ()
     first_token: float | None = None

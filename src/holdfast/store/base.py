@@ -7,7 +7,7 @@ one caller take effect in the order they were made. Reads see everything whose f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -36,6 +36,10 @@ class VersionConflictError(HoldfastError):
     """A ledger or pool was written by somebody else since it was read: read it again and decide again."""
 
 
+Merge = Callable[[bytes], bytes]
+"""Makes, of what somebody else wrote, what is to be stored. Runs inside the transaction, so it must be quick."""
+
+
 class Writes(Protocol):
     """Writes, alone or as parts of a batch."""
 
@@ -51,11 +55,19 @@ class Writes(Protocol):
         """Remove a session with all its lanes, calls, breaks, events and blobs; rollups stay."""
         ...
 
-    def put_ledger(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
-        """Replace version `expected` (0: there is none yet); gives the new one or VersionConflictError."""
+    def put_ledger(
+        self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None = None
+    ) -> Future[int]:
+        """Replace version `expected` (0: there is none yet); gives the new one.
+
+        If it is another by now: `merge` makes of it what is stored instead. Without one, or if there is none any more,
+        VersionConflictError.
+        """
         ...
 
-    def put_pool(self, tenant: str, model: str, data: bytes, *, expected: int) -> Future[int]: ...
+    def put_pool(
+        self, tenant: str, model: str, data: bytes, *, expected: int, merge: Merge | None = None
+    ) -> Future[int]: ...
 
     def put_edit(
         self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int, data: bytes | None = None

@@ -18,7 +18,7 @@ import msgspec
 from ..errors import HoldfastError
 from ..events import Envelope
 from . import reads, removals, rollups, writes
-from .base import Store
+from .base import Merge, Store
 from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
 from .migrations import migrate
@@ -73,11 +73,15 @@ class SqliteWrites:
     def delete_session(self, tenant: str, session: str) -> Future[None]:
         return self._write(partial(removals.delete_session, tenant, session))
 
-    def put_ledger(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
-        return self._write(partial(writes.put_versioned, "ledgers", "lane", tenant, lane, data, expected))
+    def put_ledger(
+        self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None = None
+    ) -> Future[int]:
+        return self._write(partial(writes.put_versioned, "ledgers", "lane", tenant, lane, data, expected, merge))
 
-    def put_pool(self, tenant: str, model: str, data: bytes, *, expected: int) -> Future[int]:
-        return self._write(partial(writes.put_versioned, "pools", "model", tenant, model, data, expected))
+    def put_pool(
+        self, tenant: str, model: str, data: bytes, *, expected: int, merge: Merge | None = None
+    ) -> Future[int]:
+        return self._write(partial(writes.put_versioned, "pools", "model", tenant, model, data, expected, merge))
 
     def put_edit(
         self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int, data: bytes | None = None

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..errors import HoldfastError
 from ..events import Envelope, encode_payload
-from .base import VersionConflictError
+from .base import Merge, VersionConflictError
 from .blobs import digest_of
 from .rollups import HOUR, add_events, add_usage, hour_of
 from .rows import Blob, Break, Call, Edit, Lane, Owner, Session
@@ -79,20 +79,27 @@ def put_versioned(
     name: str,
     data: bytes,
     expected: int,
+    merge: Merge | None,
     transaction: Transaction,
 ) -> int:
-    """Compare and set: the write happens only if nobody wrote since version `expected`."""
+    """Compare and set: what somebody else wrote since version `expected` is merged, or kept by refusing the write."""
     if expected == 0:
         sql = f"INSERT INTO {table} (data, version, tenant, {key}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         values: tuple[object, ...] = (data, 1, tenant, name)
     else:
         sql = f"UPDATE {table} SET data = ?, version = ? WHERE tenant = ? AND {key} = ? AND version = ?"
         values = (data, expected + 1, tenant, name, expected)
-    if transaction.connection.execute(sql, values).rowcount != 1:
+    if transaction.connection.execute(sql, values).rowcount == 1:
+        return expected + 1
+    where = f"WHERE tenant = ? AND {key} = ?"
+    row = transaction.connection.execute(f"SELECT data, version FROM {table} {where}", (tenant, name)).fetchone()
+    if merge is None or row is None:
         raise VersionConflictError(
             f"the {table[:-1]} of {key} {name} is no longer at version {expected}; read it again and decide again"
         )
-    return expected + 1
+    values = (merge(row[0]), row[1] + 1, tenant, name)
+    transaction.connection.execute(f"UPDATE {table} SET data = ?, version = ? {where}", values)
+    return int(row[1]) + 1
 
 
 def put_blob(tenant: str, owner: Owner, data: bytes, at: int, transaction: Transaction) -> Blob:

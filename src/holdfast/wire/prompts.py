@@ -142,6 +142,9 @@ class PromptReader:
         if left_out:
             kept = [index for index, block in enumerate(seen.blocks) if block is not None]
             prompt = replace(prompt, origin=tuple(kept[index] for index in prompt.origin or range(len(kept))))
+        sent = sum(len(item.marks) for _, item in special) + (asked.automatic is not None)
+        if sent != len(prompt.marks):
+            prompt = replace(prompt, hidden=max(0, sent - len(prompt.marks)))
         seen.prompt = prompt
         self._remember(lane, model, seen)
         return Reading(prompt, settings)
@@ -275,10 +278,10 @@ def _unchanged(before: Body, body: Body, index: int) -> bool:
 def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
     span = body.blocks[index]
     if dialect.deferred(body, index):
-        return _Known(None)
+        return _Known(None, marks=_ttls(body, dialect, index))
     content, kind = dialect.content(body, index), dialect.kind(body, index)
     if span.section == "system" and content.startswith(_ATTRIBUTION):
-        return _Known(None)
+        return _Known(None, marks=_ttls(body, dialect, index))
     digest = sha256(_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
     speaks = span.section == "messages" and kind not in _CALLS
     images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
@@ -291,8 +294,13 @@ def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids
         tokens = estimate(text) if text is not None else estimate_json(content)
     block = Block(span.section, kind, span.role, span.message, digest, tokens, dialect.markable(body, index), ids)
     citations = speaks and _CITATIONS in content
-    marks = tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
+    marks = _ttls(body, dialect, index)
     return _Known(block, images, citations, marks, images or citations or bool(marks))
+
+
+def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:
+    """The lifetimes of the markers on and in a block."""
+    return tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
 
 
 def _text_of(content: bytes, kind: str) -> str | None:

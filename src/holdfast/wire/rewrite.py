@@ -7,7 +7,7 @@ moved through them. Decides nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.canonical import encode_string
@@ -17,6 +17,7 @@ from .body import BlockSpan, Body, Splice, apply, change_members
 from .cache_control import as_text_block
 from .values import canon, object_of, string_of
 
+_SPACES = b" \t\n\r"
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 _OWN_TOOLS = (None, "custom", "function")
 _SIGNED = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
@@ -67,7 +68,21 @@ def _member(key: str, value: Any) -> str:
 
 def signed(raw: bytes) -> bool:
     """Whether a block carries a signature: such a block is the provider's and goes back as it came."""
-    return any(scan.may_name(raw, name, 0, len(raw)) for name in _SIGNED)
+    if not any(scan.may_name(raw, name, 0, len(raw)) for name in _SIGNED):
+        return False
+    try:
+        waiting = [_loads(raw)]
+    except (ValueError, RecursionError):
+        return True
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if any(name in value for name in _SIGNED):
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
 
 
 def own_tool(body: Body, index: int) -> bool:
@@ -106,9 +121,62 @@ def replaced(body: Body, index: int, text: bytes) -> list[Splice]:
     return [Splice(block.start, block.end, text)]
 
 
-def same(one: bytes, other: bytes) -> bool:
-    """Whether two texts say the same in the same order, whatever their spelling."""
-    return one == other or canon(one) == canon(other)
+def parts(body: Body, index: int) -> list[bytes] | None:
+    """A block's bytes without a marker of its own, and the members of its message that hang on it.
+
+    None where a marker stands deeper inside: it would move with the bytes.
+    """
+    block, own = body.blocks[index], plain(body, index)
+    if any(b'"%b"' % name.encode() in own for name in _MARKERS):
+        return None
+    return [own, *(body.raw[start:end] for start, end in block.context)]
+
+
+def reordered(before: Sequence[bytes], after: Sequence[bytes]) -> bool:
+    """Whether the parts of two blocks differ in the order of keys alone, and may be exchanged."""
+    if len(before) != len(after) or not _alike(b"".join(before), b"".join(after)):
+        return False
+    old, new = _values(before), _values(after)
+    if list(map(canon, old)) == list(map(canon, new)) or any(map(signed, new)):
+        return False
+    return _form(new) is not None and _form(new) == _form(old)
+
+
+def restored(body: Body, index: int, parts: Sequence[bytes]) -> list[Splice]:
+    """A block with the parts of another; a marker stays in its place."""
+    context = zip(body.blocks[index].context, parts[1:], strict=True)
+    return [*replaced(body, index, parts[0]), *(Splice(*span, part) for span, part in context)]
+
+
+def _alike(one: bytes, other: bytes) -> bool:
+    """A quick no for texts that say different things: without spaces they are equally long, unless they are escaped
+    in different ways."""
+    if len(one.translate(None, _SPACES)) == len(other.translate(None, _SPACES)):
+        return True
+    return any(sign in text for text in (one, other) for sign in (b"\\u", b"\\/"))
+
+
+def _values(parts: Sequence[bytes]) -> list[bytes]:
+    """The parts of a block as JSON values."""
+    return [parts[0], *(b"{" + member + b"}" for member in parts[1:])]
+
+
+def _form(values: Sequence[bytes]) -> tuple[bytes, ...] | None:
+    """What a block says, without the order of its keys and of the members that hang on it."""
+    forms = [unordered(value) for value in values]
+    known = [form for form in forms if form is not None]
+    return (known[0], *sorted(known[1:])) if len(known) == len(forms) else None
+
+
+def unmarked(body: Body, index: int, carriers: Iterable[int]) -> tuple[bytes, list[Splice]]:
+    """A block's bytes without any marker, and what was cut out of the body. `carriers` are where the objects begin that
+    carry one."""
+    block, cuts = body.blocks[index], []
+    for at in carriers:
+        members, end = scan.walk_object(body.raw, at)
+        cuts += change_members(members, end, {}, _MARKERS)
+    inside = [Splice(cut.start - block.start, cut.end - block.start, b"") for cut in cuts]
+    return apply(body.text(block), inside), sorted(cuts)
 
 
 def text_span(body: Body, index: int) -> scan.Span | None:

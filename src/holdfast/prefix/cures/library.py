@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from ..breaks import Cause
 from . import structure, texts
-from .values import Case, Cure
+from .repairable import would_repair
+from .values import REPAIR, Case, Cure
 
 Recogniser = Callable[[Case], Cure | None]
 
@@ -47,7 +50,7 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
     "system_prompt_changed": (
         "The system text changed at {where}: keep it fixed for the session and send what changes in the newest user "
         "message.",
-        'cache.repair = "on"',
+        REPAIR,
     ),
     "parameters_changed": (
         "The setting {setting} changed, and what is cached from {where} on depends on it: keep it fixed for the "
@@ -87,7 +90,13 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
 
 
 def cure_for(case: Case) -> Cure:
-    """The cure of the first fault that is recognised, or the plain one of the cause."""
+    """The cure of the first fault that is recognised, or the plain one of the cause. Repairs are named only where they
+    would act."""
+    cure = _cure(case)
+    return replace(cure, setting=None) if cure.setting == REPAIR and not would_repair(case) else cure
+
+
+def _cure(case: Case) -> Cure:
     for recognise in RECOGNISERS:
         cure = recognise(case)
         if cure is not None:

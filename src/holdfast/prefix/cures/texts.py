@@ -1,7 +1,7 @@
 """Faults recognised in the text at the divergence: values that change by themselves, and spellings that wander.
 
-Two lines that become equal when every time in them is left out differ by a clock: this is how most are recognised. All
-patterns are bounded and without nested repetition.
+What such values are is said by `prefix.volatile`, for repairs and cures alike. All patterns are bounded and without
+nested repetition.
 """
 
 from __future__ import annotations
@@ -11,30 +11,12 @@ from typing import Any
 
 import msgspec
 
-from .values import WHOLE, Case, Cure
+from .. import volatile
+from .values import REPAIR, WHOLE, Case, Cure
 
-REPAIR = 'cache.repair = "on"'
 _RAGGED = 64  # characters at the end of a cut line that may be out of step
 
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
-_WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}\.?"
-_time = re.compile(
-    r"\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?:Z|(?: ?UTC)?[+-]\d{2}:?\d{2})?"
-    r"|(?<=T)\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?|\b1[4-9]\d{8}(?:\d{3}){0,2}(?:\.\d{1,9})?\b"
-)
-_date = re.compile(
-    rf"\b\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\b\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{2,4}}\b|\b{_WEEKDAY}(?:,)?(?= |$|[^a-z])"
-    rf"|\b{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?\b|\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}(?:,? \d{{4}})?"
-)
-_uuid = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_id = re.compile(r"\b(?:[A-Za-z]{2,12}[-_])?(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{16,64}\b")
-_hash = re.compile(r"\b[0-9a-f]{7,40}\b")
 _number = re.compile(r"\d+(?:[.,]\d+){0,3}")
-_git = re.compile(
-    r"(?i)\bgit ?status\b|\bon branch\b|\b(?:current|main) branch\b|\brecent commits\b|\bworking tree\b|\buntracked\b"
-    r"|\bbranch:|\bcommit:? [0-9a-f]{7}|\bHEAD\b|\bchanges not staged\b"
-)
-_meter = re.compile(r"(?i)\btokens?\b|\busage\b|\bused\b|\bremaining\b|\bleft\b|\bbudget\b|\bcontext\b|\bcost\b|[%$€]")
 _memory = re.compile(r"(?i)memor(?:y|ies)|\bpreferences?\b|\bremembered\b|\bUSER\.md\b|\bfacts about\b")
 _heading = re.compile(r"[ \t]{0,8}(?:#{1,6} |<[A-Za-z]|\*\*|=== )")
 _reminder = re.compile(r"(?i)<(?:system[-_ ]?)?reminder\b")
@@ -44,17 +26,18 @@ _thinking = re.compile(rb'"type" ?: ?"(?:redacted_)?thinking"')
 
 
 def uuid(case: Case) -> Cure | None:
-    if not _differ_by(case, _uuid) and not (_differ_by(case, _id) and not _git.search(case.lead[-400:] + case.old)):
+    if "uuid" not in _kinds(case):
         return None
     return Cure(
         "uuid",
         f"An identifier at {case.where} is new on every request: give it once at the start of the session, "
         "or move it to the newest user message.",
+        REPAIR,
     )
 
 
 def clock(case: Case) -> Cure | None:
-    if not _differ_by(case, _time, _date) or _time.findall(case.old) == _time.findall(case.new):
+    if "clock" not in _kinds(case):
         return None
     return Cure(
         "clock",
@@ -64,7 +47,7 @@ def clock(case: Case) -> Cure | None:
 
 
 def date(case: Case) -> Cure | None:
-    if not _differ_by(case, _date):
+    if "date" not in _kinds(case):
         return None
     return Cure(
         "date",
@@ -76,7 +59,7 @@ def date(case: Case) -> Cure | None:
 
 def git_state(case: Case) -> Cure | None:
     near = case.lead[-400:] + "\n" + case.old + "\n" + case.new
-    if not case.texts or not _git.search(near) or _is_heading_of(case, _memory):
+    if not case.texts or _is_heading_of(case, _memory) or not ("git" in _kinds(case) or volatile.is_git(near)):
         return None
     return Cure(
         "git_state",
@@ -98,7 +81,7 @@ def memory(case: Case) -> Cure | None:
 
 
 def meter(case: Case) -> Cure | None:
-    if not _differ_by(case, _number) or not (_meter.search(case.old) or _meter.search(case.lead[-100:])):
+    if "meter" not in _kinds(case) and not (_differ_in_numbers(case) and volatile.tells_use(case.old)):
         return None
     return Cure(
         "usage_meter",
@@ -108,7 +91,7 @@ def meter(case: Case) -> Cure | None:
 
 
 def counter(case: Case) -> Cure | None:
-    if not _differ_by(case, _number):
+    if "counter" not in _kinds(case) and not _differ_in_numbers(case):
         return None
     return Cure(
         "counter",
@@ -191,14 +174,19 @@ def whitespace(case: Case) -> Cure | None:
     )
 
 
-def _differ_by(case: Case, *patterns: re.Pattern[str]) -> bool:
-    """Whether the lines are the same but for what these patterns match. Of lines that were cut the ends are left
-    aside: the same cut falls at another place when a value is longer."""
+def _kinds(case: Case) -> tuple[str, ...]:
+    """The kinds of values in which the two lines differ, where they differ in nothing else."""
     if not case.texts or case.old_cut != case.new_cut:
+        return ()
+    return volatile.between(case.old, case.new, ragged=_RAGGED if case.old_cut else 0)
+
+
+def _differ_in_numbers(case: Case) -> bool:
+    """Whether the lines are the same but for numbers that nobody has laid down. Of lines that were cut the ends are
+    left aside."""
+    if not case.texts or case.old_cut != case.new_cut or volatile.is_rule(case.old):
         return False
-    old, new = case.old, case.new
-    for pattern in patterns:
-        old, new = pattern.sub("\0", old), pattern.sub("\0", new)
+    old, new = _number.sub("\0", case.old), _number.sub("\0", case.new)
     if case.old_cut:
         size = min(len(old), len(new)) - _RAGGED
         if size <= case.at:

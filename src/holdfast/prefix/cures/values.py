@@ -21,6 +21,8 @@ WHOLE = 1_000_000
 LINE = 400
 """Characters of a line that are compared."""
 
+REPAIR = 'cache.repair = "on"'
+
 _ENDS = re.compile(r"\\r\\n|\\n|\r\n|\n|\r")
 
 

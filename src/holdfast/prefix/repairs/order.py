@@ -15,17 +15,16 @@ def set_of(tools: Sequence[bytes]) -> bytes:
     return sha256(b"".join(sorted(tools))).digest()[:16]
 
 
-def first_order(state: RepairState, tools: Sequence[bytes]) -> tuple[list[bytes], bool]:
-    """The order this set was first sent in, and whether it is another set than the one sent before.
+def first_order(state: RepairState, tools: Sequence[bytes]) -> list[bytes]:
+    """The order this set was first sent in.
 
     The client's order becomes the first one of a set that is new: a tool that was added or taken away has lost the
     prefix anyhow, and where the client put it is where it stays.
     """
     name = set_of(tools)
-    changed = state.tools not in (b"", name)
     order = state.orders.pop(name, None) or list(tools)
     state.orders[name] = order
     state.tools = name
     while len(state.orders) > KEPT_SETS:
         del state.orders[next(iter(state.orders))]
-    return order, changed
+    return order

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from .volatile import clause, kinds, masked
+from ..volatile import between, masked
 
 LONGEST_SECTION = 16_000
 """Characters of a section that is told anew when it changes."""
@@ -25,6 +25,10 @@ _remembers = re.compile(
     r"|state\b|status|\bgit|recent|environment|\benv\b|session|history|summary|scratchpad|open files|diagnostics",
     re.IGNORECASE,
 ).search
+
+_BILLING = "x-anthropic-billing-header:"
+_LONGEST = 160  # characters of a line that are told whole
+_stop = re.compile(r"[.;!?](?=\s)|\n")
 
 Slot = bytes
 """What a value or a section is known by in its lane."""
@@ -53,6 +57,16 @@ class Difference(Struct, frozen=True):
     repairable: bool = True
     stable: int = 0
 
+    @property
+    def splits(self) -> bool:
+        """Whether the beginning can be kept by cutting the text in two."""
+        return not self.repairable and self.stable > 0 and not self.values
+
+
+def is_attribution(text: str) -> bool:
+    """A line by which a client tells the provider who it is: it goes through as it came."""
+    return text.startswith(_BILLING)
+
 
 def digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
@@ -68,7 +82,7 @@ def compare(first: str, now: str, place: int) -> Difference:
     old_end, end = len(before) - tail, len(after) - tail
     pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
     values = dict(_values([pair for pair in pairs if pair[0] != pair[1]], place))
-    found = kinds("".join(masked(line) for _, line in values.values()))
+    found = between("\n".join(one for one, _ in values.values()), "\n".join(now for _, now in values.values()))
     if head == len(before) == len(after):
         return Difference(values, found, stable=len(now))
     at = _border(after, head)
@@ -102,6 +116,25 @@ def section_of(now: str, place: int, slot: Slot) -> Section | None:
         if (level := _level(line)) is not None and _slot(b"s", place, masked(line)) == slot:
             return Section(slot, _title(line), start, _end(lines, start, level, start + 1))
     return None
+
+
+def clause(first: str, now: str) -> str:
+    """The line in which a value changed; of a long one, the sentence around it."""
+    line = now.strip()
+    if len(line) <= _LONGEST:
+        return line
+    start = next((i for i, (a, b) in enumerate(zip(first, now, strict=False)) if a != b), min(len(first), len(now)))
+    back = next(
+        (i for i, (a, b) in enumerate(zip(reversed(first), reversed(now), strict=False)) if a != b),
+        min(len(first), len(now)),
+    )
+    end = max(len(now) - back, start)
+    begin = max((match.end() for match in _stop.finditer(now, 0, start)), default=0)
+    stop = _stop.search(now, end)
+    until = stop.start() if stop is not None else len(now)
+    while end < len(now) and not now[end].isspace():  # a value may change in its middle only
+        end += 1
+    return now[max(begin, start - _LONGEST) : min(until, end + _LONGEST)].strip()
 
 
 def tell_values(told: Mapping[Slot, bytes], lines: Mapping[Slot, tuple[str, str]]) -> tuple[str, dict[Slot, bytes]]:

@@ -17,6 +17,7 @@ from holdfast.caches.values import Entry
 
 from .. import lifetimes
 from ..odds import Odds, odds
+from ..retention import override
 from ..situation import Situation
 from ..stability import survival
 from ..values import Plan, kind_of
@@ -48,15 +49,20 @@ def economic(situation: Situation) -> Plan:
     model, prompt = situation.model, situation.prompt
     if not takes_markers(model) or not prompt.blocks:
         return Plan(strategy=NAME, reasons=(f"{model.ref} takes no markers",))
+    fixed = override(situation.settings, model)
+    if fixed == "none" or (model.provider == "openrouter" and situation.settings.openrouter.caching == "never"):
+        return combined(Plan(strategy=NAME, reasons=(f"markers of ours are switched off for {model.ref}",)), situation)
     state = _state(situation)
     if has_breakpoints(model):
         return _breakpoints(situation, state)
     short = model.default_ttl or model.ttls[0].name
     longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
-    long = longer[0].name if longer else None
+    long = longer[0].name if longer and fixed != "short" and _proved(situation) else None
     price = lifetimes.prices(model, short, long)
     tail = _tail(situation, state, price)
     tail_ttl, head_ttl, probe, why = _lifetimes(situation, state, price, short, long, tail)
+    if fixed == "long" and long is not None:
+        tail_ttl, head_ttl, probe, why = long, long, 0.0, f"retention is long for {model.ref}"
     tools, system = last_tool(situation), last_system(situation)
     wishes = [
         Wish(block, head_ttl, "tools and system text come again")
@@ -69,6 +75,14 @@ def economic(situation: Situation) -> Plan:
     plan = combined(planned(situation, NAME, wishes), situation, losses=_losses(situation, state, price))
     spent = probe if tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks) else 0.0
     return replace(plan, probe=spent)
+
+
+def _proved(situation: Situation) -> bool:
+    """Whether long lifetimes may be bought: through OpenRouter only once anything was read on the route."""
+    if situation.model.provider != "openrouter" or situation.experience is None:
+        return True
+    route = situation.experience.routes.get(situation.model.ref)
+    return route is not None and route.reads > 0
 
 
 def _state(situation: Situation) -> _State:
@@ -123,21 +137,25 @@ def _lifetimes(
     chained = state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0)
     if chained and lifetimes.commit(odds, price, new, tokens):
         return long, long, 0.0, f"{odds.pauses:.1f} pauses are expected"
-    if not chained and _may_probe(situation, new, tokens) and lifetimes.raise_now(odds, price, new, bare):
+    if not chained and _may_probe(situation, new, tail) and lifetimes.raise_now(odds, price, new, bare):
         return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
     if lifetimes.head_long(odds, price):
         return short, long, 0.0, "the conversation goes on"
     return plain
 
 
-def _may_probe(situation: Situation, new: int, tokens: int) -> bool:
-    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know."""
-    if situation.experience is None or situation.model.knobs.ttl_raise is None:
+def _may_probe(situation: Situation, new: int, tail: int) -> bool:
+    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know: one
+    that is still in easy reach goes on testing, and no other is bought."""
+    model, prompt, pool = situation.model, situation.prompt, situation.pool
+    if situation.experience is None or model.knobs.ttl_raise is None or new > _SMALL * prompt.ends[tail]:
         return False
-    route = situation.experience.routes.get(situation.model.ref)
+    route = situation.experience.routes.get(model.ref)
     if route is not None and (route.raises is not None or route.probed >= PROBES):
         return False
-    return new <= _SMALL * tokens
+    near = reach(prompt.blocks, tail, replace(model, lookback=max(1, model.lookback // 2)))
+    testing = (pool.find(prompt.keys[index], situation.now) for index in near)
+    return not any(entry is not None and entry.seconds < (model.ttl_seconds(entry.ttl) or 0) for entry in testing)
 
 
 def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) -> Iterator[Wish]:

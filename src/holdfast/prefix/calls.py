@@ -1,0 +1,86 @@
+"""A request on its way through the core: as it is asked for, as it goes out, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.caches.values import Mark, Outcome, Prompt
+from holdfast.canonical import Usage
+from holdfast.canonical import usage as make_usage
+from holdfast.facts import ModelFacts
+
+from . import breaks, retention
+from .divergence import Comparison
+from .experience import Experience
+from .raising import Test
+from .values import Kind, Plan, Sent
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
+
+    `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
+    """
+
+    call: str
+    prompt: Prompt
+    alone: Prompt
+    model: ModelFacts
+    settings: Mapping[str, bytes] = {}
+    reset: str | None = None
+    volatile: frozenset[int] = frozenset()
+    pinned: tuple[Mark, ...] = ()
+    summary: int | None = None
+    subagent: bool = False
+    strict: bool = False
+
+
+class Prepared(Struct, kw_only=True):
+    """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
+
+    asked: Asked
+    plan: Plan
+    outcome: Outcome
+    alone: Outcome
+    expectation: breaks.Expectation
+    comparison: Comparison | None
+    before: Sent | None
+    kind: Kind
+    gap: float | None
+    reserved: float
+    raise_test: Test | None
+    first_token: float | None = None
+    done: bool = False
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.outcome.prompt
+
+    def predicted(self, experience: Experience) -> Usage:
+        """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
+        model, outcome, tokens = self.asked.model.ref, self.outcome, experience.calibration.tokens
+        writes = {ttl: tokens(model, count) for ttl, count in outcome.writes}
+        return make_usage(input=tokens(model, outcome.input), read=tokens(model, outcome.read), writes=writes)
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was predicted and what came. `explained`: the provider read what was predicted.
+
+    `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
+    the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
+    `outcome` and `alone` are what happened in the pools, as far as the usage tells.
+    """
+
+    usage: Usage
+    predicted: Usage
+    explained: bool
+    finding: breaks.Finding | None = None
+    saved: float = 0.0
+    changes: tuple[retention.Change, ...] = ()
+    raises: str | None = None
+    storage: Decimal = Decimal(0)
+    outcome: Outcome
+    alone: Outcome

@@ -1,0 +1,92 @@
+"""The message blocks of a lane's last request: as the client sent them and as they were first sent, by their digests.
+
+Lives in a `ByteMemory`, one part for each request that only added to the one before; a lane keeps the name of its last
+part. Says which earlier block stands where one stands now; whether the two differ in the order of keys alone is for
+those to say who see the bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from msgspec import Struct, field
+
+from .memory import ByteMemory
+
+_DIGEST = 16
+_NAME = 32
+_NONE = bytes(_NAME)
+
+
+class History(Struct):
+    """Digests in the order of the blocks. `first` differs from `client` where a block is sent as it first was."""
+
+    client: list[bytes] = field(default_factory=list)
+    first: list[bytes] = field(default_factory=list)
+
+    def add(self, client: bytes, first: bytes) -> None:
+        self.client.append(client)
+        self.first.append(first)
+
+
+class Match(Struct, frozen=True):
+    """The block that stood in a block's place. `sure` if the client sent the same bytes before."""
+
+    first: bytes
+    sure: bool
+
+
+class Walk:
+    """Along an earlier request, block by block of the new one. A block that is known leads back into step."""
+
+    def __init__(self, history: History) -> None:
+        self._history, self._at = history, 0
+        self._places: dict[bytes, list[int]] = {}
+
+    def match(self, digest: bytes) -> Match | None:
+        """What stood in the place of the next block; None where nothing did."""
+        client, first = self._history.client, self._history.first
+        if self._at >= len(client):
+            return None
+        at = self._at if digest in (client[self._at], first[self._at]) else self._nearest(digest)
+        self._at = (self._at if at is None else at) + 1
+        return Match(first[self._at - 1], at is not None)
+
+    def _nearest(self, digest: bytes) -> int | None:
+        """Where a block was that is not in its place."""
+        if not self._places:
+            for place, known in enumerate(zip(self._history.client, self._history.first, strict=True)):
+                for each in set(known):
+                    self._places.setdefault(each, []).append(place)
+        found = self._places.get(digest)
+        if found is None:
+            return None
+        after = bisect_left(found, self._at)
+        return min(found[max(after - 1, 0) : after + 1], key=lambda place: abs(place - self._at))
+
+
+def recall(memory: ByteMemory, name: bytes) -> History | None:
+    """The history of this name; None where a part of it is lost."""
+    parts: list[bytes] = []
+    while name:
+        part = memory.get(name)
+        if part is None:
+            return None
+        parts.append(part)
+        name = part[:_NAME] if part[:_NAME] != _NONE else b""
+    history = History()
+    for part in reversed(parts):
+        half = _NAME + (len(part) - _NAME) // 2
+        history.client += [part[i : i + _DIGEST] for i in range(_NAME, half, _DIGEST)]
+        history.first += [part[i : i + _DIGEST] for i in range(half, len(part), _DIGEST)]
+    return history
+
+
+def record(memory: ByteMemory, name: bytes, before: History | None, now: History) -> bytes:
+    """Keep a history that follows the one of this name; returns its own name."""
+    start = 0 if before is None else len(before.client)
+    if before is None or now.client[:start] != before.client or now.first[:start] != before.first:
+        name, start = b"", 0
+    elif start == len(now.client):
+        return name
+    return memory.keep((name or _NONE) + b"".join(now.client[start:]) + b"".join(now.first[start:]))

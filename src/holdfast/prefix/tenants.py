@@ -1,0 +1,52 @@
+"""What the lanes of one tenant share in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from holdfast.facts import ModelFacts
+
+from .experience import Experience
+from .pool import Pool
+from .values import Sent
+
+MOST_HEADS = 10_000
+
+
+class Tenant:
+    """What lanes of one tenant share: pools, pools of the clients alone, experience."""
+
+    def __init__(self, experience: Experience | None = None) -> None:
+        self.experience = Experience() if experience is None else experience
+        self.pools: dict[str, Pool] = {}
+        self.alone: dict[str, Pool] = {}
+        self.loaded: set[str] = set()
+        """Models whose pools have been filled from what was kept."""
+        self.heads: OrderedDict[bytes, None] = OrderedDict()
+        self.cancelled: dict[str, Sent | None] = {}
+        """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
+
+    def pool(self, model: ModelFacts) -> Pool:
+        return self._pool(self.pools, model)
+
+    def pool_alone(self, model: ModelFacts) -> Pool:
+        """What would be alive if the client's own bytes had gone out with the client's own markers."""
+        return self._pool(self.alone, model)
+
+    def _pool(self, pools: dict[str, Pool], model: ModelFacts) -> Pool:
+        pool = pools.get(model.ref)
+        if pool is None:
+            pool = pools[model.ref] = Pool(model)
+        raises = self.experience.route(model.ref).raises
+        if raises is not None:
+            pool.believe(raises)
+        return pool
+
+    def head_known(self, key: bytes) -> bool:
+        """Whether tools and system text with this key were sent before; they are from now on."""
+        known = key in self.heads
+        self.heads[key] = None
+        self.heads.move_to_end(key)
+        if len(self.heads) > MOST_HEADS:
+            self.heads.popitem(last=False)
+        return known

@@ -1,0 +1,351 @@
+"""Requests that went out as the client sent them: because preparing them failed, or past the engine altogether.
+
+Nothing stays of what would have been done, and what follows is compared with what really went out.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.config.sections.cache import Cache
+from holdfast.engine import Prepared, keeping
+from holdfast.engine import core as engine_core
+from holdfast.errors import HoldfastError
+from holdfast.prefix.experience import encode as encode_experience
+from holdfast.prefix.ledger import encode
+from holdfast.prefix.strategies import STRATEGIES
+from holdfast.simulator import Call
+from tests.properties.sessions import PATHS
+
+from .driving import HEADERS, HOST, Driver, raw_of, talk
+from .test_engine import edit_of, worked
+
+ON = Cache(repair="on")
+
+
+def clocked(turns: int, minute: int) -> bytes:
+    return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
+
+
+def told(prepared: Prepared) -> list[int]:
+    """The messages that something was told behind."""
+    found = json.loads(prepared.raw)["messages"]
+    return [n for n, each in enumerate(found) if "Current values" in json.dumps(each["content"])]
+
+
+def past(driver: Driver, raw: bytes) -> None:
+    """The client's bytes reach the provider without us."""
+    exchange = driver.simulator.begin(Call("POST", PATHS["anthropic"], HEADERS, {}, raw))
+    exchange.first_token(driver.now)
+    exchange.finish()
+
+
+def full(*_args: Any, **_more: Any) -> Future[Any]:
+    """A write to a full disk."""
+    future: Future[Any] = Future()
+    future.set_exception(HoldfastError("the disk is full"))
+    return future
+
+
+@pytest.mark.parametrize("write", ["put_blob", "put_ledger", "put_call", "append_events"])
+def test_a_repair_that_could_not_be_kept_was_never_made(
+    write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(ON, path=tmp_path / "h.db")
+    driver.send(clocked(0, 0))
+    before, _, _ = driver.send(clocked(1, 1))
+    assert told(before) == [2]
+    experience = driver.engine._state.tenant("t").experience
+    ledger = driver.engine.ledger(driver.lane, now=driver.now)
+    known = encode(replace(ledger, last=None))
+
+    def refuse(*_args: Any, **_more: Any) -> Future[Any]:
+        raise HoldfastError("the store is closed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(driver.store, write, full if write in ("put_blob", "put_ledger") else refuse)
+        driver.wait(20)
+        with pytest.raises(HoldfastError):
+            driver.prepare(clocked(2, 2))
+    assert encode(replace(ledger, last=None)) == known
+    assert experience.client("cli").reserved == 0
+    past(driver, clocked(2, 2))
+    again, used, verdict = driver.send(clocked(3, 3))
+    assert told(again) == [2, 6]
+    assert again.reset == "bypassed"
+    assert verdict.explained
+    assert used.read == before.core.prompt.tokens  # it goes on where we were before
+    following, _, verdict = driver.send(clocked(4, 4))
+    assert following.reset is None
+    assert verdict.explained
+    assert verdict.finding is None
+    driver.close()
+
+
+@pytest.mark.parametrize("where", ["plan", "markers"])
+def test_an_error_of_ours_leaves_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    driver.send(talk(0))
+    state = driver.engine._state
+    before = encode(replace(driver.engine.ledger(driver.lane, now=driver.now), last=None))
+
+    def fails(*_args: Any, **_more: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as broken:
+        if where == "plan":
+            broken.setitem(STRATEGIES, "economic", fails)
+        else:
+            broken.setattr(engine_core, "marked", fails)
+        driver.wait(20)
+        with pytest.raises(RuntimeError, match="a bug"):
+            driver.prepare(talk(1))
+    ledger = driver.engine.ledger(driver.lane, now=driver.now)
+    assert encode(replace(ledger, last=None)) == before
+    assert state.tenant("t").experience.client("cli").reserved == 0
+    past(driver, raw_of(talk(1)))
+    prepared, _, verdict = driver.send(talk(2))
+    assert prepared.reset is None  # the client's own bytes are what we would have sent, but for markers
+    assert verdict.explained
+    assert verdict.finding is None
+
+
+def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    with monkeypatch.context() as broken:
+        broken.setattr(driver.store, "put_edit", full)
+        with pytest.raises(HoldfastError, match="full"):
+            driver.prepare(worked(4), edits={digest: data})
+    past(driver, raw_of(worked(4)))
+    prepared, _, verdict = driver.send(worked(5))
+    assert data not in prepared.raw
+    assert prepared.reset is None
+    assert verdict.explained
+    driver.close()
+
+
+def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
+    monkeypatch.setattr(keeping, "WAIT", 0.01)
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    assert driver.store is not None
+    put_edit = driver.store.put_edit
+
+    def late(*args: Any, **more: Any) -> Future[Any]:
+        put_edit(*args, **more).result()
+        return Future()
+
+    with monkeypatch.context() as slow:
+        slow.setattr(driver.store, "put_edit", late)
+        with pytest.raises(HoldfastError, match="did not keep"):
+            driver.prepare(worked(4), edits={digest: data})
+    past(driver, raw_of(worked(4)))
+    prepared, _, verdict = driver.send(worked(5))
+    assert data in prepared.raw
+    assert prepared.reset == "bypassed"
+    assert verdict.explained
+    assert driver.send(worked(6))[0].reset is None
+    driver.close()
+
+
+def test_a_fork_whose_edits_could_not_be_copied_at_first_goes_on_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    digest, data = edit_of(driver, worked(3))
+    made = driver.prepare(worked(3), edits={digest: data})
+    assert driver.finish(made, driver.bill(made)).explained
+    fork = replace(driver.lane, id="fork", parent="l")
+    with monkeypatch.context() as broken:
+        broken.setattr(driver.store, "put_edit", full)
+        driver.wait(20)
+        with pytest.raises(HoldfastError, match="full"):
+            driver.prepare(worked(4), lane=fork)
+    past(driver, raw_of(worked(4)))
+    prepared, _, verdict = driver.send(worked(5), lane=fork)
+    assert data in prepared.raw
+    assert prepared.reset == "bypassed"
+    assert verdict.explained
+    assert driver.send(worked(6), lane=fork)[0].reset is None
+    driver.close()
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])
+def test_what_went_past_us_is_what_the_next_request_is_compared_with(stored: bool, tmp_path: Path) -> None:
+    driver = Driver(ON, path=tmp_path / "h.db" if stored else None)
+    driver.send(clocked(0, 0))
+    driver.send(clocked(1, 1))
+    driver.wait(20)
+    raw = clocked(2, 2)
+    past(driver, raw)
+    driver.engine.bypassed(driver.lane, driver.body(raw), now=driver.now)
+    if stored:
+        driver.restart()
+    prepared, _, verdict = driver.send(clocked(3, 3))
+    assert prepared.reset == "bypassed"
+    assert prepared.core.comparison is not None
+    assert prepared.core.comparison.divergence is not None
+    assert prepared.core.comparison.divergence.section == "system"
+    assert verdict.finding is None or verdict.finding.reason == "bypassed"
+    assert driver.send(clocked(4, 4))[0].reset is None
+    driver.close()
+
+
+def test_what_went_past_us_unchanged_is_no_reset_and_is_read() -> None:
+    driver = Driver()
+    driver.send(talk(0))
+    driver.wait(20)
+    raw = raw_of(talk(1, marks=(("last", "5m"),)))
+    past(driver, raw)
+    driver.engine.bypassed(driver.lane, driver.body(raw), now=driver.now)
+    prepared, used, verdict = driver.send(talk(2))
+    assert prepared.reset is None
+    assert verdict.explained
+    assert verdict.finding is None
+    assert used.read > 0
+
+
+def test_a_client_that_changes_its_bytes_after_a_bypass_is_not_excused() -> None:
+    driver = Driver()
+    driver.send(talk(4))
+    driver.wait(20)
+    past(driver, raw_of(talk(5)))
+    driver.engine.bypassed(driver.lane, driver.body(raw_of(talk(5))), now=driver.now)
+    assert driver.send(talk(6, system=("Something else. " * 900,)))[0].reset is None
+
+
+def test_a_prepared_call_may_be_given_up_for_the_client_s_bytes() -> None:
+    driver = Driver(ON)
+    driver.send(clocked(0, 0))
+    driver.send(clocked(1, 1))
+    driver.wait(20)
+    prepared = driver.prepare(clocked(2, 2))
+    driver.engine.abandon(prepared, now=driver.now, error="400")
+    past(driver, prepared.client.raw)
+    driver.engine.bypassed(driver.lane, prepared.client, now=driver.now)
+    again, _, verdict = driver.send(clocked(3, 3))
+    assert again.reset == "bypassed"
+    assert verdict.explained
+    assert driver.send(clocked(4, 4))[2].finding is None
+
+
+def test_a_body_that_cannot_be_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    driver.send(talk(0))
+    before = encode(driver.engine.ledger(driver.lane, now=driver.now))
+    learned = encode_experience(driver.engine._state.tenant("t").experience)
+
+    def fails(*_args: Any, **_more: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(driver.engine.reader, "read", fails)
+        with pytest.raises(RuntimeError):
+            driver.prepare(talk(1))
+    assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
+    assert encode_experience(driver.engine._state.tenant("t").experience) == learned
+    assert driver.send(talk(1))[2].explained
+
+
+# Ends that come twice
+
+
+def test_a_second_settle_gives_the_first_verdict() -> None:
+    driver = Driver()
+    prepared, used, verdict = driver.send(talk(0))
+    before = encode(driver.engine.ledger(driver.lane, now=driver.now))
+    assert driver.engine.settle(prepared, replace(used, read=99_999), now=driver.now + 1) is verdict
+    assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_settle_after_an_abandon_books_nothing(begun: bool, tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    prepared = driver.prepare(talk(1))
+    exchange = driver.bill(prepared)
+    if begun:
+        driver.begin(prepared, exchange)
+    driver.engine.abandon(prepared, now=driver.now)
+    before = encode(driver.engine.ledger(driver.lane, now=driver.now))
+    learned = encode_experience(driver.engine._state.tenant("t").experience)
+    usage = exchange.record.usage
+    assert usage is not None
+    verdict = driver.engine.settle(prepared, usage, now=driver.now)
+    assert verdict.explained
+    assert verdict.usage.cost is not None
+    assert (verdict.finding, verdict.saved) == (None, 0.0)
+    assert prepared.verdict is None
+    assert encode(driver.engine.ledger(driver.lane, now=driver.now)) == before
+    assert encode_experience(driver.engine._state.tenant("t").experience) == learned
+    driver.restart()
+    assert driver.store is not None
+    assert [call.status for call in driver.store.calls("t")] == ["settled", "abandoned"]
+    driver.close()
+
+
+# Waiting for the store
+
+
+def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(ON, path=tmp_path / "h.db")
+    driver.send(clocked(0, 0))
+    waiting, gate = threading.Event(), threading.Event()
+    names = (replace(driver.lane, id=f"l{number}") for number in range(1_000))
+    other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
+    wait = keeping.wait
+
+    def slow(writes: list[Future[Any]]) -> None:
+        if threading.current_thread() is thread:
+            waiting.set()
+            assert gate.wait(60)
+        wait(writes)
+
+    monkeypatch.setattr(engine_core, "wait", slow)
+    body, found = driver.body(clocked(1, 1)), []
+    now = driver.now + 20
+    thread = threading.Thread(target=lambda: found.append(driver.engine.prepare(body, lane=driver.lane, now=now)))
+    thread.start()
+    try:
+        assert waiting.wait(60)
+        assert driver.send(talk(1), lane=other)[2].explained  # would hang if the lock were held
+    finally:
+        gate.set()
+        thread.join()
+    driver.wait(20)
+    assert driver.finish(found[0], driver.bill(found[0])).explained
+    driver.close()
+
+
+def test_what_is_drafted_is_durable_before_it_goes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes, edits and the ledger that names them are written in one go and waited for once."""
+    driver = Driver(ON, path=tmp_path / "h.db")
+    driver.send(clocked(0, 0))
+    waited: list[int] = []
+    wait = keeping.wait
+
+    def counted(writes: list[Future[Any]]) -> None:
+        waited.append(len(writes))
+        wait(writes)
+
+    monkeypatch.setattr(engine_core, "wait", counted)
+    driver.send(clocked(1, 1))
+    driver.send(clocked(2, 1))
+    assert waited[0] >= 2
+    assert waited[1] == 0
+    driver.close()

@@ -1,0 +1,230 @@
+"""Keys of objects in history go out in their first order, in every block that is no provider's own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.engine.repairing import Memory
+from holdfast.wire import rewrite
+from tests.engine.repair_lane import TOOLS, Lane, talk, turned
+
+
+def reversed_keys(value: Any) -> Any:
+    """Every object in a value with its keys the other way round."""
+    if isinstance(value, dict):
+        return {key: reversed_keys(inner) for key, inner in reversed(value.items())}
+    return [reversed_keys(inner) for inner in value] if isinstance(value, list) else value
+
+
+def sized(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of what is canonicalised without the order of its keys."""
+    sizes: list[int] = []
+    kept = rewrite.unordered
+
+    def counted(raw: bytes) -> bytes | None:
+        sizes.append(len(raw))
+        return kept(raw)
+
+    monkeypatch.setattr(rewrite, "unordered", counted)
+    return sizes
+
+
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "text", "text": "a text with é and \n"},
+    {"type": "image", "source": PICTURE},
+    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "title": "t"},
+    {"type": "tool_result", "tool_use_id": "t0", "content": [{"type": "text", "text": "r"}], "is_error": False},
+    {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]},
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block["type"])
+def test_every_block_of_a_message_comes_back_in_its_first_order(block: dict[str, Any]) -> None:
+    def request(turns: int, block: dict[str, Any]) -> dict[str, Any]:
+        made = talk(turns)
+        made["messages"][2]["content"] = [{"type": "tool_result", "tool_use_id": "t0", "content": "done"}, block]
+        if block["type"] == "tool_result":
+            made["messages"][2]["content"] = [block]
+        return made
+
+    lane = Lane(mode="suggest")
+    lane.send(request(1, block))
+    done = lane.send(request(2, reversed_keys(block)))
+    assert [(item.name, item.applied) for item in done.repairs] == [("key-order", True)]
+    assert json.dumps(json.loads(done.raw)) == json.dumps(request(2, block))
+    assert (lane.breaks(), done.reset, done.new) == ([], None, {})
+
+
+CHAT = [
+    {"role": "user", "content": [{"type": "text", "text": "q"}, {"type": "image_url", "image_url": {"url": "u"}}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1,"b":2}'}}],
+    },
+    {"role": "tool", "name": "f", "tool_call_id": "c", "content": "r"},
+]
+RESPONSES = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "q"}]},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a":1,"b":2}'},
+    {"type": "function_call_output", "call_id": "c", "output": "r"},
+]
+GEMINI = [
+    {"role": "user", "parts": [{"text": "q"}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1, "b": 2}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"r": 1, "s": 2}}}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "said"),
+    [("openai_chat", "messages", CHAT), ("openai_responses", "input", RESPONSES), ("gemini", "contents", GEMINI)],
+)
+def test_keys_hold_in_the_other_dialects(dialect: str, name: str, said: list[dict[str, Any]]) -> None:
+    lane, members = Lane(dialect, "suggest"), {} if dialect == "gemini" else {"model": "gpt-6.1-sol"}
+    before = members | {name: said}
+    lane.send(before)
+    done = lane.send(members | {name: reversed_keys(said)})
+    assert lane.breaks() == []
+    sent = json.loads(done.raw)[name]
+    for one, other in zip(sent, said, strict=True):
+        # A message is no block: the order of its own members says nothing. Other items of Responses are blocks.
+        message = "role" in other
+        assert json.dumps({key: one[key] for key in other} if message else one) == json.dumps(other)
+
+
+def test_a_marker_inside_a_block_is_not_moved_with_its_bytes() -> None:
+    def request(inner: dict[str, Any]) -> dict[str, Any]:
+        made = talk(1)
+        made["messages"][2]["content"][0]["content"] = [inner]
+        return made
+
+    mark = {"cache_control": {"type": "ephemeral"}}
+    lane = Lane(mode="suggest")
+    lane.send(request({"type": "text", "text": "r"} | mark))
+    for inner in ({"text": "r", "type": "text"} | mark, {"text": "r", "type": "text"}, {"type": "text", "text": "r"}):
+        done = lane.send(request(inner))
+        (sent,) = json.loads(done.raw)["messages"][2]["content"][0]["content"]
+        assert ("cache_control" in sent) == ("cache_control" in inner)
+
+
+def test_a_text_in_which_a_name_is_escaped_is_not_signed() -> None:
+    lane = Lane(mode="suggest")
+    made = talk(1)
+    made["messages"][3]["content"][0]["text"] = "über das Maß"  # json.dumps writes \\u00fc
+    lane.send(made)
+    made["messages"][3]["content"][0] = reversed_keys(made["messages"][3]["content"][0])
+    lane.send(made)
+    assert lane.breaks() == []
+
+
+def test_a_request_that_only_grows_is_not_canonicalised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = sized(monkeypatch)
+    lane = Lane(mode="suggest")
+    lane.send(talk(0))
+    known = len(sizes)  # the tools
+    for turn in range(1, 20):
+        lane.send(talk(turn))
+    assert len(sizes) == known
+
+
+def test_what_was_put_back_once_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(3))
+    lane.send(turned(talk(4)))
+    sizes = sized(monkeypatch)
+    done = lane.send(turned(talk(5)))
+    assert (sizes, len(done.repairs), lane.breaks()) == ([], 3, [])
+
+
+def test_a_history_that_was_rewritten_is_not_canonicalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane, before = Lane(mode="suggest"), talk(3)
+    for message in before["messages"][2::4]:
+        message["content"][0]["content"] = "a long result " * 1_000
+    lane.send(before)
+    sizes = sized(monkeypatch)
+    lane.send(talk(3))
+    assert sizes == []
+
+
+def test_a_lane_keeps_little_of_what_it_puts_back() -> None:
+    """Five calls a turn, for a thousand turns, all of them turned."""
+    lane = Lane(mode="suggest", memory=Memory(64_000_000))
+
+    def request(turns: int, keys: tuple[str, str]) -> dict[str, Any]:
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+        for turn in range(turns):
+            ids = [f"{turn}-{n}" for n in range(5)]
+            calls = [{"type": "tool_use", "id": i, "name": "bash", "input": dict.fromkeys(keys, 1)} for i in ids]
+            results = [{"type": "tool_result", "tool_use_id": i, "content": "r"} for i in ids]
+            messages += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+        return talk(0) | {"messages": messages}
+
+    lane.send(request(999, ("a", "b")))
+    done = lane.send(request(1_000, ("b", "a")))
+    assert (len(done.repairs), lane.breaks()) == (4_995, [])
+    assert len(msgspec.msgpack.encode(lane.state)) < 10_000
+
+
+def test_a_call_with_another_value_or_number_is_not_the_same_call() -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(1))
+    for change in ({"b": {"x": 1.5}, "a": 2}, {"b": {"x": 1.5}, "a": "1"}, {"b": {"x": 1.5}, "a": 1.0}):
+        request = talk(1)
+        request["messages"][1]["content"][0]["input"] = change
+        raw = json.dumps(request).encode()
+        assert lane.send(raw).raw == raw
+
+
+def test_a_marker_on_a_call_stays_and_signed_blocks_are_never_touched() -> None:
+    request = talk(1)
+    request["messages"][1]["content"].insert(0, {"type": "thinking", "thinking": "so", "signature": "s"})
+    lane = Lane(mode="suggest")
+    lane.send(request)
+    other = turned(request)
+    other["messages"][1]["content"][1]["cache_control"] = {"type": "ephemeral"}
+    other["messages"][1]["content"][0] = {"signature": "s", "thinking": "so", "type": "thinking"}
+    sent = json.loads(lane.send(other).raw)["messages"][1]["content"]
+    assert list(sent[0]) == ["signature", "thinking", "type"]
+    assert list(sent[1]["input"]) == ["a", "b"]
+    assert sent[1]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_after_a_restart_keys_that_were_put_back_are_forgotten_and_begin_anew() -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(1))
+    assert lane.send(turned(talk(2))).reset is None
+    lane.restart()
+    raw = json.dumps(turned(talk(3))).encode()
+    done = lane.send(raw)
+    assert (done.raw, done.reset) == (raw, "repair_forgotten")
+    assert lane.send(talk(4)).reset is None
+    assert lane.breaks() == [2]
+
+
+def test_after_a_restart_a_client_that_turns_its_keys_for_the_first_time_did_it_itself() -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(1))
+    lane.restart()
+    raw = json.dumps(turned(talk(2))).encode()
+    done = lane.send(raw)
+    assert (done.raw, done.reset) == (raw, None)
+    came_back = Lane(mode="suggest")
+    came_back.send(talk(1))
+    came_back.send(turned(talk(1)))
+    came_back.restart()
+    assert (came_back.send(talk(2)).reset, came_back.breaks()) == (None, [])
+
+
+def test_after_a_restart_bytes_that_come_again_are_first_bytes_again() -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(1))
+    lane.restart()
+    lane.send(talk(2))
+    done = lane.send(turned(talk(3)) | {"tools": list(reversed(TOOLS))})
+    assert (lane.breaks(), done.reset) == ([], None)
