@@ -97,16 +97,21 @@ def _time(rounds: int) -> Iterator[Result]:
 
 
 def _ledger(turns: int) -> Result:
-    """A lane after so many turns, as it is stored."""
+    """A lane after so many turns of five parallel calls, as it is stored."""
     sessions, through = Sessions(), _Through()
-    turns_sent = [b'{"role":"user","content":[{"type":"text","text":"begin"}]}']
+    sent = [b'{"role":"user","content":[{"type":"text","text":"begin"}]}']
     head = next(sessions.bodies(0)).partition(b'"messages":[')[0] + b'"messages":['
     for number in range(turns):
-        turns_sent.append(sessions.turn(f"t{number}"))
+        sent.append(_turn(number))
         if number % 20 == 0 or number == turns - 1:
-            through.send(head + b",".join(turns_sent) + b"]}")
+            through.send(head + b",".join(sent) + b"]}")
     ledger = through.engine.ledger(LANE, now=through.clock.now())
-    size = len(encode(ledger)) / 1000
-    return Result(
-        f"a lane of {turns:,} turns", size, "kB", 512 * turns / 1_000, "lower", f"{len(ledger.last or ())} blocks"
-    )
+    size, note = len(encode(ledger)) / 1000, f"{len(ledger.last or ())} blocks"
+    return Result(f"a lane of {turns:,} turns, five calls each", size, "kB", 512 * turns / 1_000, "lower", note)
+
+
+def _turn(number: int) -> bytes:
+    ids = [f"c{number}.{call}" for call in range(5)]
+    calls = ",".join(f'{{"type":"tool_use","id":"{i}","name":"tool_1","input":{{"path":"{i}"}}}}' for i in ids)
+    results = ",".join(f'{{"type":"tool_result","tool_use_id":"{i}","content":"{i} is there"}}' for i in ids)
+    return f'{{"role":"assistant","content":[{calls}]}},{{"role":"user","content":[{results}]}}'.encode()
