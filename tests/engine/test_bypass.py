@@ -117,6 +117,17 @@ def test_an_error_of_ours_leaves_nothing(where: str, monkeypatch: pytest.MonkeyP
     assert verdict.finding is None
 
 
+def test_a_reason_that_is_none_lets_the_client_s_bytes_out() -> None:
+    driver = Driver()
+    driver.send(talk(0))
+    driver.wait(20)
+    with pytest.raises(HoldfastError, match="no reason for a reset"):
+        driver.prepare(talk(1), reset="mood")
+    last = driver.engine.ledger(driver.lane, now=driver.now).last
+    assert last is not None
+    assert (last.call, last.at) == ("", driver.now)
+
+
 def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Driver(path=tmp_path / "h.db")
     driver.send(worked(3))
@@ -160,6 +171,43 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     assert prepared.reset == "bypassed"
     assert verdict.explained
     assert driver.send(worked(6))[0].reset is None
+    driver.close()
+
+
+def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "WAIT", 0.01)
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    assert driver.store is not None
+    held: list[tuple[Any, Any, Future[Any]]] = []
+
+    def waits(*args: Any, **more: Any) -> Future[Any]:
+        held.append((args, more, Future()))
+        return held[-1][-1]
+
+    with monkeypatch.context() as slow:
+        slow.setattr(driver.store, "put_edit", waits)
+        with pytest.raises(HoldfastError, match="did not keep"):
+            driver.prepare(worked(4), edits={digest: data})
+    past(driver, raw_of(worked(4)))
+    prepared, _, _ = driver.send(worked(5))
+    assert data not in prepared.raw
+    assert prepared.reset is None
+    args, more, future = held[0]
+    future.set_result(driver.store.put_edit(*args, **more).result())
+    prepared, _, verdict = driver.send(worked(6))
+    assert data in prepared.raw
+    assert prepared.core.expectation.reset == "priced_edit"
+    assert verdict.explained
+    assert verdict.finding is None or verdict.finding.reason == "priced_edit"
+    driver.restart()
+    prepared, _, verdict = driver.send(worked(7))
+    assert data in prepared.raw
+    assert verdict.finding is None
     driver.close()
 
 
@@ -218,6 +266,21 @@ def test_what_went_past_us_unchanged_is_no_reset_and_is_read() -> None:
     assert verdict.explained
     assert verdict.finding is None
     assert used.read > 0
+
+
+def test_what_went_past_us_has_read_what_we_had_written() -> None:
+    """The client alone would have had nothing to read."""
+    driver = Driver()
+    driver.send(talk(0))
+    driver.wait(20)
+    raw = raw_of(talk(1, marks=(("last", "5m"),)))
+    exchange = driver.simulator.begin(Call("POST", PATHS["anthropic"], HEADERS, {}, raw))
+    driver.engine.bypassed(driver.lane, driver.body(raw), now=driver.now)
+    last, usage = driver.engine.ledger(driver.lane, now=driver.now).last, exchange.record.usage
+    assert last is not None
+    assert usage is not None
+    assert last.read == usage.read > 0
+    assert last.covered == usage.read + usage.written
 
 
 def test_a_client_that_changes_its_bytes_after_a_bypass_is_not_excused() -> None:

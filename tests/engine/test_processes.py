@@ -86,6 +86,33 @@ def test_a_lane_that_moves_between_processes_goes_on_to_the_byte(pair: Pair, min
     assert pair.both[0].engine.ledger(before.lane, now=0).requests == 8
 
 
+@pytest.mark.parametrize("end", ["settled", "cut"])
+def test_what_another_process_announces_meanwhile_does_not_hide_a_call_on_its_way(pair: Pair, end: str) -> None:
+    pair.send(1, clocked(0, 0))
+    driver = pair.both[1]
+    driver.wait(10)
+    prepared = driver.prepare(clocked(1, 1))
+    exchange = driver.bill(prepared)
+    driver.begin(prepared, exchange)
+    pair.both[0].engine.announce(driver.lane, "compaction", now=driver.now)
+    pair.durable(0)
+    if end == "settled":
+        assert driver.finish(prepared, exchange).explained
+    else:
+        driver.engine.abandon(prepared, now=driver.now)
+        exchange.finish()
+    ledger = driver.engine.ledger(driver.lane, now=driver.now)
+    assert ledger.last is not None
+    assert (ledger.last.call, ledger.last.at, ledger.requests) == (prepared.call, prepared.core.outcome.at, 2)
+    assert ledger.reset == "compaction"
+    pair.durable(1)
+    following, verdict = pair.send(0, clocked(2, 2))
+    assert extends(following, prepared)
+    assert following.core.before is not None
+    assert following.core.before.call == prepared.call
+    assert verdict.finding is None
+
+
 def test_an_edit_of_one_process_is_replayed_by_the_other(pair: Pair) -> None:
     pair.send(0, worked(3))
     pair.send(1, worked(3))

@@ -88,13 +88,14 @@ class Engine:
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
 
-        If it raises, the client's own bytes are taken to go out (law 8): nothing stays of what would have been done.
+        If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
+        what was counted of the client stays.
         """
-        _check_reason(reset)
         with self._turn(lane):
             with self._lock:
                 alone = self._read(body, lane, now)
             try:
+                _check_reason(reset)
                 draft = self._durable(body, alone, lane, now, skip, edits or {})
                 with self._lock:
                     asked = draft.asked(

@@ -22,6 +22,7 @@ from holdfast.caches.values import Prompt
 from holdfast.canonical import NotJson, canonical_json, encode_string, validate
 from holdfast.errors import HoldfastError
 from holdfast.prefix.edits import FINAL, EditRef, Proposal, propose
+from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.situation import Situation
 from holdfast.store import Edit, Store
 from holdfast.store.base import Writes
@@ -30,6 +31,7 @@ from holdfast.wire.cache_control import MARKERS
 from holdfast.wire.values import object_of
 
 FORGOTTEN = "repair_forgotten"
+LATE = "priced_edit"
 
 Load = Callable[[bytes], bytes | None]
 """The replacement bytes with this SHA-256, None where they are lost."""
@@ -154,6 +156,15 @@ def recorded(store: Store, tenant: str, lane: str) -> dict[bytes, EditRef]:
     """A lane's edits as they are stored. They are durable before the ledger that names them, so these count."""
     found = (ref_of(edit) for edit in store.edits(tenant, lane))
     return {ref.block: ref for ref in found if ref is not None}
+
+
+def take_in(store: Store, tenant: str, lane: str, ledger: Ledger) -> None:
+    """Edits that were recorded after their request had gone out without them count from now on. Where other requests
+    went out since, they are why the next one parts from those."""
+    known = recorded(store, tenant, lane)
+    if known.keys() - ledger.edits.keys() and ledger.last is not None and ledger.last.call:
+        ledger.reset = ledger.reset or LATE
+    ledger.edits.update(known)
 
 
 def ref_of(edit: Edit) -> EditRef | None:

@@ -97,14 +97,15 @@ class _Version:
 
 class Kept(Struct):
     """A lane in memory: its ledger, the version of it that is stored, writes it was born with that must be durable
-    before its first request, and how the ledger was before the request that is being prepared. `failed`: one was not.
+    before its first request, and how the ledger was before the request that is being prepared. `recording` are edits
+    under way: what a request did not wait for any longer may be recorded all the same.
     """
 
     ledger: Ledger
     version: _Version
     born: list[Future[Any]] = field(default_factory=list)
     before: bytes | None = None
-    failed: bool = False
+    recording: list[Future[Any]] = field(default_factory=list)
 
 
 class _Learned(Struct):
@@ -168,19 +169,24 @@ class Keeper:
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
-    def refresh(self, lane: Lane) -> None:
-        """Let go of a ledger that another process has written since, or that was not born as it should: it is read
-        again."""
+    def refresh(self, lane: Lane, now: float) -> None:
+        """Let go of a ledger that another process has written since: it is read again. What could not be recorded when
+        the lane was born is recorded once more."""
         kept = self._lanes.get((lane.tenant, lane.id))
         store = self._store
         if store is None or kept is None:
             return
         stale = kept.version.is_stale(lambda: _stored_version(store.ledger(lane.tenant, lane.id)))
-        if stale or any(future.done() and future.exception() is not None for future in kept.born):
+        if stale:
             del self._lanes[lane.tenant, lane.id]
-        elif kept.failed:  # what was not recorded in time may have been recorded since
-            kept.ledger.edits.update(editing.recorded(store, lane.tenant, lane.id))
-            kept.failed = False
+            return
+        if any(future.done() and future.exception() is not None for future in kept.born):
+            known = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in kept.ledger.edits.values())
+            found = [(block, data) for block, data in known if data is not None]
+            kept.born = [editing.record(store, lane.tenant, lane.id, block, data, now) for block, data in found]
+        if kept.recording:
+            kept.recording = [future for future in kept.recording if not future.done()]
+            editing.take_in(store, lane.tenant, lane.id, kept.ledger)
 
     def begin(self, lane: Lane) -> list[Future[Any]]:
         """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
@@ -199,7 +205,7 @@ class Keeper:
         kept = self._lanes.get((lane.tenant, lane.id))
         if kept is None or kept.before is None:
             return
-        found, kept.before, kept.failed = ledger.decode(kept.before), None, True
+        found, kept.before = ledger.decode(kept.before), None
         for name in kept.ledger.__struct_fields__:
             setattr(kept.ledger, name, getattr(found, name))
 
@@ -325,7 +331,9 @@ class Keeper:
             for each in data.values():
                 self._blobs.put(lane.tenant.encode() + sha256(each).digest(), each)
             return []
-        return [editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs]
+        made = [editing.record(self._store, lane.tenant, lane.id, ref.block, data[ref.block], now) for ref in refs]
+        self._lanes[lane.tenant, lane.id].recording += made
+        return [*made]
 
     def inherit(self, lane: Lane, now: float) -> None:
         """A lane that was forked from another begins with its edits and repairs: it sends the same originals. What the

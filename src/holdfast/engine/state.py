@@ -59,7 +59,7 @@ class State:
 
     def fresh(self, lane: Lane, now: float) -> Ledger:
         """The ledger to change: read again if another process has written it."""
-        self.keeper.refresh(lane)
+        self.keeper.refresh(lane, now)
         return self.ledger(lane, now)
 
     def pools(self, name: str, model: ModelFacts, now: float) -> None:

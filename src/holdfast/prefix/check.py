@@ -44,7 +44,7 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     if not dropped:
         return plan
     kept.sort(key=lambda mark: mark.block)
-    return replace(plan, marks=tuple(kept), dropped=(*plan.dropped, *dropped))
+    return replace(plan, marks=tuple(kept), dropped=tuple(dict.fromkeys((*plan.dropped, *dropped))))
 
 
 def _sorted_out(plan: Plan, situation: Situation) -> tuple[list[Mark], list[Mark], list[str]]:

@@ -101,6 +101,7 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
     if prepared.first_token is not None:  # what it costs beyond the client alone is spent, whatever is billed for it
         client.saved -= prepared.reserved
         tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
+        _enter(ledger, prepared)
         return
     tenant.pool(prepared.asked.model).abandon(prepared.outcome, now)
     tenant.pool_alone(prepared.asked.model).abandon(prepared.alone, now)
@@ -110,11 +111,20 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
 def bypassed(tenant: Tenant, ledger: Ledger, asked: Asked, now: float) -> None:
     """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
     which is taken to begin at once."""
-    for pool in (tenant.pool(asked.model), tenant.pool_alone(asked.model)):
-        outcome = pool.begin(asked.alone, now)
+    pools = tenant.pool(asked.model), tenant.pool_alone(asked.model)
+    outcomes = [pool.begin(asked.alone, now) for pool in pools]
+    for pool, outcome in zip(pools, outcomes, strict=True):
         pool.first_token(outcome, now)
         pool.finish(outcome, (), now)
-    ledger.last = _sent(asked, outcome, _digests(asked), now)
+    ledger.last = _sent(asked, outcomes[0], _digests(asked), now)
+
+
+def _enter(ledger: Ledger, prepared: Prepared) -> None:
+    """See that a ledger knows a request that went out: another process may have written it meanwhile, as it was
+    before."""
+    if ledger.last == prepared.before:
+        ledger.last = _sent(prepared.asked, prepared.outcome, _digests(prepared.asked), prepared.outcome.at)
+        ledger.requests += 1
 
 
 def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
@@ -161,6 +171,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     account.book(client, alone, paid)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
+    _enter(ledger, prepared)
     if ledger.last is not None and ledger.last.call == asked.call:
         covered = usage.read + usage.written
         ledger.last = replace(ledger.last, first_token=prepared.first_token, covered=covered, read=usage.read)

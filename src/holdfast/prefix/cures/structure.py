@@ -12,7 +12,7 @@ def tool_order(case: Case) -> Cure | None:
     return Cure(
         "tool_order",
         f"The same tools come in another order from {case.where} on: declare them in one fixed order, by name "
-        "(Holdfast keeps the first order by itself).",
+        "(Holdfast keeps the first order, unless `cache.repair` is off).",
     )
 
 

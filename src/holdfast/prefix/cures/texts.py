@@ -158,7 +158,7 @@ def key_order(case: Case) -> Cure | None:
     return Cure(
         "key_order",
         f"The keys of an object at {case.where} come in another order: serialise it once and send the same bytes again "
-        "(Holdfast keeps the first order by itself).",
+        "(Holdfast keeps the first order, unless `cache.repair` is off).",
     )
 
 
