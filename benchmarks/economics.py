@@ -7,6 +7,7 @@ which it is known, and again with one on which it has to be found out.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
@@ -16,7 +17,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from benchmarks import Result
-from benchmarks.recordings import SOURCE, dialogue_calls, dialogues, seeds, shaped_calls
+from benchmarks.recordings import JUDGED, SOURCE, dialogue_calls, dialogues, seeds, shaped_calls
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts, model
 from holdfast.prefix.core import Tenant
@@ -44,6 +45,11 @@ Raise = Literal["yes", "no"]
 
 
 def run(*, quick: bool) -> Iterator[Result]:
+    for result in _results(quick=quick):
+        yield result if JUDGED else dataclasses.replace(result, limit=None)
+
+
+def _results(*, quick: bool) -> Iterator[Result]:
     yield Result("sessions", len(dialogues()), "", None, "higher", SOURCE)
     for name in ANTHROPIC:
         yield from _anthropic(name, "yes", quick=quick)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.caches import chain
+from holdfast.canonical import Request
 from holdfast.facts import ModelFacts
 from holdfast.traces import SEEDS, Call, Trace, lanes, read, with_gaps
 from holdfast.traces.rebuild import rebuild
@@ -17,6 +18,8 @@ _NAMED = os.environ.get("HOLDFAST_TRACES", "")
 RECORDED = Path(_NAMED) if _NAMED else ROOT.parent / "shared" / "traces"
 OWN = ROOT / "tests" / "fixtures" / "traces"
 FOLDER = RECORDED if RECORDED.is_dir() else OWN
+JUDGED = FOLDER is RECORDED
+"""The limits speak of recorded sessions; our own few are too small for them, and their figures are only shown."""
 SOURCE = "recorded sessions" if FOLDER is RECORDED else "our own small sessions; set HOLDFAST_TRACES for recorded ones"
 
 
@@ -27,17 +30,21 @@ def traces() -> tuple[Trace, ...]:
 
 def shaped() -> list[Trace]:
     """Sessions of which sizes and times were recorded."""
-    return [trace for trace in traces() if trace.steps[0].usage is not None]
+    return [trace for trace in traces() if all(step.usage is not None for step in trace.steps)]
 
 
 def dialogues() -> list[Trace]:
     """Short conversations with texts."""
-    return [trace for trace in traces() if trace.steps[0].usage is None and trace.source.count(":")]
+    return [trace for trace in traces() if _spoken(trace) and ":" in trace.source]
 
 
 def session() -> Trace:
     """A session with texts."""
-    return next(trace for trace in traces() if trace.steps[0].usage is None and not trace.source.count(":"))
+    return next(trace for trace in traces() if _spoken(trace) and ":" not in trace.source)
+
+
+def _spoken(trace: Trace) -> bool:
+    return isinstance(trace.steps[0].content, Request)
 
 
 def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]:

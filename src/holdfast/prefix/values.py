@@ -7,7 +7,7 @@ a provider's usage.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -124,7 +124,3 @@ def baseline(prompt: Prompt) -> int:
             break
         end = prompt.ends[index]
     return end
-
-
-Owner = Callable[[int], str]
-"""Who a block belongs to (host, tools, memory, user, tool:bash…), by its number."""
