@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: help demo test test-vllm clients check lint types imports bench serve lock docs clean
+.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers serve smoke lock docs clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -38,16 +38,14 @@ check: lint types imports  ## lint, types, import rules and the fast tests
 test: lint types imports clients  ## everything CI runs, with the coverage floor
 	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
 
-# Tests of Codex and the Gemini CLI are there too: add @openai/codex@0.166.0 @google/gemini-cli@0.61.0 (another 550 MB).
-CLIENTS ?= @anthropic-ai/claude-code@2.1.325
+CLIENTS ?= claude codex
 
-clients:  ## the real clients that some tests run; without npm, or offline, those tests are skipped by name
-	@if test "$$(cat .clients/.installed 2>/dev/null)" = "$(CLIENTS)"; then true; \
-	elif command -v npm >/dev/null 2>&1; then \
-		mkdir -p .clients && npm install --prefix .clients --no-save --no-package-lock --no-audit --no-fund \
-			--loglevel=error $(CLIENTS) >/dev/null && echo "$(CLIENTS)" >.clients/.installed || \
-			echo "make clients: npm could not install $(CLIENTS); tests that need it are skipped" >&2; \
-	fi
+clients: $(READY)  ## the real clients that some tests run; without npm, or offline, those tests are skipped by name
+	@$(BIN)/python scripts/install_clients.py $(CLIENTS)
+
+test-clients: $(READY)  ## every real client, directly and through the gateway, side by side (installs 2 GB, minutes)
+	@$(BIN)/python scripts/install_clients.py --all
+	$(BIN)/pytest -q tests/clients $(ARGS)
 
 VLLM := .venv-vllm
 $(VLLM)/.ready:
@@ -62,8 +60,28 @@ test-vllm: $(READY) $(VLLM)/.ready  ## the vLLM cache against a real vLLM on thi
 bench: $(READY)  ## speed, as ratios of interleaved runs
 	$(BIN)/python -m benchmarks $(ARGS)
 
-serve:  ## the gateway (not built yet)
-	@echo "the gateway is not built yet; CHANGELOG.md says what is" >&2; exit 1
+# Peers are measured by `make bench` too once they are installed here (1.5 GB).
+LITELLM ?= litellm[proxy]==1.106.2
+HEADROOM ?= headroom-ai[proxy]==0.42.0
+
+bench-peers: $(READY)  ## LiteLLM's proxy and Headroom beside the gateway, each in an environment of its own (1.5 GB)
+	@for peer in "litellm $(LITELLM)" "headroom $(HEADROOM)"; do \
+		set -- $$peer; test "$$(cat .peers/$$1/.installed 2>/dev/null)" = "$$2" && continue; \
+		rm -rf .peers/$$1; mkdir -p .peers && $(PYTHON) -m venv .peers/$$1 && \
+		.peers/$$1/bin/python -m pip install --quiet --disable-pip-version-check "$$2" && \
+		echo "$$2" >.peers/$$1/.installed || \
+		{ rm -rf .peers/$$1; echo "make bench-peers: $$2 could not be installed and is skipped" >&2; }; \
+	done
+	$(BIN)/python -m benchmarks peers $(ARGS)
+
+fuzz: $(READY)  ## 50,000 odd requests through a gateway (ARGS="--count 200000 --seed 7"); what goes wrong is written to a file
+	$(BIN)/python -m tests.gateway.fuzzing $(ARGS)
+
+serve: $(READY)  ## the gateway, on 127.0.0.1:8788
+	@$(BIN)/holdfast serve $(ARGS)
+
+smoke: $(READY)  ## two turns against the real service (needs ANTHROPIC_API_KEY, costs cents)
+	$(BIN)/python scripts/smoke.py $(ARGS)
 
 docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
@@ -75,4 +93,4 @@ lock: $(READY)  ## renew requirements.lock (needs uv)
 		--generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 
 clean:
-	rm -rf $(VENV) $(VLLM) .clients .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(VLLM) .clients .peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*

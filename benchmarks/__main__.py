@@ -8,7 +8,7 @@ import sys
 
 from benchmarks import Result
 
-NAMES = ("wire", "store", "start", "simulator", "core", "economics", "faults", "padding")
+NAMES = ("wire", "store", "start", "simulator", "core", "economics", "faults", "padding", "gateway", "peers")
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-"""A simulator with the script of the clients' conversations, served on a free port of the loopback address."""
+"""A simulator with the script of the clients' conversations on a free port of the loopback address, bare and behind a
+gateway; and what the agents of others paid, at the end."""
 
 from __future__ import annotations
 
@@ -10,11 +11,32 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.config.load import load as config
+from holdfast.gateway.receiving import Call
+from holdfast.gateway.serve import running as gateway
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.script import load
 from holdfast.simulator.serve import running
 
+from .comparing import in_front_of
+from .inside import Inside, opened
 from .sessions import Control
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What each agent paid without the gateway and through it."""
+    reports = [report for found in ("passed", "failed") for report in terminalreporter.stats.get(found, [])]
+    rows = [value for report in reports for name, value in report.user_properties if name == "agent"]
+    if rows:
+        terminalreporter.section("agents without the gateway, and through it")
+        titles = f"{'requests':>8} {'tokens':>8}   {'hit rate':>8} {'through':>8}   {'cost $':>8} {'through':>8}"
+        terminalreporter.write_line(f"{'':26} {titles}")
+    for title, (requests, prompt, rate, cost), (_, _, rate_through, cost_through) in rows:
+        share = float(cost_through) / float(cost)
+        terminalreporter.write_line(
+            f"{title:26} {requests:8} {prompt:8,}   {rate:8.1%} {rate_through:8.1%}   "
+            f"{float(cost):8.4f} {float(cost_through):8.4f} {share:5.2f}x"
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +55,50 @@ def seed() -> int:
 
 
 @pytest.fixture
-def address(seed: int) -> Iterator[str]:
+def provider(seed: int) -> Iterator[str]:
+    """The address of the simulator."""
     script = load(Path(__file__).with_name("weather.yaml"))
     with running(Simulator(script=script, seed=seed)) as address:
         yield address
 
 
 @pytest.fixture
-def control(address: str) -> Control:
-    return Control(address)
+def way() -> str:
+    """`direct` or `gateway`; the tests of the SDKs take both."""
+    return "direct"
+
+
+@pytest.fixture
+def unplanned() -> set[str]:
+    """Why calls may go past the engine; otherwise none may."""
+    return set()
+
+
+@pytest.fixture
+def address(way: str, provider: str, tmp_path: Path, unplanned: set[str]) -> Iterator[str]:
+    """Where clients send their requests: to the simulator, or to a gateway in front of it."""
+    if way == "direct":
+        yield provider
+        return
+    calls: list[Call] = []
+    settings = config(workspace=None, home=tmp_path / "holdfast", environ=in_front_of(provider))
+    with gateway(settings, on_call=calls.append) as address:
+        yield address
+    assert {call.passage.bypass for call in calls if call.passage is not None} <= {None, *unplanned}
+
+
+@pytest.fixture
+def control(provider: str) -> Control:
+    return Control(provider)
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
+    """An engine for the SDKs' own HTTP clients."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with opened(tmp_path) as inside:
+        yield inside
 
 
 @pytest.fixture

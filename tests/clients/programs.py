@@ -23,19 +23,28 @@ import pytest
 from holdfast.simulator.core import Exchange, Simulator
 from holdfast.simulator.values import Call
 
-INSTALLED = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
+INSTALLED = Path(__file__).parents[2] / ".clients"
+CURE = "run `make test-clients`, which installs what it can"
 PATIENCE = 120
 """Seconds until a program that hangs is given up."""
 
 
-def program(name: str, title: str, cure: str = "run `make clients`") -> str:
-    """The path of a program; without it the test is left out by name."""
-    found = shutil.which(name, path=str(INSTALLED)) or shutil.which(name)
+def program(name: str, title: str) -> str:
+    """The path of a program, as `scripts/install_clients.py` puts it; without it the test is left out by name."""
+    found = shutil.which(name, path=str(INSTALLED / name / "node_modules" / ".bin")) or shutil.which(name)
     if found is None:
-        pytest.skip(f"{title} is not installed; {cure}")
+        pytest.skip(f"{title} is not installed; {CURE}")
     if not starts(found):
-        pytest.skip(f"{title} is installed at {found} but does not start; {cure}")
+        pytest.skip(f"{title} is installed at {found} but does not start; {CURE}")
     return found
+
+
+def interpreter(name: str, title: str) -> str:
+    """The Python that has a library's client installed."""
+    found = INSTALLED / f"py-{name}" / "bin" / "python"
+    if not found.is_file():
+        pytest.skip(f"{title} is not installed; {CURE}")
+    return str(found)
 
 
 @cache
@@ -69,7 +78,7 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.home, self.work = root / "home", root / "work"
-        self.home.mkdir()
+        self.home.mkdir(parents=True)
         self.work.mkdir()
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -79,7 +88,13 @@ class Place:
 
     def run(self, command: list[str], environment: dict[str, str]) -> str:
         """What a program prints; it must end well."""
-        done = subprocess.run(
+        done = self.end(command, environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def end(self, command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end, whatever that is."""
+        return subprocess.run(
             command,
             cwd=self.work,
             env=environment,
@@ -89,8 +104,6 @@ class Place:
             timeout=PATIENCE,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
     def attend(self, command: list[str], environment: dict[str, str], until: Callable[[], bool]) -> None:
         """Run a program on a terminal until something has come true, then end it."""

@@ -12,6 +12,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
 
+import pytest
+
+BOTH_WAYS = pytest.mark.parametrize("way", ["direct", "gateway"])
+"""For tests of what a client sees: it must be the same with a gateway between it and the provider."""
+
 MANUAL = (
     "The station writes down temperature, wind and rain of every hour, and what it does not know it leaves out. " * 300
 )

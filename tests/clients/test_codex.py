@@ -43,7 +43,7 @@ def options(address: str) -> list[str]:
 
 
 def test_a_session_with_tools_and_its_continuation(tmp_path: Path) -> None:
-    codex = program("codex", "Codex", "install `@openai/codex` with npm")
+    codex = program("codex", "Codex")
     place = Place(tmp_path)
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT, "utf-8")

@@ -33,7 +33,7 @@ rules:
 
 
 def test_a_session_with_tools(tmp_path: Path) -> None:
-    gemini = program("gemini", "Gemini CLI", "install `@google/gemini-cli` with npm")
+    gemini = program("gemini", "Gemini CLI")
     place = Place(tmp_path)
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT, "utf-8")

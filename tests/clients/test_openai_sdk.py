@@ -13,6 +13,7 @@ from openai.types.responses import Response
 
 from .sessions import (
     ANSWER,
+    BOTH_WAYS,
     FAREWELL,
     MANUAL,
     QUESTION,
@@ -29,6 +30,8 @@ from .sessions import (
     grows,
     schema,
 )
+
+pytestmark = BOTH_WAYS
 
 MODEL = "gpt-5.6"
 EARLIER = "gpt-5.5"

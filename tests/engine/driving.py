@@ -54,8 +54,10 @@ class Driver:
         path: Path | None = None,
         bus: Bus | None = None,
         reports: Reports | None = None,
+        patience: float = 10.0,
     ) -> None:
         self.settings, self.path, self.bus, self.reports = Settings(cache=cache or Cache()), path, bus, reports
+        self.patience = patience
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
         self.store: SqliteStore | None = None
@@ -64,7 +66,14 @@ class Driver:
 
     def _start(self) -> Engine:
         self.store = None if self.path is None else open_store(self.path)
-        return Engine(self.settings, store=self.store, bus=self.bus, reports=self.reports, strict=True)
+        return Engine(
+            self.settings,
+            store=self.store,
+            bus=self.bus,
+            reports=self.reports,
+            strict=True,
+            patience=self.patience,
+        )
 
     def restart(self) -> None:
         self.close()

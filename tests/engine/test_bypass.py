@@ -149,8 +149,7 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
-    monkeypatch.setattr(keeping, "WAIT", 0.01)
-    driver = Driver(path=tmp_path / "h.db")
+    driver = Driver(path=tmp_path / "h.db", patience=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -177,8 +176,7 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
 def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "WAIT", 0.01)
-    driver = Driver(path=tmp_path / "h.db")
+    driver = Driver(path=tmp_path / "h.db", patience=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -373,11 +371,11 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
     wait = keeping.wait
 
-    def slow(writes: list[Future[Any]]) -> None:
+    def slow(writes: list[Future[Any]], patience: float) -> None:
         if threading.current_thread() is thread:
             waiting.set()
             assert gate.wait(60)
-        wait(writes)
+        wait(writes, patience)
 
     monkeypatch.setattr(engine_core, "wait", slow)
     body, found = driver.body(clocked(1, 1)), []
@@ -402,9 +400,9 @@ def test_what_is_drafted_is_durable_before_it_goes_out(tmp_path: Path, monkeypat
     waited: list[int] = []
     wait = keeping.wait
 
-    def counted(writes: list[Future[Any]]) -> None:
+    def counted(writes: list[Future[Any]], patience: float) -> None:
         waited.append(len(writes))
-        wait(writes)
+        wait(writes, patience)
 
     monkeypatch.setattr(engine_core, "wait", counted)
     driver.send(clocked(1, 1))

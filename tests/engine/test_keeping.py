@@ -304,12 +304,11 @@ def test_bytes_are_durable_before_they_are_sent(tmp_path: Path) -> None:
 
 
 def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "WAIT", 0.01)
     with open_store(tmp_path / "h.db") as store:
         keeper = Keeper(store)
         monkeypatch.setattr(store, "put_blob", lambda *_args, **_more: Future[Any]())
         with pytest.raises(HoldfastError, match="did not keep"):
-            keeping.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0))
+            keeping.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0), 0.01)
 
 
 def test_effects_are_written_and_read_back() -> None:

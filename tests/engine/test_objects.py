@@ -278,3 +278,40 @@ def test_a_lane_that_comes_seldom_gets_none(pause: float) -> None:
     caller = Caller()
     caller.talk(1, 4, pause=pause)
     assert not caller.made
+
+
+def test_an_object_made_beside_the_requests_is_named_by_the_next_one_and_charged_to_it() -> None:
+    """Who does not wait for a creation brings it back as a chore."""
+    caller = Caller()
+    for turns in range(1, 7):
+        now = caller.clock.now()
+        body = caller.engine.parse(DIALECTS["gemini"], request(turns), model=MODEL)
+        assert isinstance(body, Body)
+        prepared = caller.engine.prepare(body, lane=LANE, now=now)
+        if prepared.before:
+            break
+        caller.engine.settle(prepared, usage(input=prepared.core.prompt.tokens, output=5), now=now)
+        caller.clock.advance(30)
+    assert prepared.use is None
+    alone = caller.engine.settle(prepared, usage(input=prepared.core.prompt.tokens, output=5), now=now)
+    assert alone.storage == 0
+    for call in prepared.before:
+        caller.engine.chore_done(LANE, call, *caller.side(call), now=now)
+    caller.clock.advance(30)
+    after, verdict = caller.turn(turns + 1)
+    assert RATES is not None
+    assert after.before == ()
+    assert after.use is not None
+    assert verdict.usage.read == after.use.tokens
+    assert verdict.storage > after.use.tokens * RATES.input
+    assert caller.turn(turns + 2)[1].storage < verdict.storage / 10
+
+
+def test_an_object_that_could_not_be_made_beside_the_requests_costs_nothing() -> None:
+    caller = Caller()
+    caller.fail = True
+    told = caller.talk(1, 2)
+    prepared = caller.turn(3)[0]
+    call = next(call for each in (*[one for one, _ in told], prepared) for call in each.before)
+    caller.engine.chore_done(LANE, call, *caller.side(call), now=caller.clock.now())
+    assert caller.experience().owed == {}

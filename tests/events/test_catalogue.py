@@ -25,7 +25,7 @@ NAMES = {
     *("memory.updated", "memory.surfaced", "memory.evicted"),
     *("compaction.started", "compaction.completed", "compaction.failed"),
     *("delegate.started", "delegate.completed", "delegate.failed"),
-    *("gateway.bypassed", "gateway.auth_failed"),
+    *("gateway.bypassed", "gateway.preflight", "gateway.auth_failed"),
     *("mcp.server_disconnected", "mcp.tools_changed"),
     *("process.started", "process.exited"),
     "bus.gap",

@@ -112,13 +112,11 @@ def with_automatic(blocks: Sequence[Block], marks: Sequence[Mark], automatic: st
     return (*marks, Mark(last, automatic))
 
 
-def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> Outcome:
-    """What a request that starts now reads, refreshes and writes; nothing is changed."""
+def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, explain: bool = True) -> Outcome:
+    """What a request that starts now reads, refreshes and writes; nothing is changed. `explain` says why in words."""
     if not prompt.marks:
         return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
-    marks = [mark for mark in prompt.marks if prompt.ends[mark.block] >= model.floor]
-    if len(marks) > 1:
-        marks.sort(key=lambda mark: mark.block)
+    marks = _effective(prompt, model)
     hit, found, source = _longest(prompt, marks, entries, now, model)
     read = prompt.ends[hit] if found is not None else 0
     beyond = [mark for mark in marks if mark.block > hit]
@@ -134,8 +132,27 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> Ou
         hit,
         tuple(_written(prompt, beyond, base, now, model)),
         refreshed,
-        tuple(_why(prompt, marks, hit, found, source, writes, entries, now, model)),
+        tuple(_why(prompt, marks, hit, found, source, writes, entries, now, model)) if explain else (),
     )
+
+
+def readable(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> int:
+    """The tokens that a request would read: what `decide` says, and nothing else of it."""
+    hit, found, _ = _longest(prompt, _effective(prompt, model), entries, now, model)
+    return prompt.ends[hit] if found is not None else 0
+
+
+def cold_writes(prompt: Prompt, model: ModelFacts) -> tuple[tuple[str, int], ...]:
+    """What a request writes where nothing is alive."""
+    return _bill(prompt, _effective(prompt, model), 0)[0]
+
+
+def _effective(prompt: Prompt, model: ModelFacts) -> list[Mark]:
+    """A9: the markers that do anything, in prefix order."""
+    marks = [mark for mark in prompt.marks if prompt.ends[mark.block] >= model.floor]
+    if len(marks) > 1:
+        marks.sort(key=lambda mark: mark.block)
+    return marks
 
 
 class Divergence(Struct, frozen=True):
@@ -173,7 +190,10 @@ class AnthropicCache:
         self._entries = Entries() if entries is None else entries
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
-        outcome = decide(prompt, self._entries, now, self._model)
+        return self.enter(decide(prompt, self._entries, now, self._model), now)
+
+    def enter(self, outcome: Outcome, now: float) -> Outcome:
+        """Begin a request of which it is decided already what it does."""
         self._entries.put(outcome.refreshed, now)
         self._entries.put([entry for entry in outcome.new if self._absent(entry.key, now)], now)
         return outcome
@@ -255,10 +275,11 @@ def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, by
     return salts
 
 
-def reach(blocks: Sequence[Block], mark: int, model: ModelFacts) -> Iterator[int]:
-    """A4: the blocks within the lookback of a marker, nearest first."""
+def reach(blocks: Sequence[Block], mark: int, model: ModelFacts, *, lookback: int | None = None) -> Iterator[int]:
+    """A4: the blocks within the lookback of a marker, the model's or another one, nearest first."""
     collapse = model.knobs.collapse_tool_runs is not False
-    left, run = max(1, model.lookback), None  # a provider that does not walk back still looks at the marker itself
+    walk = model.lookback if lookback is None else lookback
+    left, run = max(1, walk), None  # a provider that does not walk back still looks at the marker itself
     for index in range(mark, -1, -1):
         kind = blocks[index].kind
         if not (collapse and kind == run and kind in _RUNS):
@@ -313,9 +334,11 @@ def _refreshed(
     long = {prompt.keys[mark.block] for mark in marks if mark.ttl == "1h"} if model.knobs.upgrade_5m_by_1h else ()
     for entry in entries.on(prompt.keys[0 if whole else hit : hit + 1], now):
         ttl, seconds = entry.ttl, entry.seconds
-        if entry.key in long and ttl == "5m":
+        if long and entry.key in long and ttl == "5m":
             ttl, seconds = "1h", float(model.ttl_seconds("1h") or 0)
-        expires = max(entry.expires, now + seconds)
+        expires = now + seconds
+        if expires < entry.expires:
+            expires = entry.expires
         yield Entry(entry.key, entry.tokens, ttl, seconds, entry.written, expires, entry.readable)
 
 

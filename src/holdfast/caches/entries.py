@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .values import Entry
 
@@ -13,15 +13,15 @@ CAPACITY = 200_000
 class Entries:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
-        self._by_key: dict[bytes, Entry] = {}  # in order of use, the oldest first
+        self._by_key: dict[bytes, Entry] = {}  # in order of use, the oldest first; the same object for ever
         self._sweep_at = min(capacity, 1_024)
+        self.changes = 0
+        """Moves on with every change, so that what was decided before can be recognised as still true."""
+        self.get: Callable[[bytes], Entry | None] = self._by_key.get
+        """The entry, dead or alive. A long prompt asks for every one of its blocks: the search stays in C."""
 
     def __len__(self) -> int:
         return len(self._by_key)
-
-    def get(self, key: bytes) -> Entry | None:
-        """The entry, dead or alive."""
-        return self._by_key.get(key)
 
     def find(self, key: bytes, now: float) -> Entry | None:
         """The entry if it can be read now."""
@@ -35,6 +35,7 @@ class Entries:
 
     def put(self, entries: Iterable[Entry], now: float) -> None:
         """Keep these as the most recently used ones."""
+        self.changes += 1
         for entry in entries:
             self._by_key.pop(entry.key, None)
             self._by_key[entry.key] = entry
@@ -42,6 +43,7 @@ class Entries:
             self._sweep(now)
 
     def drop(self, key: bytes) -> None:
+        self.changes += 1
         self._by_key.pop(key, None)
 
     def live(self, now: float) -> list[Entry]:
@@ -49,8 +51,9 @@ class Entries:
 
     def _sweep(self, now: float) -> None:
         """Forget the dead. The next sweep comes when as many again have been added: constant work per entry."""
-        self._by_key = {key: entry for key, entry in self._by_key.items() if entry.expires >= now}
-        if len(self._by_key) > self._capacity:  # down to nine tenths, so that a full cache is not swept at every write
-            kept = list(self._by_key.items())[-(self._capacity * 9 // 10) :]
-            self._by_key = dict(kept)
+        kept = [(key, entry) for key, entry in self._by_key.items() if entry.expires >= now]
+        if len(kept) > self._capacity:  # down to nine tenths, so that a full cache is not swept at every write
+            kept = kept[-(self._capacity * 9 // 10) :]
+        self._by_key.clear()
+        self._by_key.update(kept)
         self._sweep_at = min(self._capacity, max(1_024, 2 * len(self._by_key)))

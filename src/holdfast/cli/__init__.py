@@ -33,11 +33,23 @@ class Door(NamedTuple):
 
 COMMANDS = {
     "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "serve": Door(
+        "holdfast.cli.serve",
+        "Serve any client: a gateway in front of four provider APIs.",
+        "holdfast serve",
+    ),
+    "run": Door("holdfast.cli.run", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"),
     "simulate": Door(
         "holdfast.cli.simulate",
         "Run a provider on this machine, with its cache and its faults.",
         "holdfast simulate",
     ),
+    "sessions": Door("holdfast.cli.sessions", "List sessions: calls, hit rate, cost, breaks.", "holdfast sessions"),
+    "show": Door("holdfast.cli.show", "Show one session or one call.", "holdfast show"),
+    "breaks": Door(
+        "holdfast.cli.breaks", "List what broke the cache, what it cost, what to do.", "holdfast breaks --since 7d"
+    ),
+    "bill": Door("holdfast.cli.bill", "Add up what was paid.", "holdfast bill --by day"),
     "models": Door(
         "holdfast.cli.models",
         "Show what is known about models: floors, lifetimes, prices, dates.",

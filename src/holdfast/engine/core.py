@@ -11,12 +11,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
 from holdfast import facts
 from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus, Ulids
+from holdfast.events import Bus, Event, Ulids
 from holdfast.prefix import core
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.fence import believed, fence_of
@@ -32,8 +33,9 @@ from holdfast.wire.prompts import PromptReader, Reading
 from . import drafting, idle, objects
 from .drafting import Draft
 from .idle import DuePing
-from .keeping import effects_of, wait
+from .keeping import WAIT, effects_of, wait
 from .marking import marked
+from .noting import Noted
 from .reports import Reports
 from .state import State, facts_of
 from .telling import REASONS, Teller
@@ -44,7 +46,8 @@ TURNS = 256
 
 
 class Engine:
-    """The engine of one process. `settings` are those of an agent by its name; `strict` makes a bad plan an error."""
+    """The engine of one process. `settings` are those of an agent by its name; `strict` makes a bad plan an error;
+    `patience` is how many seconds a request waits for what must be durable before it is sent."""
 
     def __init__(
         self,
@@ -54,11 +57,14 @@ class Engine:
         bus: Bus | None = None,
         reports: Reports | None = None,
         strict: bool = False,
+        patience: float = WAIT,
     ) -> None:
+        self._store = store
+        self._passages: Any = None  # one identity for all HTTP clients of this engine
         self._state = State(settings, store)
         self._ids = Ulids()
         self._teller = Teller(store, bus, reports, self._ids)
-        self._strict = strict
+        self._strict, self._patience = strict, patience
         self._lock = threading.RLock()
         self._turns = tuple(threading.RLock() for _ in range(TURNS))
 
@@ -68,6 +74,11 @@ class Engine:
         """The dialect's parse, leaning on earlier bodies."""
         with self._lock:
             return self._state.theirs.parse(dialect, raw, model=model)
+
+    def read(self, body: Body) -> Reading:
+        """A client's body as a cache sees it: blocks with their digests. What is prepared next is not read again."""
+        with self._lock:
+            return self._state.theirs.read(body, facts_of(body))
 
     def prepare(
         self,
@@ -170,6 +181,35 @@ class Engine:
         with self._turn(lane), self._lock:
             self._bypassed(body, self._read(body, lane, now), lane, now)
 
+    def note(
+        self,
+        lane: Lane,
+        *,
+        kind: str,
+        model: str,
+        started: float,
+        ended: float,
+        first_token: float | None = None,
+        usage: Usage | None = None,
+        error: str = "",
+        why: str = "",
+    ) -> str:
+        """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
+        and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
+        Gives the id of the call."""
+        priced = None if usage is None else facts.price(usage, model)
+        noted = Noted(self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why)
+        with self._lock:
+            self._state.keeper.meet(lane, started)
+            self._state.keeper.put_call(noted.row())
+            self._teller.noted(noted)
+        return noted.call
+
+    def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
+        """Events of a lane's session, for the store and the bus."""
+        with self._lock:
+            self._teller.tell(lane, None, now, *payloads)
+
     # A lane
 
     def fence(self, lane: Lane, *, now: float) -> int:
@@ -204,6 +244,30 @@ class Engine:
         with self._lock:
             return self._state.ledger(lane, now)
 
+    def http_client(self, *, library: str | None = None, **options: Any) -> Any:
+        """An HTTP client with this engine inside, for an SDK: `Anthropic(http_client=engine.http_client())`. It is one
+        of httpx2, or of the `library` named; `options` are those of its `Client`."""
+        return self._client(library, False, options)
+
+    def async_http_client(self, *, library: str | None = None, **options: Any) -> Any:
+        """The same for the asynchronous SDKs."""
+        return self._client(library, True, options)
+
+    def _client(self, library: str | None, asynchronous: bool, options: Mapping[str, Any]) -> Any:
+        from holdfast.transport import clients  # upwards, for this door alone
+
+        with self._lock:
+            self._passages = self._passages or clients.passages_of(self)
+        return clients.http_client(self._passages, library=library, asynchronous=asynchronous, **options)
+
+    @property
+    def store(self) -> Store | None:
+        return self._store
+
+    def settings(self, agent: str = "") -> Settings:
+        """The settings of an agent."""
+        return self._state.settings_of(agent)
+
     @property
     def reader(self) -> PromptReader:
         """What reads the clients' bodies, to look at."""
@@ -233,6 +297,8 @@ class Engine:
             return objects.due(self._state, lane, now)
 
     def chore_done(self, lane: Lane, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+        """A call beside the requests has been answered. An object that was created can be named from now on, and what
+        it cost is charged to the agent's next request."""
         with self._lock:
             objects.chore_done(self._state, lane, call, status, raw, now)
 
@@ -284,7 +350,7 @@ class Engine:
         with self._lock:
             draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
         try:
-            wait(draft.writes)
+            wait(draft.writes, self._patience)
         except VersionConflictError:
             if not again:
                 raise
@@ -342,6 +408,8 @@ class Engine:
         error: str = "",
     ) -> None:
         """The call as it stands, with what it did to the pools: it refreshed what it read even if it never answered."""
+        if not self._state.keeper.durable:
+            return
         found, began = prepared.core, prepared.core.first_token
         sent, alone = (found.outcome, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
         chain = effects_of(effect(found.outcome, sent, began), effect(found.alone, alone, began))

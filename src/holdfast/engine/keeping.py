@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ REBUILT = 3_700.0
 WAIT = 10.0
 """Seconds to wait for what must be durable; beyond it the request goes out as the client sent it."""
 
-BLOBS = 64_000_000
+BLOBS = 32_000_000
 """Bytes kept where there is no store; those of the least recently used lanes are forgotten first."""
 
 MOST_LANES = 2_000
@@ -98,7 +99,8 @@ class _Version:
 class Kept(Struct):
     """A lane in memory: its ledger, the version of it that is stored, writes it was born with that must be durable
     before its first request, and how the ledger was before the request that is being prepared. `recording` are edits
-    under way: what a request did not wait for any longer may be recorded all the same.
+    under way: what a request did not wait for any longer may be recorded all the same. `others` is what the store said
+    of other processes when the version was last asked for.
     """
 
     ledger: Ledger
@@ -106,6 +108,7 @@ class Kept(Struct):
     born: list[Future[Any]] = field(default_factory=list)
     before: bytes | None = None
     recording: list[Future[Any]] = field(default_factory=list)
+    others: int | None = None
 
 
 class _Learned(Struct):
@@ -124,9 +127,15 @@ class Keeper:
     def __init__(self, store: Store | None) -> None:
         self._store = store
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
+        self._met: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._learned: dict[str, _Learned] = {}
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if store is None else editing.Replacements(store)
+
+    @property
+    def durable(self) -> bool:
+        """Whether there is a store at all."""
+        return self._store is not None
 
     # Lanes
 
@@ -149,10 +158,7 @@ class Keeper:
         found = None if row is None else ledger.decode(row.data)
         if found is None:
             at = _micro(now)
-            if self._store.session(lane.tenant, lane.session) is None:
-                self._store.put_session(
-                    SessionRow(tenant=lane.tenant, id=lane.session, started_at=at, client=lane.client or None)
-                )
+            self.meet(lane, now)
             self._store.put_lane(
                 LaneRow(
                     tenant=lane.tenant,
@@ -169,6 +175,18 @@ class Keeper:
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
+    def meet(self, lane: Lane, now: float) -> None:
+        """See that the lane's session is stored."""
+        name = (lane.tenant, lane.session)
+        if self._store is None or name in self._met:
+            return
+        if self._store.session(*name) is None:
+            row = SessionRow(tenant=lane.tenant, id=lane.session, started_at=_micro(now), client=lane.client or None)
+            self._store.put_session(row)
+        self._met[name] = None
+        if len(self._met) > MOST_LANES:
+            self._met.popitem(last=False)
+
     def refresh(self, lane: Lane, now: float) -> None:
         """Let go of a ledger that another process has written since: it is read again. What could not be recorded when
         the lane was born is recorded once more."""
@@ -176,7 +194,12 @@ class Keeper:
         store = self._store
         if store is None or kept is None:
             return
-        stale = kept.version.is_stale(lambda: _stored_version(store.ledger(lane.tenant, lane.id)))
+        others = store.others()
+        asked = others is None or others != kept.others
+        stale = kept.version.is_stale(
+            (lambda: store.ledger_version(lane.tenant, lane.id)) if asked else (lambda: kept.version.known)
+        )
+        kept.others = others
         if stale:
             del self._lanes[lane.tenant, lane.id]
             return
@@ -211,7 +234,7 @@ class Keeper:
 
     def save_lane(self, lane: Lane) -> None:
         """Write the lane's ledger behind the request. What another process wrote in between stays instead."""
-        self._put_lane(lane, lambda stored: stored)
+        self._put_lane(lane, _Theirs())
 
     def write_lane(self, lane: Lane) -> list[Future[Any]]:
         """Write the lane's ledger to wait for it; a conflict if another process wrote in between."""
@@ -251,9 +274,7 @@ class Keeper:
         self._catch_up(name, tenant.experience)
         known = self._learned[name]
         before, data = known.base, experience.encode(tenant.experience)
-        future = self._store.put_pool(
-            name, LEARNED, data, expected=known.version, merge=lambda stored: _merged(stored, data, before)
-        )
+        future = self._store.put_pool(name, LEARNED, data, expected=known.version, merge=_Added(data, before))
         known.under_way.append((future, known.version, before, data))
         known.version, known.base = known.version + 1, data
 
@@ -355,6 +376,29 @@ class Keeper:
         self._lanes[lane.tenant, lane.id].born += born.values()
 
 
+class _Theirs(Struct, frozen=True):
+    """What another process wrote in between stays."""
+
+    def __call__(self, stored: bytes) -> bytes:
+        return stored
+
+    def after(self, earlier: Merge) -> Merge | None:
+        return self if isinstance(earlier, _Theirs) else None
+
+
+class _Added(Struct, frozen=True):
+    """What was learned since `before` is added to what another process wrote in between."""
+
+    data: bytes
+    before: bytes
+
+    def __call__(self, stored: bytes) -> bytes:
+        return _merged(stored, self.data, self.before)
+
+    def after(self, earlier: Merge) -> Merge | None:
+        return _Added(self.data, earlier.before) if isinstance(earlier, _Added) else None
+
+
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:
     return 0 if row is None else row.version
 
@@ -389,14 +433,15 @@ def _merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
     return experience.encode(merged(*(experience.decode(each) for each in (stored, mine, base))))
 
 
-def wait(futures: Iterable[Future[Any]]) -> None:
-    """Until these writes are durable; an error if that takes too long or is not possible."""
+def wait(futures: Iterable[Future[Any]], patience: float = WAIT) -> None:
+    """Until these writes are durable; an error if that takes too long altogether or is not possible."""
+    until = monotonic() + patience
     for future in futures:
         try:
-            future.result(timeout=WAIT)
+            future.result(timeout=max(0.0, until - monotonic()))
         except TimeoutError as error:
             raise HoldfastError(
-                f"the store did not keep an edit within {WAIT:g} s; check its disk. The request goes as it came."
+                f"the store did not keep an edit within {patience:g} s; check its disk. The request goes as it came."
             ) from error
 
 

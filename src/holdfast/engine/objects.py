@@ -211,7 +211,10 @@ def due(state: State, lane: Lane, now: float) -> tuple[SideCall, ...]:
 
 
 def chore_done(state: State, lane: Lane, call: SideCall, status: int, raw: bytes, now: float) -> None:
-    _held(state, lane).answered(call, status, raw, now)
+    held, command = _held(state, lane), call.command
+    use = held.answered(call, status, raw, now)
+    if use is not None and isinstance(command, Create):
+        held.owe(call.agent, _made(command.model, use.tokens))
     _save(state, lane)
 
 
@@ -264,7 +267,11 @@ def _blocks(prompt: Prompt, contents: int) -> int:
 
 
 def _creation(prepared: Prepared, tokens: int) -> Decimal:
-    price = rates(prepared.core.asked.model.ref, prompt_tokens=tokens)
+    return _made(prepared.core.asked.model.ref, tokens)
+
+
+def _made(model: str, tokens: int) -> Decimal:
+    price = rates(model, prompt_tokens=tokens)
     return Decimal(0) if price is None else contents.creation_cost(tokens, price)
 
 

@@ -7,6 +7,7 @@ history where another stood.
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import takewhile
 
 import msgspec
 from msgspec import Struct
@@ -43,15 +44,33 @@ def keys(work: Work) -> None:
     compared; a block that departs is compared with the one that stood in its place."""
     state, before = work.state, recall(work.memory, work.state.history)
     walk, now, rekeyed = Walk(before or History()), History(), b""
-    for number, block in enumerate(work.prompt.blocks):
-        if block.section == "messages":
-            first = _first(work, number, walk.match(block.digest))
-            now.add(block.digest, first)
-            if first != block.digest:
-                rekeyed = rekeyed or first
+    said = [number for number, block in enumerate(work.prompt.blocks) if block.section == "messages"]
+    for number in said[_taken_over(work, said, before, walk, now) :]:
+        digest = work.prompt.blocks[number].digest
+        first = _first(work, number, walk.match(digest))
+        now.add(digest, first)
+        if first != digest:
+            rekeyed = rekeyed or first
     if before is None and state.rekeyed and state.rekeyed not in now.client:
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, before, now), rekeyed
+
+
+def _taken_over(work: Work, said: list[int], before: History | None, walk: Walk, now: History) -> int:
+    """How many messages stand where they stood, as they were first sent: almost all of them, so that what is done for
+    each has to be little. Whose parts were forgotten is remembered again."""
+    if before is None or before.client != before.first:
+        return 0
+    blocks, count = work.prompt.blocks, len(before.client)
+    digests = [blocks[number].digest for number in said[:count]]
+    if digests != before.client:
+        pairs = zip(digests, before.client, strict=False)
+        digests = [digest for digest, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    for place in work.memory.missing(digests):
+        _first(work, said[place], Match(digests[place], True))
+    walk.skip(len(digests))
+    now.client, now.first = digests, digests.copy()
+    return len(digests)
 
 
 def _first(work: Work, number: int, match: Match | None) -> bytes:

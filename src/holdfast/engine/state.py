@@ -20,12 +20,18 @@ from .keeping import Keeper
 from .repairing import Memory
 from .values import Lane
 
-KEPT_BODIES = 64_000_000
-"""Bytes of lanes' last bodies that are remembered, to say what changed in them."""
+KEPT_BODIES = 20_000_000
+"""Bytes of lanes' last bodies that are remembered, to say what changed in them. Mostly the reader has the same ones."""
+
+OURS_BODIES, OURS_BLOCKS = 8_000_000, 20_000
+"""What the reader of repaired and edited bodies keeps: their blocks are mostly the client's own."""
 
 MOST_TENANTS = 1_000
 MOST_MEMORIES = 32
 """Tenants in memory, and those of them with first bytes; the least recently used are loaded again or begin anew."""
+
+FIRST_BYTES = 24_000_000
+"""First bytes of all tenants together, beside those of the tenant at hand."""
 
 
 class State:
@@ -35,7 +41,8 @@ class State:
         known = settings if settings is not None else Settings()
         self._settings = known if callable(known) else lambda _agent: known
         self.keeper = Keeper(store)
-        self.theirs, self.ours = PromptReader(), PromptReader()
+        self.theirs = PromptReader()
+        self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
         self._tenants: OrderedDict[str, Tenant] = OrderedDict()
         self._memories: OrderedDict[str, Memory] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
@@ -43,6 +50,9 @@ class State:
 
     def settings(self, lane: Lane) -> Cache:
         return self._settings(lane.agent).cache
+
+    def settings_of(self, agent: str) -> Settings:
+        return self._settings(agent)
 
     def tenant(self, name: str) -> Tenant:
         if name not in self._tenants:
@@ -76,9 +86,11 @@ class State:
     def memory(self, tenant: str) -> Memory:
         if tenant not in self._memories:
             self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
-            if len(self._memories) > MOST_MEMORIES:
-                self._memories.popitem(last=False)
         self._memories.move_to_end(tenant)
+        while len(self._memories) > MOST_MEMORIES or (
+            len(self._memories) > 1 and sum(map(len, self._memories.values())) > FIRST_BYTES
+        ):
+            self._memories.popitem(last=False)
         return self._memories[tenant]
 
     def body(self, lane: Lane) -> Body | None:

@@ -11,6 +11,7 @@ from typing import cast, get_args
 import msgspec
 from msgspec import Struct
 
+from holdfast.canonical import Usage
 from holdfast.events import Bus, Envelope, Event, ResetReason, Ulids
 from holdfast.events.calls import (
     CacheBreak,
@@ -34,6 +35,7 @@ from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.body import Splice
 
+from .noting import Noted
 from .reports import Reports
 from .values import Lane, Prepared
 
@@ -61,6 +63,11 @@ class Teller:
         chain: bytes | None = None,
     ) -> Call:
         found, lane = prepared.core, prepared.lane
+        known = prepared.written
+        if known is None or known[0] is not found.outcome:  # it is written three times, and rarely foreseen anew
+            plan = msgspec.json.encode({"plan": found.plan, "repairs": prepared.repairs})
+            known = prepared.written = found.outcome, plan, msgspec.json.encode(found.outcome.usage())
+        _, plan, prediction = known
         return Call(
             tenant=lane.tenant,
             id=prepared.call,
@@ -75,9 +82,9 @@ class Teller:
             usage=None if verdict is None else verdict.usage,
             reset=_reason(found.expectation.reset),
             error=error or None,
-            plan=msgspec.json.encode({"plan": found.plan, "repairs": prepared.repairs}),
-            prediction=msgspec.json.encode(found.outcome.usage()),
-            verdict=None if verdict is None else msgspec.json.encode({"explained": verdict.explained}),
+            plan=plan,
+            prediction=prediction,
+            verdict=None if verdict is None else _judged(verdict),
             chain=chain,
         )
 
@@ -108,16 +115,7 @@ class Teller:
     def settled(self, prepared: Prepared, verdict: Verdict, now: float) -> Break | None:
         usage, predicted, lane = verdict.usage, verdict.predicted, prepared.lane
         events: list[Event] = [
-            LlmCallCompleted(
-                call=prepared.call,
-                model=_name(prepared.core.asked.model.ref),
-                input=usage.input,
-                read=usage.read,
-                writes=usage.writes,
-                output=usage.output,
-                cost=usage.cost,
-                price_version=usage.price_version,
-            ),
+            _completed(prepared.call, prepared.core.asked.model.ref, usage),
             CacheVerdict(
                 call=prepared.call,
                 predicted_read=predicted.read,
@@ -150,7 +148,17 @@ class Teller:
         self._tell(prepared, now, failed)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
-        self._publish(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
+        self.tell(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
+
+    def noted(self, call: Noted) -> None:
+        """A call that was not planned."""
+        lane, model = call.lane, _name(call.model)
+        self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=_name(lane.id), model=model))
+        if call.status == "settled" and call.usage is not None:
+            self.tell(lane, None, call.ended, _completed(call.call, call.model, call.usage))
+        else:
+            error, left = _name(call.error or "abandoned"), not call.error
+            self.tell(lane, None, call.ended, LlmCallFailed(call=call.call, model=model, error=error, abandoned=left))
 
     # Breaks
 
@@ -190,9 +198,10 @@ class Teller:
         return row, _event(row, cure)
 
     def _tell(self, prepared: Prepared, at: float, *payloads: Event) -> None:
-        self._publish(prepared.lane, prepared.turn, at, *payloads)
+        self.tell(prepared.lane, prepared.turn, at, *payloads)
 
-    def _publish(self, lane: Lane, turn: str | None, at: float, *payloads: Event) -> None:
+    def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event) -> None:
+        """Events of a session, to the store and to the bus."""
         if self._store is None and self._bus is None:
             return
         envelopes = [
@@ -204,6 +213,19 @@ class Teller:
         if self._bus is not None:
             for envelope in envelopes:
                 self._bus.publish(envelope)
+
+
+def _completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
+    return LlmCallCompleted(
+        call=call,
+        model=_name(model),
+        input=usage.input,
+        read=usage.read,
+        writes=usage.writes,
+        output=usage.output,
+        cost=usage.cost,
+        price_version=usage.price_version,
+    )
 
 
 def _event(row: Break, cure: Cure) -> CacheBreak:
@@ -291,12 +313,19 @@ def _owner(prepared: Prepared, finding: Finding) -> str | None:
     return "tool" if is_result(block.kind, block.role) else block.role or "user"
 
 
+def _judged(verdict: Verdict) -> bytes:
+    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone."""
+    return msgspec.json.encode({"explained": verdict.explained, "saved": f"{verdict.saved:.9f}"})
+
+
 def _reason(reason: str | None) -> ResetReason | None:
     return cast(ResetReason, reason) if reason in REASONS else None
 
 
 def _name(text: str) -> str:
     """A name as events take it: short, and of whole characters."""
+    if len(text) <= _NAME and text.isascii():
+        return text
     return text.encode("utf-8", "replace").decode()[:_NAME]
 
 

@@ -48,6 +48,7 @@ EVENTS: tuple[type[Event], ...] = (
     sessions.DelegateCompleted,
     sessions.DelegateFailed,
     sessions.GatewayBypassed,
+    sessions.GatewayPreflight,
     sessions.GatewayAuthFailed,
     tools.McpServerDisconnected,
     tools.McpToolsChanged,

@@ -47,6 +47,8 @@ BreakCause = Literal[
     "unknown",
 ]
 
+PreflightAction = Literal["warned", "held", "released"]
+
 LoadReason = Literal["always", "on_demand", "auto_suggested"]
 
 Name = Annotated[str, Meta(max_length=256, extra={"kind": "name"})]

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from .base import Event
-from .fields import Body, Count, Name, Place, Sensitivity
+from .fields import Body, Count, Name, Place, PreflightAction, Sensitivity
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
@@ -120,6 +120,17 @@ class GatewayBypassed(Event, frozen=True, kw_only=True):
     stage: Name
     error: Name | None = None
     elapsed_us: Count | None = None
+
+
+class GatewayPreflight(Event, frozen=True, kw_only=True):
+    """A turn that would cost more than the limit: it was sent with a warning, held back, or let through on request."""
+
+    type: ClassVar[str] = "gateway.preflight"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name
+    action: PreflightAction
+    dollars: Decimal
+    limit: Decimal
 
 
 class GatewayAuthFailed(Event, frozen=True, kw_only=True):

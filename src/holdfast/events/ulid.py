@@ -15,6 +15,7 @@ from ..errors import HoldfastError
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 RANDOM_BITS = 80
+_FETCHED = 1_000  # bytes, for a hundred
 _LIMIT = 1 << 128
 _PAIRS = tuple(high + low for high in ALPHABET for low in ALPHABET)
 _SHIFTS = tuple(range(120, -1, -10))
@@ -23,6 +24,20 @@ _SHAPE = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 def system_milliseconds() -> int:
     return time.time_ns() // 1_000_000
+
+
+class _Supply:
+    """The system's randomness, fetched for many at once: every call into the system lets other threads in first."""
+
+    def __init__(self) -> None:
+        self._left = b""
+        self._process = 0
+
+    def __call__(self, count: int) -> bytes:
+        if len(self._left) < count or self._process != os.getpid():  # a fork must not go on with the same
+            self._left, self._process = os.urandom(_FETCHED), os.getpid()
+        found, self._left = self._left[:count], self._left[count:]
+        return found
 
 
 class Ulids:
@@ -37,10 +52,10 @@ class Ulids:
         self,
         *,
         clock: Callable[[], int] = system_milliseconds,
-        entropy: Callable[[int], bytes] = os.urandom,
+        entropy: Callable[[int], bytes] | None = None,
     ) -> None:
         self._clock = clock
-        self._entropy = entropy
+        self._entropy = entropy or _Supply()
         self._last = -1
         self._lock = threading.Lock()
 

@@ -7,6 +7,8 @@ price. Prices of batch and other service tiers are not told apart.
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_left
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, localcontext
 from functools import cache, lru_cache
@@ -50,7 +52,31 @@ def rates(
     model: str, at: datetime | None = None, prompt_tokens: int = 0, *, facts: Facts | None = None
 ) -> Rates | None:
     """The rates of a request with so many prompt tokens (price cliffs), or None where no price is known."""
-    return _rates((facts or default()).resolve(model), at or datetime.now(UTC), prompt_tokens, facts or default())
+    known = facts or default()
+    if at is not None:
+        return _rates(known.resolve(model), at, prompt_tokens, known)
+    minute = int(time.time() // 60)
+    steps = _steps(known, model, minute)
+    return _current(known, model, minute, steps[bisect_left(steps, prompt_tokens) - 1] + 1)
+
+
+@lru_cache(maxsize=1024)
+def _current(facts: Facts, model: str, minute: int, prompt_tokens: int) -> Rates | None:
+    """The rates as of this minute: asked for several times a request, and the same for every size between two steps."""
+    return _rates(facts.resolve(model), datetime.fromtimestamp(minute * 60, UTC), prompt_tokens, facts)
+
+
+@lru_cache(maxsize=1024)
+def _steps(facts: Facts, model: str, minute: int) -> tuple[int, ...]:
+    """The prompt sizes beyond which other prices hold."""
+    found, at = {-1}, datetime.fromtimestamp(minute * 60, UTC)
+    resolved: Resolved | None = facts.resolve(model)
+    while resolved is not None:
+        info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)
+        values = () if info is None else vars(info.get_prices(at)).values()
+        found.update(tier.start for value in values for tier in getattr(value, "tiers", ()))
+        resolved = facts.resolve(resolved.backed) if resolved.backed else None
+    return tuple(sorted(found))
 
 
 def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts | None = None) -> Usage:

@@ -118,4 +118,6 @@ def load_encoding(file: Traversable | Path) -> Encoding:
 
     # Ranks are the line numbers, which the hash guarantees.
     ranks = {a2b_base64(line.split(b" ", 1)[0]): rank for rank, line in enumerate(data.splitlines())}
-    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)
+    encoding = Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)
+    ranks.clear()  # 20 MB that nobody needs any more: the encoder has a copy of its own
+    return encoding

@@ -303,7 +303,7 @@ def _known(
 ) -> list[tuple[int, Entry]]:
     """The entries on this prompt's prefix, dead or alive, by block: the pool's, and the one that the lane's last
     request must have left where the pool has lost it."""
-    known = {i: entry for i, key in enumerate(prompt.keys) if (entry := pool.get(key)) is not None}
+    known = {i: entry for i, entry in enumerate(map(pool.get, prompt.keys)) if entry is not None}
     divergence = comparison.divergence
     shared = len(before) if divergence is None else divergence.block if divergence.kept else 0
     last = _last_mark(before, model)
@@ -354,7 +354,7 @@ def _in_reach(prompt: Prompt, entries: Sequence[tuple[int, Entry]], now: float, 
         return 0
     known = rules(model)
     if _is_anthropic(known):
-        return anthropic.decide(prompt, _Found(entries), now, model).read
+        return anthropic.readable(prompt, _Found(entries), now, model)
     if known.all_tools:
         looked_at = set(openai_breakpoints.candidates(prompt, model))
         return _longest([(block, entry) for block, entry in entries if block in looked_at])

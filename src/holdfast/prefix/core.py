@@ -35,8 +35,10 @@ from .situation import Situation
 from .strategies import STRATEGIES, combined
 from .tenants import Tenant
 from .values import DIGEST, SECTIONS, Kind, Plan, Sent, Turn, baseline, kind_of
+from .values import digests as all_digests
 
 MOST_CANCELLED = 100
+_NUMBERS = {section: number for number, section in enumerate(SECTIONS)}
 
 __all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
 
@@ -51,9 +53,10 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     pool, alone = tenant.pool(model), tenant.pool_alone(model)
     situation = _situation(tenant, ledger, asked, pool, now, settings)
     by_client = alone.begin(asked.alone, now)
-    plan = _plan(situation, asked.strict)
-    plan, reserved = _funded(plan, situation, pool, client, by_client)
-    plan = checked(plan, situation, strict=asked.strict)
+    wanted = _plan(situation, asked.strict)
+    plan, reserved = _funded(wanted, situation, pool, client, by_client)
+    if plan is not wanted:
+        plan = checked(plan, situation, strict=asked.strict)
     marked = replace(prompt, marks=plan.marks, mode=plan.mode or prompt.mode)
     test = raise_test(marked, pool, now)
     foreseen = pool.decide(marked, now)
@@ -256,7 +259,7 @@ def _plan(situation: Situation, strict: bool) -> Plan:
     plan = STRATEGIES[name](situation)
     if name not in ("economic", "passthrough"):
         plan = combined(plan, situation)
-    return checked(plan, situation, strict=strict)  # before it is paid for, and again as it will be sent
+    return checked(plan, situation, strict=strict)  # before it is paid for, and again if it becomes another by that
 
 
 def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone: Outcome) -> tuple[Plan, float]:
@@ -329,9 +332,9 @@ def _sent(asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...]
         call=asked.call,
         at=now,
         model=asked.prompt.model,
-        digests=b"".join([block.digest[:DIGEST].ljust(DIGEST, b"\0") for block in blocks]),
+        digests=all_digests(asked.prompt),
         tokens=array("I", [block.tokens for block in blocks]).tobytes(),
-        sections=bytes(SECTIONS.index(block.section) for block in blocks),
+        sections=bytes([_NUMBERS[block.section] for block in blocks]),
         entries=tuple(_entries(outcome)),
         settings=digests,
         marks=outcome.prompt.marks,
@@ -344,8 +347,13 @@ def _entries(outcome: Outcome) -> Iterator[tuple[int, bytes]]:
     """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys."""
     prompt = outcome.prompt
     found = set()
+    ends, keys = prompt.ends, prompt.keys
     for entry in (*outcome.refreshed, *outcome.new):
-        for index in range(bisect_left(prompt.ends, entry.tokens), bisect_right(prompt.ends, entry.tokens)):
+        first = bisect_left(ends, entry.tokens)
+        if not prompt.route and first < len(ends) and keys[first] == entry.key:  # a key stands once in a prompt
+            found.add((first, entry.key))
+            continue
+        for index in range(first, bisect_right(ends, entry.tokens)):
             if entry_key(prompt, index) == entry.key:
                 found.add((index, entry.key))
     yield from sorted(found)

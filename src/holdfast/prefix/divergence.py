@@ -16,7 +16,7 @@ from holdfast.caches.values import Prompt, Section
 from holdfast.facts import ModelFacts
 
 from .redact import excerpt
-from .values import DIGEST, Sent
+from .values import DIGEST, Sent, digests
 
 Course = Literal["extension", "resend", "fork", "rewrite", "window", "compaction"]
 """What the blocks of a request are to those of the one before.
@@ -73,10 +73,11 @@ class Place(Struct, frozen=True):
 def compare(before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts) -> Comparison:
     """How a request continues the lane's last one. Of several departures the first in prefix order is named: what lies
     behind it is lost whatever else changed."""
-    old = [before.digest(index) for index in range(len(before))]
-    new = [block.digest[:DIGEST].ljust(DIGEST, b"\0") for block in prompt.blocks]
+    joined = digests(prompt)
     counts = before.counts()
-    same = _common(b"".join(old), b"".join(new)) // DIGEST
+    same = _common(before.digests, joined) // DIGEST
+    grown = same == len(before)  # then nobody asks for single digests
+    old, new = ([], []) if grown else (_apart(before.digests), _apart(joined))
     course = _course(old, new, same, before, prompt)
     if before.model != prompt.model:
         first = prompt.blocks[0].section if prompt.blocks else "messages"
@@ -85,7 +86,7 @@ def compare(before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts)
         )
     known = rules(model)
     setting = _setting(before.settings, settings, known, model)
-    parted = None if same == len(old) else _section(before, prompt, same, known)
+    parted = None if grown else _section(before, prompt, same, known)
     if setting is not None:
         name, section = setting
         start = _start(prompt, section, known)
@@ -140,9 +141,13 @@ def _common(old: bytes, new: bytes) -> int:
     return low
 
 
+def _apart(joined: bytes) -> list[bytes]:
+    return [joined[at : at + DIGEST] for at in range(0, len(joined), DIGEST)]
+
+
 def _course(old: list[bytes], new: list[bytes], same: int, before: Sent, prompt: Prompt) -> Course:
-    if same == len(old):
-        return "extension" if len(new) > same else "resend"
+    if same == len(before):
+        return "extension" if len(prompt.blocks) > same else "resend"
     first = _messages_from(prompt)
     if same < first or before.section(same) != "messages":
         return "rewrite"

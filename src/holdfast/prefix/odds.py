@@ -103,17 +103,15 @@ def _ends(client: Client, number: int, *, lane: bool) -> float:
 
 
 def _blend(prior: Sequence[float], weight: float, levels: Sequence[tuple[Sequence[float], float]]) -> tuple[float, ...]:
-    found = tuple(prior)
+    found = list(prior)
     for counts, most in levels:
         total = sum(counts)
         if total:
             effect = min(total, most)
-            found = tuple(
-                (share * weight + count / total * effect) / (weight + effect)
-                for share, count in zip(found, counts, strict=True)
-            )
+            for index, count in enumerate(counts):
+                found[index] = (found[index] * weight + count / total * effect) / (weight + effect)
             weight += effect
-    return found
+    return tuple(found)
 
 
 def _mix(share: float, user: Sequence[float], tools: Sequence[float]) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ def affordable(
     `covered` are the tokens that the client alone would have under an entry. What we have not may come again at once
     and then costs us more than the client: that has to be within the limit too.
     """
-    if pool.decide(situation.prompt, situation.now) is None:
+    if not pool.by_entry:
         return plan, 0.0
     dearer = price.write(situation.model.default_ttl or "") - price.read
     for version in _versions(plan, situation):

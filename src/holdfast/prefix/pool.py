@@ -7,7 +7,7 @@ they can be looked up, written down and read back; one that matches token by tok
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -40,6 +40,8 @@ class Pool:
         self.model = model
         self._entries = Entries(CAPACITY)
         self._cache = self._make()
+        self._decided: tuple[Outcome, int] | None = None
+        self.get: Callable[[bytes], Entry | None] = self._entries.get
 
     def _make(self) -> Cache:
         made = rules(self.model).make
@@ -58,12 +60,10 @@ class Pool:
         """What a verdict has proved about a long lifetime beyond a short one (KNOB `ttl_raise`)."""
         if self.model.knobs.ttl_raise not in (None, raises):
             self.model = replace(self.model, knobs=replace(self.model.knobs, ttl_raise=raises))
+            self._decided = None
             self._cache = self._make()
 
     # What is alive
-
-    def get(self, key: bytes) -> Entry | None:
-        return self._entries.get(key)
 
     def find(self, key: bytes, now: float) -> Entry | None:
         return self._entries.find(key, now)
@@ -79,12 +79,32 @@ class Pool:
     def decide(self, prompt: Prompt, now: float) -> Outcome | None:
         """What a request would read and write, without sending it; None where only sending tells."""
         if isinstance(self._cache, anthropic.AnthropicCache):
-            return anthropic.decide(prompt, self._entries, now, self.model)
+            return self._anthropic(prompt, now)
         if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):
             return openai_breakpoints.decide(prompt, self._entries, now, self.model)
         return None
 
+    def _anthropic(self, prompt: Prompt, now: float) -> Outcome:
+        """The same as when it was last asked for, if nothing has changed since: a plan is weighed, checked, predicted
+        and sent at one moment."""
+        if self._decided is not None:
+            known, changes = self._decided
+            before = known.prompt
+            if (
+                changes == self._entries.changes
+                and known.at == now
+                and before.keys is prompt.keys
+                and before.blocks is prompt.blocks
+                and before.marks == prompt.marks
+            ):
+                return known if before is prompt else replace(known, prompt=prompt)
+        found = anthropic.decide(prompt, self._entries, now, self.model, explain=False)
+        self._decided = found, self._entries.changes
+        return found
+
     def begin(self, prompt: Prompt, now: float) -> Outcome:
+        if isinstance(self._cache, anthropic.AnthropicCache):
+            return self._cache.enter(self._anthropic(prompt, now), now)
         return self._cache.begin(prompt, now)
 
     def first_token(self, outcome: Outcome, now: float) -> None:

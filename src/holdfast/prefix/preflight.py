@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from msgspec import Struct, structs
 
+from holdfast.caches.anthropic import AnthropicCache, cold_writes
 from holdfast.caches.providers import cache, rules
 from holdfast.caches.values import Mark, Outcome
 from holdfast.facts import Calibration, ModelFacts, Rates, rates
@@ -74,6 +75,8 @@ def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> 
     """
     if rules(model).by_token:
         return ()
+    if rules(model).make is AnthropicCache:
+        return cold_writes(structs.replace(outcome.prompt, marks=tuple(marks)), model)
     return cache(model).begin(structs.replace(outcome.prompt, marks=tuple(marks)), outcome.at).writes
 
 

@@ -11,7 +11,8 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.values import Outcome, Prompt
+from holdfast.caches.values import Entry, Outcome, Prompt
+from holdfast.facts import ModelFacts
 
 from .experience import LONG, SHORT, Route
 from .pool import Pool
@@ -34,6 +35,9 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
     model = pool.model
     if model.knobs.ttl_raise != "no":
         return None
+    short = [entry for entry in map(pool.get, prompt.keys) if entry is not None and _is_short(entry, model)]
+    if not short:  # as almost always: only what lives shorter than it is marked can be raised
+        return None
     places = {index for mark in prompt.marks for index in reach(prompt.blocks, mark.block, model)}
     plain, raised = 0, 0
     for index in sorted(places):
@@ -47,6 +51,11 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
         elif entry.seconds < marked and now <= used + marked:
             raised = entry.tokens
     return Test(raised, plain) if raised > plain else None
+
+
+def _is_short(entry: Entry, model: ModelFacts) -> bool:
+    """Whether an entry lives shorter than its marker says."""
+    return entry.seconds < (model.ttl_seconds(entry.ttl) or 0)
 
 
 def proof(test: Test | None, read: int, route: Route) -> Literal["yes", "no"] | None:

@@ -98,6 +98,14 @@ class Turn(Struct, frozen=True, kw_only=True):
     """The bytes were the same and the entry should have lived, yet it was not read."""
 
 
+def digests(prompt: Prompt) -> bytes:
+    """The blocks' digests, one after the other, as `Sent.digests` has them."""
+    each = [block.digest for block in prompt.blocks]
+    if set(map(len, each)) != {DIGEST}:
+        each = [digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each]
+    return b"".join(each)
+
+
 def kind_of(prompt: Prompt) -> Kind:
     """What a request follows: results of tools alone at its end are a tool loop."""
     last = prompt.blocks[-1] if prompt.blocks else None

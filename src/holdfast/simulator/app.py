@@ -13,6 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from holdfast.serving import connection_of
+
 from . import checks
 from .control import Control
 from .core import Exchange, Simulator
@@ -20,9 +22,6 @@ from .journal import Record
 from .plans import Abort, Began, End, Start, Step, Wait, plan
 from .plans import Send as SendStep
 from .values import Answer, Call
-
-ABORT = "holdfast.abort"
-"""The extension by which our server resets a connection; see `serve`."""
 
 SERVED = """Holdfast simulator: a provider on this machine.
 
@@ -135,7 +134,7 @@ class Sending:
                 if isinstance(step, Wait):
                     await asyncio.wait([gone], timeout=step.seconds)
                 elif isinstance(step, Abort):
-                    await self._abort(gone)
+                    await connection_of(self._scope).reset()
                     return
                 else:
                     await self._carry_out(step)
@@ -163,12 +162,3 @@ class Sending:
     async def _left(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-
-    async def _abort(self, gone: asyncio.Future[None]) -> None:
-        """Reset the connection once what was sent before is out of our hands."""
-        await asyncio.sleep(0.02)
-        abort = self._scope.get("extensions", {}).get(ABORT, {}).get("abort")
-        if abort is None:
-            raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
-        abort()
-        await gone

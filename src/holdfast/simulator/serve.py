@@ -1,4 +1,4 @@
-"""A server around the application: its socket, its end, and connections that can be reset.
+"""A server around the application: its start and its end.
 
 Only what needs a real server is here; what is sent and when is decided in `plans` and `app`.
 """
@@ -6,55 +6,25 @@ Only what needs a real server is here; what is sent and when is decided in `plan
 from __future__ import annotations
 
 import contextlib
-import errno
-import re
 import signal
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from holdfast.errors import HoldfastError
+from holdfast.serving import Protocol, address_of, listen
 
-from .app import ABORT, Interrupted, build
+from .app import Interrupted, build
 from .core import Simulator
 from .journal import Record
 from .model import respond_to
 
-BACKLOG = 2048
-_HEAD = 65_536  # bytes in which the headers of a request are looked for
+__all__ = ["Server", "address_of", "listen", "running", "serve", "server"]
+
 PATIENCE = 1.0
 """Seconds after a signal in which a script may still come to its end."""
-
-_NO_LINGER = struct.pack("ii", 1, 0)
-_h2c = re.compile(rb"(?i)([A-Z]+ [^\r\n]* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?)upgrade(:[ \t]*h2c[ \t]*\r\n)").match
-
-
-class Protocol(HttpToolsProtocol):
-    """HTTP with one more thing a request can ask for: that its connection is reset."""
-
-    def data_received(self, data: bytes) -> None:
-        """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
-        the parser would take it for accepted and lose the body."""
-        if b"h2c" in data[:_HEAD] and (found := _h2c(data, 0, _HEAD)) is not None:
-            data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
-        super().data_received(data)
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {ABORT: {"abort": self.abort}}
-
-    def abort(self) -> None:
-        """Close with a reset: without lingering, or the kernel would say goodbye politely (FIN)."""
-        found = self.transport.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # the peer was faster
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        self.transport.abort()
-
 
 _HAS_TIMER = hasattr(signal, "setitimer")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGALRM,) if _HAS_TIMER else ()))
@@ -100,38 +70,6 @@ def _thinking(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_code is not respond_to.__code__:
         frame = frame.f_back
     return frame is not None
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 is a free one."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a name"
-        raise HoldfastError(f"the host {host!r} is not known ({reason}); choose another with `--host`.") from error
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
-        listener.close()
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise HoldfastError(
-                f"port {port} on {host} is in use; choose another with `--port`, or `--port 0` for a free one."
-            ) from error
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise HoldfastError(
-            f"cannot listen on {host} port {port} ({reason}); choose others with `--host` and `--port`."
-        ) from error
-    return listener
-
-
-def address_of(listener: socket.socket) -> str:
-    """The address to give to clients."""
-    host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{host}:{port}"
 
 
 def server(simulator: Simulator, on_request: Callable[[Record], None] | None = None) -> Server:

@@ -4,6 +4,8 @@ Stores values it is given; decides nothing about caches or prompts.
 """
 
 from .base import Store, VersionConflictError, Writes
+from .existing import open_existing
+from .looking import Activity
 from .rows import (
     Blob,
     Break,
@@ -24,6 +26,7 @@ from .rows import (
 from .sqlite import SqliteStore, open_store
 
 __all__ = [
+    "Activity",
     "Blob",
     "Break",
     "CacheEffectiveness",
@@ -43,5 +46,6 @@ __all__ = [
     "Store",
     "VersionConflictError",
     "Writes",
+    "open_existing",
     "open_store",
 ]

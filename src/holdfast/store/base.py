@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ..errors import HoldfastError
 from ..events import Envelope
+from .looking import Looks
 from .rows import (
     Blob,
     Break,
@@ -37,7 +38,11 @@ class VersionConflictError(HoldfastError):
 
 
 Merge = Callable[[bytes], bytes]
-"""Makes, of what somebody else wrote, what is to be stored. Runs inside the transaction, so it must be quick."""
+"""Makes, of what somebody else wrote, what is to be stored. Runs inside the transaction, so it must be quick.
+
+One that has a method `after(earlier)` can stand for an earlier one of the same value whose bytes were never stored: it
+gives the merge of both, or None. Then of two writes that are still queued only the later is made.
+"""
 
 
 class Writes(Protocol):
@@ -88,7 +93,7 @@ class Writes(Protocol):
         ...
 
 
-class Store(Writes, Protocol):
+class Store(Writes, Looks, Protocol):
     def batch(self) -> AbstractContextManager[Writes]:
         """Writes made inside are one: all of them become durable together, or none does."""
         ...
@@ -102,6 +107,15 @@ class Store(Writes, Protocol):
     def lanes(self, tenant: str, session: str) -> list[Lane]: ...
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None: ...
+
+    def others(self) -> int | None:
+        """A number that is the same as before only if no other process has written in between; None while that is not
+        known. Who finds it unchanged need not read again what he has read."""
+        ...
+
+    def ledger_version(self, tenant: str, lane: str) -> int:
+        """The version of the ledger alone, 0 where there is none."""
+        ...
 
     def pool(self, tenant: str, model: str) -> Pool | None: ...
 

@@ -10,13 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..errors import HoldfastError
 from .problems import file_problem, primary_code, store_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-_CACHE_KIB = 32 * 1024  # the tails of a few thousand sessions' index pages stay in memory
+_CACHE_KIB = 16 * 1024  # the tails of a few thousand sessions' index pages stay in memory
+_READER_KIB = 2 * 1024
 _CHECKPOINT_PAGES = 8000  # 32 MB of log: hot index pages are copied into the file less often
 
 
@@ -136,6 +138,21 @@ class Readers:
         self._free: list[sqlite3.Connection] = []
         self._closed = False
 
+    def one(self, question: str, values: tuple[object, ...]) -> Any:
+        """The first row of a single statement, which needs no transaction around it."""
+        self._file.check()
+        connection = self._take()
+        try:
+            row = connection.execute(question, values).fetchone()
+        except sqlite3.Error as error:
+            connection.close()
+            raise store_problem(self._path, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
+        return row
+
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection whose statements all see the same state of the store."""
@@ -179,6 +196,7 @@ class Readers:
         except sqlite3.Error as error:
             raise store_problem(self._path, error) from error
         connection.execute("PRAGMA query_only = ON")
+        connection.execute(f"PRAGMA cache_size = -{_READER_KIB}")
         return connection
 
     def _give_back(self, connection: sqlite3.Connection) -> None:

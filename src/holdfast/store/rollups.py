@@ -19,6 +19,8 @@ HOUR = 3_600_000_000
 """An hour in microseconds."""
 
 Span = tuple[int, int]
+Key = tuple[int, str, str]
+"""Hour, tenant, model."""
 
 _EXACT = Context(prec=60)
 """Wide enough that a sum of dollars is never rounded, whatever the caller's context."""
@@ -29,29 +31,64 @@ def hour_of(at: int) -> int:
     return at - at % HOUR
 
 
-def add_usage(connection: sqlite3.Connection, key: tuple[int, str, str], usage: Usage, *, sign: int) -> None:
-    """Count one call in (sign 1) or out again (sign -1), under its hour, tenant and model."""
+class Sums:
+    """What the writes of one transaction add to the hours: written once for all of them, before it is committed."""
+
+    def __init__(self) -> None:
+        self._usage: dict[Key, list[Usage]] = defaultdict(list)
+        self._calls: Counter[Key] = Counter()
+        self._events: Counter[tuple[int, str, str]] = Counter()
+
+    def usage(self, key: Key, usage: Usage, *, sign: int) -> None:
+        """Count one call in (sign 1) or out again (sign -1), under its hour, tenant and model."""
+        self._calls[key] += sign
+        self._usage[key].append(usage if sign == 1 else _negative(usage))
+
+    def events(self, tenant: str, counted: Counter[tuple[int, str]]) -> None:
+        for (hour, name), count in counted.items():
+            self._events[hour * HOUR, tenant, name] += count
+
+    def clear(self) -> None:
+        self._usage.clear()
+        self._calls.clear()
+        self._events.clear()
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        for key, usages in self._usage.items():
+            _add_usage(connection, key, self._calls[key], usages)
+        if self._events:
+            connection.executemany(
+                "INSERT INTO event_hours VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+                [(*key, count) for key, count in self._events.items()],
+            )
+        self.clear()
+
+
+def _negative(usage: Usage) -> Usage:
+    writes = tuple((ttl, -tokens) for ttl, tokens in usage.writes)
+    cost = None if usage.cost is None else -usage.cost
+    return Usage(input=-usage.input, read=-usage.read, writes=writes, output=-usage.output, cost=cost)
+
+
+def _add_usage(connection: sqlite3.Connection, key: Key, calls: int, usages: Sequence[Usage]) -> None:
     row = connection.execute("SELECT cost FROM call_hours WHERE hour = ? AND tenant = ? AND model = ?", key).fetchone()
     # Dollars are text: SQLite's own numbers would round them.
     with localcontext(_EXACT):
-        cost = Decimal(row[0] if row else 0) + sign * (usage.cost or Decimal(0))
-    counts = (sign, sign * usage.input, sign * usage.read, sign * usage.written, sign * usage.output)
+        cost = sum((each.cost or Decimal(0) for each in usages), Decimal(row[0] if row else 0))
+    counts = [sum(column) for column in zip(*[(u.input, u.read, u.written, u.output) for u in usages], strict=True)]
     connection.execute(
         "INSERT INTO call_hours VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
         "calls = calls + excluded.calls, input = input + excluded.input, read = read + excluded.read, "
         "written = written + excluded.written, output = output + excluded.output, cost = excluded.cost",
-        (*key, *counts, str(cost)),
+        (*key, calls, *counts, str(cost)),
     )
+    writes: Counter[str] = Counter()
+    for usage in usages:
+        for ttl, tokens in usage.writes:
+            writes[ttl] += tokens
     connection.executemany(
         "INSERT INTO write_hours VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens",
-        [(*key, ttl, sign * tokens) for ttl, tokens in usage.writes],
-    )
-
-
-def add_events(connection: sqlite3.Connection, tenant: str, counted: Counter[tuple[int, str]]) -> None:
-    connection.executemany(
-        "INSERT INTO event_hours VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-        [(hour * HOUR, tenant, name, count) for (hour, name), count in counted.items()],
+        [(*key, ttl, tokens) for ttl, tokens in writes.items()],
     )
 
 

@@ -7,20 +7,20 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-import msgspec
-
 from ..errors import HoldfastError
 from ..events import Envelope
 from . import reads, removals, rollups, writes
+from .answers import Answer
 from .base import Merge, Store
 from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
+from .joint import PutCall, PutVersioned
+from .looking import Looking
 from .migrations import migrate
 from .problems import file_problem, store_problem
 from .rows import (
@@ -40,19 +40,9 @@ from .rows import (
     Session,
 )
 from .schema import APPLICATION_ID
-from .writer import Transaction, Write, Writer
+from .writer import Joint, Transaction, Write, Writer
 
 T = TypeVar("T")
-
-
-def _checked(write: Callable[[T, Transaction], None], value: T, kind: type[T], transaction: Transaction) -> None:
-    """Write a value if it is what it claims to be; a wrong one is named now and not when it is read back."""
-    try:
-        msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes, Decimal)), kind)
-    except msgspec.ValidationError as error:
-        name = kind.__name__.lower()
-        raise HoldfastError(f"this {name} cannot be stored: {error}; correct the value and write it again") from error
-    write(value, transaction)
 
 
 class SqliteWrites:
@@ -61,11 +51,19 @@ class SqliteWrites:
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
         raise NotImplementedError
 
+    def _add(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        """A write that touches no row of a joint one."""
+        return self._write(write, rows=rows)
+
+    def _join(self, write: Joint) -> Future[Any]:
+        """A write of a value that may stand for queued ones of the same value."""
+        return self._write(lambda transaction: write(transaction)[0])
+
     def put_session(self, session: Session) -> Future[None]:
-        return self._write(partial(_checked, writes.put_session, session, Session))
+        return self._add(partial(writes.checked, writes.put_session, session, Session))
 
     def put_lane(self, lane: Lane) -> Future[None]:
-        return self._write(partial(_checked, writes.put_lane, lane, Lane))
+        return self._add(partial(writes.checked, writes.put_lane, lane, Lane))
 
     def end_lane(self, tenant: str, lane: str, at: int) -> Future[None]:
         return self._write(partial(removals.end_lane, tenant, lane, at))
@@ -76,36 +74,37 @@ class SqliteWrites:
     def put_ledger(
         self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None = None
     ) -> Future[int]:
-        return self._write(partial(writes.put_versioned, "ledgers", "lane", tenant, lane, data, expected, merge))
+        return self._join(PutVersioned("ledgers", "lane", tenant, lane, data, expected, merge))
 
     def put_pool(
         self, tenant: str, model: str, data: bytes, *, expected: int, merge: Merge | None = None
     ) -> Future[int]:
-        return self._write(partial(writes.put_versioned, "pools", "model", tenant, model, data, expected, merge))
+        return self._join(PutVersioned("pools", "model", tenant, model, data, expected, merge))
 
     def put_edit(
         self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int, data: bytes | None = None
     ) -> Future[Edit]:
-        return self._write(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
+        return self._add(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
 
     def put_call(self, call: Call) -> Future[None]:
-        return self._write(partial(_checked, writes.put_call, call, Call))
+        return self._join(PutCall(call))
 
     def put_break(self, found: Break) -> Future[None]:
-        return self._write(partial(_checked, writes.put_break, found, Break))
+        return self._add(partial(writes.checked, writes.put_break, found, Break))
 
     def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Blob]:
-        return self._write(partial(writes.put_blob, tenant, owner, data, at))
+        return self._add(partial(writes.put_blob, tenant, owner, data, at))
 
     def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
         rows = writes.event_rows(envelopes)
-        return self._write(partial(writes.append_events, tenant, rows), rows=rows.count)
+        return self._add(partial(writes.append_events, tenant, rows), rows=rows.count)
 
 
 class Batch(SqliteWrites):
     """Collects writes that become durable together; their futures are resolved together."""
 
-    def __init__(self) -> None:
+    def __init__(self, hurry: Callable[[], None]) -> None:
+        self._hurry = hurry
         self.rows = 0
         self.ended = False
         self._parts: list[tuple[Write[Any], Future[Any]]] = []
@@ -113,8 +112,7 @@ class Batch(SqliteWrites):
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
         if self.ended:
             raise HoldfastError("this batch of writes has ended; begin another one with store.batch()")
-        answer: Future[T] = Future()
-        answer.set_running_or_notify_cancel()
+        answer: Future[T] = Answer(self._hurry)
         self._parts.append((write, answer))
         self.rows += rows
         return answer
@@ -135,7 +133,7 @@ class Batch(SqliteWrites):
             answer.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
 
 
-class SqliteStore(SqliteWrites):
+class SqliteStore(SqliteWrites, Looking):
     """Made by `open_store`; satisfies `base.Store`."""
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
@@ -160,12 +158,18 @@ class SqliteStore(SqliteWrites):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+    def _write(self, write: Write[T], *, rows: int = 1) -> Answer[T]:
         return self._writer.submit(write, rows=rows)
+
+    def _add(self, write: Write[T], *, rows: int = 1) -> Answer[T]:
+        return self._writer.submit(write, rows=rows, apart=True)
+
+    def _join(self, write: Joint) -> Answer[Any]:
+        return self._writer.join(write)
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
-        batch = Batch()
+        batch = Batch(self._writer.hurry)
         try:
             yield batch
             batch.ended = True
@@ -174,7 +178,7 @@ class SqliteStore(SqliteWrites):
             batch.ended = True
             batch.abandon()
             raise
-        whole.add_done_callback(batch.resolve)
+        whole.when_done(batch.resolve)
 
     def _read(self, question: Callable[..., T], *values: Any) -> T:
         with self._readers.snapshot() as connection:
@@ -194,6 +198,13 @@ class SqliteStore(SqliteWrites):
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None:
         return self._read(reads.ledger, tenant, lane)
+
+    def others(self) -> int | None:
+        return self._writer.others()
+
+    def ledger_version(self, tenant: str, lane: str) -> int:
+        row = self._readers.one("SELECT version FROM ledgers WHERE tenant = ? AND lane = ?", (tenant, lane))
+        return 0 if row is None else int(row[0])
 
     def pool(self, tenant: str, model: str) -> Pool | None:
         return self._read(reads.pool, tenant, model)

@@ -19,6 +19,8 @@ BREAK_COLUMNS = tuple(field.name for field in fields(Break))
 _PLAIN = tuple(field.name for field in fields(Call) if field.name != "usage")
 _USAGE = ("input", "read", "output", "writes", "cost", "price_version")
 CALL_COLUMNS = (*_PLAIN, *_USAGE, "written")
+FIXED = ("session", "lane", "model", "started_at", "kind", "client")
+"""What of a call does not change from its beginning to its end: the columns that its indexes are made of."""
 
 _writes = msgspec.json.Decoder(tuple[tuple[str, int], ...])
 

@@ -1,7 +1,7 @@
 """The one writer thread: takes every write that is waiting, runs them in one transaction, then answers them.
 
-Knows no tables. A write is a function of the transaction; it fails alone unless the whole store is in
-trouble.
+Knows no tables. A write is a function of the transaction; it fails alone unless the whole store is in trouble. Where
+nobody waits for an answer, writes gather for a few milliseconds: what is lost by a kill then is what nobody waited for.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ..errors import HoldfastError
+from .answers import Answer
 from .blobs import BlobFiles
 from .connections import OpenedFile
 from .migrations import check_ours
 from .problems import concerns_whole_store, store_problem
+from .rollups import Sums
+from .turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,11 @@ T = TypeVar("T")
 
 ROWS_PER_COMMIT = 40_000
 BACKLOG_ROWS = 200_000
+LINGER = 0.02
+"""Seconds that writes gather for, where nobody waits for one of them."""
+GATHERED = 1_000
+"""Rows that are not waited with."""
+_PENDING = 5_000
 _STREAMS = 50_000  # remembered at once; sessions have no end
 
 
@@ -41,6 +48,10 @@ class Transaction:
         self._file = file
         self.later: list[Write[None]] = []
         self.streams: dict[tuple[str, str], int] = {}
+        self.pending: dict[tuple[str, str], tuple[int, tuple[Any, ...]]] = {}
+        """Calls that we wrote and that count in no sum yet: where they stand, and what of them does not change."""
+        self.sums = Sums()
+        self.turns = Turns(file.path)
         self._seen = -1
 
     def begin(self) -> None:
@@ -48,16 +59,23 @@ class Transaction:
         self.connection.execute("BEGIN IMMEDIATE")
         # Moves when another process has committed: what we know of the tables may be wrong then.
         seen = self.connection.execute("PRAGMA data_version").fetchone()[0]
+        self.turns.take(foreign=seen != self._seen)
         if seen != self._seen:
             check_ours(self.connection, self._file.path)
             self.streams.clear()
+            self.pending.clear()
             self._seen = seen
         if len(self.streams) > _STREAMS:
             self.streams.clear()
+        if len(self.pending) > _PENDING:
+            self.pending.clear()
         self.later = []
+        self.sums.clear()
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
+        self.pending.clear()
+        self.sums.clear()
         if self.connection.in_transaction:
             self.connection.execute(statement)
 
@@ -65,10 +83,24 @@ class Transaction:
 Write = Callable[[Transaction], T]
 
 
+class Joint(Protocol):
+    """A write of one value, named by its key. It gives a result for each of the writes that it stands for."""
+
+    @property
+    def key(self) -> tuple[str, ...]: ...
+
+    def after(self, earlier: Any) -> Joint | None:
+        """One write for both, made where the earlier one stands; None if they have to stay two."""
+        ...
+
+    def __call__(self, transaction: Transaction) -> list[Any]: ...
+
+
 class _Waiting(Struct):
     write: Write[Any]
     rows: int
-    answer: Future[Any]
+    answers: list[Answer[Any]]
+    joint: bool = False
     result: Any = None
     error: Exception | None = None
 
@@ -83,34 +115,78 @@ class Writer:
         self._transaction = Transaction(connection, blobs, file)
         self._backlog = BACKLOG_ROWS
         self._queue: deque[_Waiting] = deque()
+        self._joint: dict[tuple[str, ...], _Waiting] = {}  # those in the queue that a later write may follow
         self._queued_rows = 0
+        self._hurried = False
         self._closed = False
         self._ready = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="holdfast-store", daemon=True)
         self._thread.start()
 
-    def submit(self, write: Write[T], *, rows: int = 1) -> Future[T]:
-        """Queue a write and return at once. A full backlog fails the write rather than hold up the caller."""
+    def submit(self, write: Write[T], *, rows: int = 1, apart: bool = False) -> Answer[T]:
+        """Queue a write and return at once. A full backlog fails the write rather than hold up the caller.
+
+        `apart` says that it touches no row of a joint write: one that is made later may still follow an earlier one.
+        """
         if self._file.inherited():
             self._file.check()
-        answer: Future[T] = Future()
-        # A write that was accepted is carried out: cancelling the wait for it must not undo it.
-        answer.set_running_or_notify_cancel()
-        waiting = _Waiting(write, rows, answer)
+        answer: Answer[T] = Answer(self.hurry)
+        waiting = _Waiting(write, rows, [answer])
         with self._ready:
-            if self._closed:
-                raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
-            if not self._queue or self._queued_rows + rows <= self._backlog:
-                self._queue.append(waiting)
-                self._queued_rows += rows
-                self._ready.notify()
-                return answer
-            behind = self._queued_rows
-        waiting.error = HoldfastError(
-            f"the store {self._path} is {behind} rows behind; wait for earlier writes before making more"
-        )
-        self._answer([waiting])
+            self._check()
+            if not apart:
+                self._joint.clear()
+            accepted = self._enqueue(waiting)
+        if not accepted:
+            self._answer([waiting])
         return answer
+
+    def join(self, write: Joint) -> Answer[Any]:
+        """Queue a write of a value, in the place of the queued one of the same value if it can follow that."""
+        if self._file.inherited():
+            self._file.check()
+        answer: Answer[Any] = Answer(self.hurry)
+        waiting = _Waiting(write, 1, [answer], True)
+        with self._ready:
+            self._check()
+            earlier = self._joint.get(write.key)
+            both = None if earlier is None else write.after(earlier.write)
+            if earlier is not None and both is not None:
+                earlier.write = both
+                earlier.answers.append(answer)
+                return answer
+            accepted = self._enqueue(waiting)
+            if accepted:
+                self._joint[write.key] = waiting
+        if not accepted:
+            self._answer([waiting])
+        return answer
+
+    def others(self) -> int | None:
+        """Moves on when somebody else has written; None while that is not certain."""
+        return self._transaction.turns.others()
+
+    def hurry(self) -> None:
+        """Somebody waits: what is queued is written now."""
+        with self._ready:
+            self._hurried = True
+            self._ready.notify()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
+
+    def _enqueue(self, waiting: _Waiting) -> bool:
+        if self._queue and self._queued_rows + waiting.rows > self._backlog:
+            waiting.error = HoldfastError(
+                f"the store {self._path} is {self._queued_rows} rows behind; wait for earlier writes before making more"
+            )
+            return False
+        self._queue.append(waiting)
+        self._queued_rows += waiting.rows
+        if len(self._queue) == 1 or self._queued_rows >= GATHERED:
+            self._ready.notify()
+        return True
 
     def close(self) -> None:
         """Wait until everything accepted is written, except in the writer thread itself: it ends by itself."""
@@ -127,30 +203,34 @@ class Writer:
             while batch := self._take():
                 self._commit(batch)
                 for write in self._transaction.later:
-                    self._commit([_Waiting(write, 1, Future())])
+                    self._commit([_Waiting(write, 1, [])])
         finally:
             self._transaction.connection.close()
+            self._transaction.turns.close()
 
     def _take(self) -> list[_Waiting]:
         """Everything that waits, up to one commit's worth; empty only when closed and drained."""
         batch: list[_Waiting] = []
         rows = 0
         with self._ready:
-            while not self._queue and not self._closed:
-                self._ready.wait()
+            self._ready.wait_for(lambda: self._queue or self._closed)
+            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, LINGER)
             while self._queue and (not batch or rows + self._queue[0].rows <= ROWS_PER_COMMIT):
                 waiting = self._queue.popleft()
                 batch.append(waiting)
                 rows += waiting.rows
             self._queued_rows -= rows
+            self._joint.clear()
+            self._hurried = self._hurried and bool(self._queue)
         return batch
 
     def _commit(self, batch: Sequence[_Waiting]) -> None:
         transaction = self._transaction
         try:
             transaction.begin()
-            for waiting in batch:
-                self._attempt(waiting)
+            if len(batch) == 1 or not self._together(batch):
+                for waiting in batch:
+                    self._attempt(waiting)
             transaction.connection.execute("COMMIT")
         except (sqlite3.Error, HoldfastError, MemoryError) as error:
             # A rollback that fails leaves the transaction open: the next one cannot begin and tries again.
@@ -162,6 +242,25 @@ class Writer:
                 waiting.error = waiting.error or problem
         self._answer(batch)
 
+    def _together(self, batch: Sequence[_Waiting]) -> bool:
+        """All of them without savepoints, as they almost always succeed. If one fails, nothing has happened: they are
+        made again one by one."""
+        transaction = self._transaction
+        try:
+            for waiting in batch:
+                waiting.result = waiting.write(transaction)
+            transaction.sums.write(transaction.connection)
+        except sqlite3.Error as error:
+            if concerns_whole_store(error) or not transaction.connection.in_transaction:
+                raise
+        except Exception:
+            logger.debug("a write fails; those beside it are made one by one", exc_info=True)
+        else:
+            return True
+        transaction.undo("ROLLBACK")
+        transaction.begin()
+        return False
+
     def _attempt(self, waiting: _Waiting) -> None:
         """Run one write inside a savepoint, so that its failure leaves the others of the batch alone."""
         connection = self._transaction.connection
@@ -169,6 +268,7 @@ class Writer:
         later = len(self._transaction.later)
         try:
             waiting.result = waiting.write(self._transaction)
+            self._transaction.sums.write(connection)
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not connection.in_transaction:
                 raise
@@ -197,9 +297,12 @@ class Writer:
     def _answer(self, batch: Sequence[_Waiting]) -> None:
         for waiting in batch:
             if waiting.error is None:
-                waiting.answer.set_result(waiting.result)
+                results = waiting.result if waiting.joint else [waiting.result] * len(waiting.answers)
+                for answer, result in zip(waiting.answers, results, strict=True):
+                    answer.set_result(result)
                 continue
             with self._ready:
-                self.failed += 1
+                self.failed += max(1, len(waiting.answers))
             logger.warning("store write failed: %s", waiting.error)
-            waiting.answer.set_exception(waiting.error)
+            for answer in waiting.answers:
+                answer.set_exception(waiting.error)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import cache
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from ..errors import HoldfastError
 from ..events import Envelope, encode_payload
 from .base import Merge, VersionConflictError
 from .blobs import digest_of
-from .rollups import HOUR, add_events, add_usage, hour_of
+from .rollups import HOUR, hour_of
 from .rows import Blob, Break, Call, Edit, Lane, Owner, Session
 from .tables import (
     BREAK_COLUMNS,
     CALL_COLUMNS,
+    FIXED,
     LANE_COLUMNS,
     SESSION_COLUMNS,
     break_row,
@@ -26,6 +30,8 @@ from .tables import (
     read_usage,
 )
 from .writer import Transaction
+
+T = TypeVar("T")
 
 _ROWS_PER_STATEMENT = 2_000
 _EVENT_COLUMNS = ("id", "at", "stream", "turn", "parent", "type", "actor", "sensitivity", "payload")
@@ -42,6 +48,21 @@ _PUT_SESSION = _upsert("sessions", SESSION_COLUMNS)
 _PUT_LANE = _upsert("lanes", LANE_COLUMNS)
 _PUT_CALL = _upsert("calls", CALL_COLUMNS)
 _PUT_BREAK = _upsert("breaks", BREAK_COLUMNS)
+_NEW_CALL = _PUT_CALL.partition(" DO UPDATE ")[0] + " DO NOTHING"
+_CHANGING = tuple(i for i, name in enumerate(CALL_COLUMNS) if name not in ("tenant", "id", *FIXED))
+_CHANGE_CALL = (
+    f"UPDATE calls SET {', '.join(f'{CALL_COLUMNS[i]} = ?' for i in _CHANGING)} WHERE seq = ? AND tenant = ? AND id = ?"
+)
+
+
+def checked(write: Callable[[T, Transaction], None], value: T, kind: type[T], transaction: Transaction) -> None:
+    """Write a value if it is what it claims to be; a wrong one is named now and not when it is read back."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes, Decimal)), kind)
+    except msgspec.ValidationError as error:
+        name = kind.__name__.lower()
+        raise HoldfastError(f"this {name} cannot be stored: {error}; correct the value and write it again") from error
+    write(value, transaction)
 
 
 def put_session(session: Session, transaction: Transaction) -> None:
@@ -57,19 +78,37 @@ def put_break(found: Break, transaction: Transaction) -> None:
 
 
 def put_call(call: Call, transaction: Transaction) -> None:
-    connection = transaction.connection
-    before = connection.execute(
+    """Insert the call or replace it. One that we have inserted ourselves and that counts nowhere yet is found by its
+    place, and its indexes need not be touched."""
+    connection, name = transaction.connection, (call.tenant, call.id)
+    row, fixed = call_row(call), tuple(getattr(call, column) for column in FIXED)
+    known = transaction.pending.pop(name, None)
+    place: int | None = None
+    if known is not None and known[1] == fixed:
+        values = [row[index] for index in _CHANGING]
+        if connection.execute(_CHANGE_CALL, (*values, known[0], *name)).rowcount == 1:
+            place = known[0]
+    if place is None:
+        found = connection.execute(_NEW_CALL, row)
+        place = found.lastrowid if found.rowcount == 1 else None
+    if place is None:
+        _replace_call(call, row, transaction)
+    elif call.usage is None:
+        transaction.pending[name] = place, fixed
+    if call.usage is not None:
+        transaction.sums.usage((hour_of(call.started_at), call.tenant, call.model), call.usage, sign=1)
+
+
+def _replace_call(call: Call, row: list[Any], transaction: Transaction) -> None:
+    before = transaction.connection.execute(
         "SELECT started_at, model, input, read, output, writes, cost, price_version FROM calls "
         "WHERE tenant = ? AND id = ?",
         (call.tenant, call.id),
     ).fetchone()
-    if before is not None:
-        counted = read_usage(*before[2:])
-        if counted is not None:
-            add_usage(connection, (hour_of(before[0]), call.tenant, before[1]), counted, sign=-1)
-    connection.execute(_PUT_CALL, call_row(call))
-    if call.usage is not None:
-        add_usage(connection, (hour_of(call.started_at), call.tenant, call.model), call.usage, sign=1)
+    counted = None if before is None else read_usage(*before[2:])
+    if counted is not None:
+        transaction.sums.usage((hour_of(before[0]), call.tenant, before[1]), counted, sign=-1)
+    transaction.connection.execute(_PUT_CALL, row)
 
 
 def put_versioned(
@@ -81,25 +120,32 @@ def put_versioned(
     expected: int,
     merge: Merge | None,
     transaction: Transaction,
+    *,
+    steps: int = 1,
 ) -> int:
-    """Compare and set: what somebody else wrote since version `expected` is merged, or kept by refusing the write."""
+    """Compare and set: what somebody else wrote since version `expected` is merged, or kept by refusing the write.
+
+    `steps` is how many versions it goes on by: as many as writes it stands for."""
     if expected == 0:
         sql = f"INSERT INTO {table} (data, version, tenant, {key}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        values: tuple[object, ...] = (data, 1, tenant, name)
+        values: tuple[object, ...] = (data, steps, tenant, name)
     else:
         sql = f"UPDATE {table} SET data = ?, version = ? WHERE tenant = ? AND {key} = ? AND version = ?"
-        values = (data, expected + 1, tenant, name, expected)
+        values = (data, expected + steps, tenant, name, expected)
     if transaction.connection.execute(sql, values).rowcount == 1:
-        return expected + 1
+        return expected + steps
     where = f"WHERE tenant = ? AND {key} = ?"
     row = transaction.connection.execute(f"SELECT data, version FROM {table} {where}", (tenant, name)).fetchone()
     if merge is None or row is None:
         raise VersionConflictError(
             f"the {table[:-1]} of {key} {name} is no longer at version {expected}; read it again and decide again"
         )
-    values = (merge(row[0]), row[1] + 1, tenant, name)
+    version = int(row[1]) + 1
+    if version == expected + steps:  # whoever made it must not take it for what they expected
+        version += 1
+    values = (merge(row[0]), version, tenant, name)
     transaction.connection.execute(f"UPDATE {table} SET data = ?, version = ? {where}", values)
-    return int(row[1]) + 1
+    return version
 
 
 def put_blob(tenant: str, owner: Owner, data: bytes, at: int, transaction: Transaction) -> Blob:
@@ -186,22 +232,26 @@ def append_events(tenant: str, rows: EventRows, transaction: Transaction) -> int
         raise HoldfastError(
             "an event of this session is already stored under the same id; append each event once"
         ) from error
-    add_events(transaction.connection, tenant, rows.counted)
+    transaction.sums.events(tenant, rows.counted)
     return rows.count
 
 
 def _insert_events(connection: sqlite3.Connection, values: list[Any]) -> None:
-    """Many rows per statement: the GIL is let go once per statement, not once per row."""
+    """Many rows per statement: the GIL is let go once per statement, not once per row. A few sizes are enough, so that
+    every statement is compiled once."""
     width = len(_EVENT_COLUMNS)
-    head = f"INSERT INTO events ({', '.join(_EVENT_COLUMNS)}) VALUES "
-    one = f"({', '.join('?' * width)})"
-    step = width * min(_ROWS_PER_STATEMENT, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // width)
-    whole = len(values) - len(values) % step
-    if whole:
-        sql = head + ", ".join([one] * (step // width))
-        for start in range(0, whole, step):
-            connection.execute(sql, values[start : start + step])
-    connection.executemany(head + one, [values[start : start + width] for start in range(whole, len(values), width)])
+    most = min(_ROWS_PER_STATEMENT, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // width)
+    at = 0
+    for size in (most, 64, 16, 5, 4, 3, 2, 1):
+        while len(values) - at >= size * width and size <= most:
+            connection.execute(_insertion(size), values[at : at + size * width])
+            at += size * width
+
+
+@cache
+def _insertion(rows: int) -> str:
+    one = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
+    return f"INSERT INTO events ({', '.join(_EVENT_COLUMNS)}) VALUES " + ", ".join([one] * rows)
 
 
 def _stream(tenant: str, session: str, transaction: Transaction) -> int:

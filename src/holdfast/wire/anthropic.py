@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,6 +20,7 @@ from .body import (
     BlockSpan,
     Body,
     Marker,
+    Section,
     Splice,
     Ttl,
     Unreadable,
@@ -36,6 +39,7 @@ NAME = "anthropic"
 _KEY = "cache_control"
 _MARKABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result", "tool_reference")
 _EMPTY = "messages[{0}]"
+_REMEMBERED = 65_536  # bytes of a block whose places for markers are remembered
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
 _COMPACT = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant", "system")}
 _COMPACT_END = (b"]},{", b"]}]")
@@ -219,6 +223,13 @@ class Anthropic:
 
     def place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
         """Splices that put a marker on a markable block, in the place of those it has on or in it."""
+        block = body.blocks[index]
+        if block.section != "messages" and not block.context and block.end - block.start <= _REMEMBERED:
+            known = _placed(body.text(block), block.section, block.form, ttl)
+            return [Splice(s.start + block.start, s.end + block.start, s.new, s.outer) for s in known]
+        return self._place(body, index, ttl)
+
+    def _place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:
         if not self.markable(body, index):
             raise body.no_place(index)
         block, value = body.blocks[index], cache_control.MARKERS[ttl]
@@ -285,6 +296,13 @@ class Anthropic:
         """An error body of our own in the provider's form."""
         inner = obj((("type", encode_string(error.kind)), ("message", encode_string(error.message))))
         return obj((("type", b'"error"'), ("error", inner)))
+
+
+@lru_cache(maxsize=64)
+def _placed(text: bytes, section: Section, form: Literal["object", "string"], ttl: Ttl) -> tuple[Splice, ...]:
+    """The splices that mark this block where it stands alone. Tools and system text are the same at every turn."""
+    span = BlockSpan(section, section, "", 0, len(text), form=form)
+    return tuple(Anthropic()._place(Body(text, NAME, "", (span,), {}, len(text)), 0, ttl))
 
 
 class _Event(Struct):

@@ -25,17 +25,22 @@ from . import caching
 from .body import BlockSpan, Body, Unreadable
 from .cache_control import MARKERS
 from .dialects import DIALECTS, Dialect
+from .remembered import Remembered
 from .scan import may_name
 from .values import array_of, canon, obj, object_of, string_of
 
-KEPT_BODIES = 32_000_000
-"""Bytes of earlier bodies kept for comparison."""
+KEPT_BODIES = 28_000_000
+"""Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
+_PER_BLOCK = 400
 
 _KEPT_STARTS = 1_000
-_START = 256  # bytes by which a body is recognised before it is parsed
+_START = 256  # bytes by which a body's client is recognised before it is parsed
+_WINDOWS = (16_384, 2_048, 256)  # bytes of its messages by which its conversation is
+_KEPT_WINDOWS = 10_000
 
-KEPT_BLOCKS = 50_000
+KEPT_BLOCKS = 150_000
 """Blocks whose digest and token count are remembered."""
+_KEPT_OTHERS = 8_000_000  # bytes of those that bring something with them or are matched token by token
 
 _ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
 _IMAGES = {
@@ -85,6 +90,10 @@ class _Seen:
         self.special: list[int] = []
         self.prompt: Prompt | None = None
 
+    @property
+    def weight(self) -> int:
+        return len(self.body.raw) + _PER_BLOCK * len(self.body.blocks)
+
     def add(self, item: _Known) -> None:
         if item.special:
             self.special.append(len(self.known))
@@ -108,20 +117,34 @@ class PromptReader:
 
     def __init__(self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS) -> None:
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
-        self._kept_bodies, self._kept_blocks = kept_bodies, kept_blocks
+        self._kept_bodies = kept_bodies
         self._bytes = 0
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
         self._latest: dict[tuple[str, str], _Seen] = {}  # of one dialect and model: conversations begin alike
-        self._starts: OrderedDict[bytes, bytes] = OrderedDict()
-        self._blocks: OrderedDict[bytes, _Known] = OrderedDict()
+        self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
+        self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
+        self._blocks = Remembered[_Known](kept_blocks, heavy=_KEPT_OTHERS)
+        self._last: tuple[Body, ModelFacts, str, Reading] | None = None  # asked for again, a body is not read again
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """The dialect's parse, with an earlier body that began the same to lean on."""
-        like = self._seen.get(self._starts.get(raw[:_START], b""))
+        like = self._seen.get(self._find(raw))
         return dialect.parse(raw, model=model, like=None if like is None else like.body)
+
+    def _find(self, raw: bytes) -> bytes:
+        """The conversation of a body that is not parsed yet. Those of one client begin alike; where their messages
+        begin, they part sooner or later."""
+        at, latest = self._starts.get(raw[:_START], (0, b""))
+        for size in _WINDOWS if latest else ():
+            lane = self._windows.get((at, size, hash(raw[at : at + size])))
+            if lane is not None and lane in self._seen:
+                return lane
+        return latest
 
     def read(self, body: Body, model: ModelFacts, *, scope: str = "") -> Reading:
         dialect = DIALECTS[body.dialect]
+        if self._last is not None and self._last[0] is body and self._last[1:3] == (model, scope):
+            return self._last[3]
         lane = _lane(body, model, scope)
         like = self._seen.get(lane) or self._latest.get((body.dialect, model.ref))
         seen = self._read_blocks(body, dialect, like, rules(model).by_token)
@@ -147,7 +170,9 @@ class PromptReader:
             prompt = replace(prompt, hidden=max(0, sent - len(prompt.marks)))
         seen.prompt = prompt
         self._remember(lane, model, seen)
-        return Reading(prompt, settings)
+        reading = Reading(prompt, settings)
+        self._last = (body, model, scope, reading)
+        return reading
 
     def previous(self, body: Body, model: ModelFacts, *, scope: str = "") -> Prompt | None:
         """The prompt of the conversation's request before this one, where it is still remembered."""
@@ -179,30 +204,45 @@ class PromptReader:
         about = (body.dialect, body.model, span.section, span.role, span.form, span.message, border, with_ids)
         texts = [body.raw[start:end] for start, end in ((span.start, span.end), *span.context)]
         plain, ttl = _cut(texts[0]) if body.dialect == "anthropic" else (texts[0], None)
-        key = sha256(b"\0".join([_bytes("|".join(map(str, about))), plain, *texts[1:]])).digest()
-        known = self._blocks.get(key)
-        if known is not None:
-            self._blocks.move_to_end(key)
-        else:
+        key = sha256(b"\0".join([_bytes("|".join(map(str, about))), plain, *texts[1:]])).digest()[:16]
+        block = self._blocks.plain(key)
+        known = _Known(block, special=False) if block is not None else self._blocks.other(key)
+        if known is None:
             if ttl is not None:
                 body, index = _alone(body, span, plain), 0
             self.canonicalised += len(plain)
-            known = self._blocks[key] = _read_block(body, dialect, index, border, with_ids)
-            if len(self._blocks) > self._kept_blocks:
-                self._blocks.popitem(last=False)
+            known = _read_block(body, dialect, index, border, with_ids)
+            if known.special or known.block is None or not self._blocks.keep(key, known.block):
+                self._blocks.keep_other(key, known, _weight(known))
         return known if ttl is None else replace(known, marks=(ttl,), special=True)
 
     def _remember(self, lane: bytes, model: ModelFacts, seen: _Seen) -> None:
         before = self._seen.pop(lane, None)
-        self._bytes += len(seen.body.raw) - (len(before.body.raw) if before is not None else 0)
+        self._bytes += seen.weight - (0 if before is None else before.weight)
         self._seen[lane] = seen
         self._latest = {(seen.body.dialect, model.ref): seen}
-        self._starts[seen.body.raw[:_START]] = lane
-        if len(self._starts) > _KEPT_STARTS:
-            self._starts.popitem(last=False)
+        self._index(lane, seen.body)
         while self._bytes > self._kept_bodies and len(self._seen) > 1:
             _, dropped = self._seen.popitem(last=False)
-            self._bytes -= len(dropped.body.raw)
+            self._bytes -= dropped.weight
+
+    def _index(self, lane: bytes, body: Body) -> None:
+        first = body.messages_from
+        if first == len(body.blocks):
+            return
+        raw, at = body.raw, body.blocks[first].start
+        self._starts[raw[:_START]] = at, lane
+        for size in _WINDOWS:
+            if at + size <= body.blocks[-1].start:  # the last message may still change
+                self._windows[at, size, hash(raw[at : at + size])] = lane
+        for known, most in ((self._starts, _KEPT_STARTS), (self._windows, _KEPT_WINDOWS)):
+            while len(known) > most:
+                known.popitem(last=False)
+
+
+def _weight(known: _Known) -> int:
+    """About how many bytes a block takes in memory."""
+    return 500 + (len(known.block.ids) if known.block is not None else 0)
 
 
 def _bytes(text: str) -> bytes:
@@ -234,10 +274,17 @@ def _alone(body: Body, span: BlockSpan, text: bytes) -> Body:
 
 
 def _lane(body: Body, model: ModelFacts, scope: str) -> bytes:
-    """A guess at the conversation: its first message. A wrong one costs time, never a wrong prompt."""
-    first = next((span for span in body.blocks if span.section == "messages"), None)
-    text = b"" if first is None else body.raw[first.start : first.end]
-    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), _bytes(model.ref), text))).digest()
+    """A guess at the conversation: its first message. A wrong one costs time, never a wrong prompt.
+
+    Some clients begin every conversation with the same block, so the beginnings of the next ones count too.
+    """
+    at = body.messages_from
+    first = body.blocks[at : at + 1]
+    texts = [body.raw[span.start : span.end] for span in first]
+    for span in body.blocks[at + 1 : at + 4]:
+        if span.message == first[0].message:
+            texts.append(_cut(body.raw[span.start : span.end])[0][:_START])
+    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), _bytes(model.ref), *texts))).digest()
 
 
 def _same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:

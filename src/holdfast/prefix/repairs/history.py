@@ -16,6 +16,8 @@ from .memory import ByteMemory
 _DIGEST = 16
 _NAME = 32
 _NONE = bytes(_NAME)
+MOST_READ = 64
+"""Histories kept as they are read, so that a lane that goes on is not put together again at every turn."""
 
 
 class History(Struct):
@@ -52,6 +54,10 @@ class Walk:
         self._at = (self._at if at is None else at) + 1
         return Match(first[self._at - 1], at is not None)
 
+    def skip(self, count: int) -> None:
+        """So many blocks stood in their places."""
+        self._at = count
+
     def _nearest(self, digest: bytes) -> int | None:
         """Where a block was that is not in its place."""
         if not self._places:
@@ -66,19 +72,27 @@ class Walk:
 
 
 def recall(memory: ByteMemory, name: bytes) -> History | None:
-    """The history of this name; None where a part of it is lost."""
+    """The history of this name; None where a part of it is lost. It is not to be changed."""
+    known = memory.read.get(name)
+    if known is not None and memory.touch_all(known.parts):
+        memory.read.move_to_end(name)
+        return known.history
     parts: list[bytes] = []
+    names: list[bytes] = []
     while name:
         part = memory.get(name)
         if part is None:
             return None
         parts.append(part)
+        names.append(name)
         name = part[:_NAME] if part[:_NAME] != _NONE else b""
     history = History()
     for part in reversed(parts):
         half = _NAME + (len(part) - _NAME) // 2
         history.client += [part[i : i + _DIGEST] for i in range(_NAME, half, _DIGEST)]
         history.first += [part[i : i + _DIGEST] for i in range(half, len(part), _DIGEST)]
+    if names:
+        _remember(memory, names, history)
     return history
 
 
@@ -89,4 +103,21 @@ def record(memory: ByteMemory, name: bytes, before: History | None, now: History
         name, start = b"", 0
     elif start == len(now.client):
         return name
-    return memory.keep((name or _NONE) + b"".join(now.client[start:]) + b"".join(now.first[start:]))
+    named = memory.keep((name or _NONE) + b"".join(now.client[start:]) + b"".join(now.first[start:]))
+    known = memory.read.pop(name, None) if name else None
+    if known is not None or not name:
+        _remember(memory, [named, *(() if known is None else known.parts)], now)
+    return named
+
+
+class _Read(Struct, frozen=True):
+    """A history, and the names of the parts it was put together of."""
+
+    parts: list[bytes]
+    history: History
+
+
+def _remember(memory: ByteMemory, parts: list[bytes], history: History) -> None:
+    memory.read[parts[0]] = _Read(parts, history)
+    while len(memory.read) > MOST_READ:
+        memory.read.popitem(last=False)

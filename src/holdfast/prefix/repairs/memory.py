@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+from typing import Any
 
-LIMIT = 32_000_000
+LIMIT = 16_000_000
 _OVERHEAD = 150  # of an entry: key, node, object
 
 Load = Callable[[bytes], bytes | None]
@@ -22,6 +23,8 @@ class ByteMemory:
         self._limit, self._load = limit, load
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
         self._size = 0
+        self.read: OrderedDict[bytes, Any] = OrderedDict()
+        """A place for values that were put together from what is kept, by their name."""
 
     def __len__(self) -> int:
         return self._size
@@ -32,6 +35,20 @@ class ByteMemory:
             return False
         self._kept.move_to_end(key)
         return True
+
+    def missing(self, keys: Iterable[bytes]) -> list[int]:
+        """Which of them are not here, by their place; the others count as used."""
+        use, places = self._kept.move_to_end, []
+        for place, key in enumerate(keys):
+            try:
+                use(key)
+            except KeyError:
+                places.append(place)
+        return places
+
+    def touch_all(self, keys: Iterable[bytes]) -> bool:
+        """Whether all of them are here; as far as they are, they count as used."""
+        return not self.missing(keys)
 
     def get(self, key: bytes) -> bytes | None:
         if self.touch(key):

@@ -153,7 +153,7 @@ def _may_probe(situation: Situation, new: int, tail: int) -> bool:
     route = situation.experience.routes.get(model.ref)
     if route is not None and (route.raises is not None or route.probed >= PROBES):
         return False
-    near = reach(prompt.blocks, tail, replace(model, lookback=max(1, model.lookback // 2)))
+    near = reach(prompt.blocks, tail, model, lookback=max(1, model.lookback // 2))
     testing = (pool.find(prompt.keys[index], situation.now) for index in near)
     return not any(entry is not None and entry.seconds < (model.ttl_seconds(entry.ttl) or 0) for entry in testing)
 

@@ -61,8 +61,14 @@ def free(situation: Situation, index: int) -> bool:
     return situation.prompt.blocks[index].markable and index not in situation.volatile
 
 
+def head(prompt: Prompt) -> int:
+    """How many blocks stand before the messages, which come last."""
+    return next((i for i, block in enumerate(prompt.blocks) if block.section == "messages"), len(prompt.blocks))
+
+
 def last_tool(situation: Situation) -> int | None:
-    return _last(situation, (i for i, block in enumerate(situation.prompt.blocks) if block.section == "tools"))
+    blocks = situation.prompt.blocks
+    return _last(situation, (i for i in range(head(situation.prompt)) if blocks[i].section == "tools"))
 
 
 def last_system(situation: Situation) -> int | None:
@@ -76,7 +82,7 @@ def last_system(situation: Situation) -> int | None:
         end = developer_end(blocks)
         places = [i for i in range(0 if end is None else end + 1) if blocks[i].section != "tools"]
     else:
-        places = [i for i, block in enumerate(blocks) if block.section == "system" and block.role]
+        places = [i for i in range(head(situation.prompt)) if blocks[i].section == "system" and blocks[i].role]
     unstable = min((i for i in places if i in situation.volatile), default=len(blocks))
     return _last(situation, (i for i in places if i < unstable))
 

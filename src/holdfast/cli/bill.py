@@ -1,0 +1,152 @@
+"""`holdfast bill`: what was paid, for what, and what it would have been otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from holdfast import observe
+from holdfast.cli import tables
+from holdfast.cli.asking import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
+from holdfast.cli.tables import Column, counted, dollars
+from holdfast.observe import Bill, SessionSums, Sums
+
+BY = ("model", "session", "client", "day", "kind")
+_GONE = "(no longer stored)"
+
+
+@click.command()
+@click.option("--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by.")
+@click.option("--session", metavar="ID", help="Only of this session.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000), help="At most so many lines; all count."
+)
+@window_options
+def command(
+    by: str,
+    session: str | None,
+    since: int | None,
+    until: int | None,
+    tenant: str | None,
+    json_: bool,
+    limit: int,
+) -> None:
+    """Add up what was paid.
+
+    NO CACHE is what the same tokens would have cost if all of them had been billed as plain input, LOST what breaks
+    cost, SAVED what the client alone would have paid more. Side requests, calls that went past Holdfast and
+    keep-alive pings count.
+
+    \b
+    Examples:
+      holdfast bill
+      holdfast bill --by day --since 30d
+      holdfast bill --by session --since today --json
+    """
+    check_window(since, until)
+    with looking() as store:
+        if store is None:
+            nothing = observe.window(since, until)
+            found = Bill(window=nothing, total=Sums(), models=(), sessions=(), clients=(), days=(), kinds=())
+        else:
+            tenant = whose(store, tenant)
+            if session is not None:
+                named = observe.find(store, session, kind="session", tenant=tenant)
+                session, tenant = named.id, named.tenant
+            found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=None)
+    if json_:
+        print_json(found)
+    elif store is None:
+        click.echo(nothing_yet())
+    elif not found.total.calls:
+        click.echo(f"There is nothing to pay{in_window(since, until)}.")
+    else:
+        for line in _lines(found, by, limit, tables.width()):
+            click.echo(line)
+
+
+def _lines(found: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
+    groups: Sequence[Sums] = getattr(found, f"{by}s")
+    shown = groups[-limit:] if by == "day" else groups[:limit]
+    saved = found.total.saved is not None
+    names = _session_names(found.sessions[:limit]) if by == "session" else [_name(each, by) for each in shown]
+    rows = [_row(name, each, saved) for name, each in zip(names, shown, strict=True)]
+    yield from tables.table(_columns(by, saved), [*rows, _row("total", found.total, saved)], room)
+    yield ""
+    if len(shown) < len(groups):
+        dropped = counted(len(groups) - len(shown), f"more {by}")
+        yield from tables.wrapped(f"{dropped} in the total alone; --limit shows them.", room)
+    for sentence in sentences(found.total):
+        yield from tables.wrapped(sentence, room)
+
+
+def _columns(by: str, saved: bool) -> list[Column]:
+    columns = [
+        Column(by.upper(), 0, least=27),
+        Column("CALLS", 3, right=True),
+        Column("PROMPT", 6, right=True),
+        Column("OUTPUT", 8, right=True),
+        Column("HIT", 2, right=True),
+        Column("PAID", 1, right=True),
+        Column("NO CACHE", 4, right=True),
+        Column("BREAKS", 7, right=True),
+        Column("LOST", 5, right=True),
+    ]
+    return [*columns, Column("SAVED", 4, right=True)] if saved else columns
+
+
+def _row(name: str, each: Sums, saved: bool) -> tuple[str, ...]:
+    cells = (
+        name,
+        tables.count(each.calls),
+        tables.count(each.prompt_tokens),
+        tables.count(each.output_tokens),
+        tables.share(each.hit_rate),
+        tables.cost(each.cost, each.unpriced),
+        tables.cost(each.without_cache, each.unpriced),
+        tables.count(each.breaks),
+        dollars(each.break_cost) if each.breaks else "-",
+    )
+    return (*cells, "-" if each.saved is None else dollars(each.saved, signed=True)) if saved else cells
+
+
+def _session_names(shown: Sequence[SessionSums]) -> list[str]:
+    """Beginnings of their ids, with the tenant where there are several."""
+    short = tables.short_ids(each.id for each in shown if each.id is not None)
+    tenants = tables.several(each.tenant for each in shown)
+    whose = [f" ({tenants[each.tenant]})" if tenants else "" for each in shown]
+    return [short.get(each.id or "", _GONE) + owner for each, owner in zip(shown, whose, strict=True)]
+
+
+def _name(each: Sums, by: str) -> str:
+    if each.id is not None:
+        return each.id
+    return "(not known)" if by == "client" else _GONE
+
+
+def sentences(total: Sums) -> Iterator[str]:
+    """The bill in words."""
+    odd = [f"{number:,} {kind}" for kind, number in total.kinds.items()]
+    odd += [f"{total.unanswered:,} without an answer"] if total.unanswered else []
+    calls = counted(total.calls, "call") + (f" ({', '.join(odd)})" if odd else "")
+    if total.cost is None:
+        yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
+    else:
+        yield f"{calls} for {dollars(total.cost)}{_against(total)}."
+    if total.unpriced and total.cost is not None:
+        yield f"The price of {counted(total.unpriced, 'call')} is unknown; the sums go without (+)."
+    if total.breaks:
+        resets = f", {counted(total.resets, 'reset')} {dollars(total.reset_cost)}" if total.resets else ""
+        yield f"{counted(total.breaks, 'break')} cost {dollars(total.break_cost)}{resets}; `holdfast breaks` says why."
+    if total.saved is not None:
+        less, much = "less" if total.saved >= 0 else "more", dollars(abs(total.saved))
+        yield f"Through Holdfast it was {much} {less} than the clients alone would have paid."
+
+
+def _against(total: Sums) -> str:
+    without, cost = total.without_cache, total.cost
+    if without is None or cost is None or not without:
+        return ""
+    part = abs(1 - float(cost / without))
+    return f"; without a cache {dollars(without)}: {part:.0%} {'less' if cost <= without else 'more'}"

@@ -1,0 +1,153 @@
+"""`holdfast breaks`: what broke the cache, what it cost, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+import click
+
+from holdfast import observe
+from holdfast.cli import tables
+from holdfast.cli.asking import (
+    check_window,
+    in_window,
+    limit_option,
+    looking,
+    nothing_yet,
+    print_json,
+    whose,
+    window_options,
+)
+from holdfast.cli.tables import Column, counted, dollars
+from holdfast.observe import BreakReport, BreakReports
+
+COLUMNS = (
+    Column("WHEN", 0),
+    Column("CAUSE", 1, least=15),
+    Column("WHERE", 4, least=14, always=False),
+    Column("TOKENS", 3, right=True),
+    Column("COST", 2, right=True),
+    Column("CURE", 7, least=10),
+    Column("SESSION", 6),
+    Column("CALL", 3),
+    Column("CLIENT", 8, least=8),
+    Column("MODEL", 9, least=27),
+    Column("OWNER", 10, always=False),
+    Column("TENANT", 11, always=False),
+)
+
+
+@click.command()
+@click.option("--session", metavar="ID", help="Only of this session.")
+@click.option("--resets", is_flag=True, help="Resets too: breaks that have a reason.")
+@window_options
+@limit_option(20, "breaks")
+def command(
+    session: str | None,
+    resets: bool,
+    since: int | None,
+    until: int | None,
+    tenant: str | None,
+    json_: bool,
+    limit: int,
+) -> None:
+    """List what broke the cache, what it cost, what to do.
+
+    The newest comes first. WHERE is the path of the block that changed and the first byte that differs, COST what the
+    lost tokens were billed beyond the price of reading them. Below, every cure once, the dearest first.
+
+    \b
+    Examples:
+      holdfast breaks
+      holdfast breaks --since 7d --limit 100
+      holdfast breaks --session 5f0c7c1e --resets --json
+    """
+    check_window(since, until)
+    with looking() as store:
+        if store is None:
+            found = BreakReports(window=observe.window(since, until), breaks=())
+        else:
+            tenant = whose(store, tenant)
+            if session is not None:
+                named = observe.find(store, session, kind="session", tenant=tenant)
+                session, tenant = named.id, named.tenant
+            found = observe.breaks(
+                store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
+            )
+    if json_:
+        print_json(found)
+    elif store is None:
+        click.echo(nothing_yet())
+    elif not found.breaks:
+        click.echo(f"Nothing broke the cache{in_window(since, until)}.")
+    else:
+        _print(found)
+
+
+def _print(found: BreakReports) -> None:
+    room = tables.width()
+    calls = tables.short_ids(each.call for each in found.breaks)
+    sessions = tables.short_ids(each.session for each in found.breaks)
+    tenants = tables.several(each.tenant for each in found.breaks)
+    for line in tables.table(COLUMNS, [_row(each, calls, sessions, tenants) for each in found.breaks], room):
+        click.echo(line)
+    click.echo("")
+    for line in cures(found.breaks, room):
+        click.echo(line)
+    lost, resets = _sum(found.breaks), sum(each.reason is not None for each in found.breaks)
+    number = counted(len(found.breaks) - resets, "break") + (f" and {counted(resets, 'reset')}" if resets else "")
+    more = ", the newest; --limit shows more" if found.more else ""
+    for line in tables.wrapped(f"{number}: {dollars(lost)}{more}. `holdfast show CALL` shows one call.", room):
+        click.echo(line)
+
+
+def _row(
+    each: BreakReport, calls: dict[str, str], sessions: dict[str, str], tenants: dict[str, str]
+) -> tuple[str, ...]:
+    return (
+        tables.day(each.at),
+        what(each),
+        where(each),
+        tables.count(each.tokens),
+        dollars(each.dollars),
+        each.cure or "-",
+        sessions[each.session],
+        calls[each.call],
+        each.client or "-",
+        each.model,
+        each.owner or "-",
+        tenants.get(each.tenant, "-"),
+    )
+
+
+def what(each: BreakReport) -> str:
+    return each.cause or "unknown" if each.reason is None else f"reset: {each.reason}"
+
+
+def where(each: BreakReport) -> str:
+    if each.path is None:
+        return "-"
+    return each.path if each.offset is None else f"{each.path} @{each.offset:,}"
+
+
+def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
+    """What to do, once for every cure, the dearest first; a blank line behind it."""
+    by_cure: dict[str, list[BreakReport]] = {}
+    for each in found:
+        if each.advice and each.reason is None:
+            by_cure.setdefault(each.cure or "", []).append(each)
+    if not by_cure:
+        return
+    yield "What to do:"
+    for name, those in sorted(by_cure.items(), key=lambda item: -(_sum(item[1]) or Decimal(0))):
+        newest = those[0]
+        setting = f" Or set {newest.setting}." if newest.setting else ""
+        cost = f"{counted(len(those), 'break')}, {dollars(_sum(those))}"
+        yield from tables.wrapped(f"  {name} ({cost}): {newest.advice}{setting}", room, indent="    ")
+    yield ""
+
+
+def _sum(found: tuple[BreakReport, ...] | list[BreakReport]) -> Decimal | None:
+    known = [each.dollars for each in found if each.dollars is not None]
+    return sum(known, Decimal(0)) if known else None

@@ -1,0 +1,203 @@
+"""`holdfast run -- CLIENT…`: a client through the gateway, and what its session cost."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+from msgspec.structs import asdict
+
+from holdfast import observe
+from holdfast.cli import bill, tables
+from holdfast.cli.setup import use_configured_facts
+from holdfast.config import Config, load_here
+from holdfast.config.sections.serving import Upstream
+from holdfast.errors import HoldfastError
+from holdfast.gateway import launch, reach
+from holdfast.gateway.parts import Gateway
+from holdfast.gateway.runs import Seen
+from holdfast.gateway.serve import running
+from holdfast.store import open_existing
+
+NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
+_SETTLING_S = 3.0
+_MOST_LINES = 20
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("client", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CLIENT…")
+def command(client: tuple[str, ...]) -> int:
+    """Run a client through the gateway and say what its session cost.
+
+    A gateway that runs already (`holdfast serve`) is used, otherwise one is started for as long as the client runs. The
+    client finds it by the variables it reads its address from (ANTHROPIC_BASE_URL, OPENAI_BASE_URL,
+    GOOGLE_GEMINI_BASE_URL…); Codex and pi are told by an argument. Keys and logins stay as they are. An address of your
+    own in one of these variables is where the gateway forwards to.
+
+    The exit code is the client's, 128 and the signal's number if a signal ended it, 127 if there is no such program.
+
+    \b
+    Examples:
+      holdfast run -- claude
+      holdfast run -- claude -p "Fix the tests" --allowedTools Bash,Edit
+      holdfast run -- codex exec "Fix the tests"
+      holdfast run -- aider --model sonnet
+      holdfast run -- python my_agent.py
+    """
+    program = shutil.which(client[0])
+    if program is None:
+        exists = os.path.sep in client[0] and Path(client[0]).exists()
+        why = "it cannot be executed" if exists else "there is no such program"
+        _say(f"{client[0]}: {why}; give a command that can be run, such as `holdfast run -- claude`")
+        return NOT_EXECUTABLE if exists else NOT_FOUND
+    use_configured_facts()
+    config = load_here()
+    with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+        code, seen, outside = _through(config, client, Path(scratch))
+    for line in said:
+        _say(line)
+    for line in _bill(config, seen, outside):
+        _say(line)
+    return code
+
+
+def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int, Seen | None, str]:
+    """Run the client; its exit code, what the gateway saw of it, and why that is nothing where it is known."""
+    run, name = secrets.token_hex(8), launch.client_name(client)
+    chosen = launch.chosen(name, os.environ, reach.place(config), asdict(Upstream()))
+    upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
+    for value in upstreams.values():
+        _say(f"the gateway forwards to {value}, the address in the environment")
+    with _gateway(config, upstreams) as (address, report):
+        ready = launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept)
+        if ready.outside:
+            _say(f"{ready.outside}; it runs without Holdfast")
+        code = _attend(ready)
+    return code, report(run), ready.outside
+
+
+def _is_free(config: Config, upstream: str) -> bool:
+    """Whether the configuration leaves an upstream to the environment."""
+    origin = config.origin(f"upstream.{upstream}")
+    if origin.kind != "default":
+        _say(f"the address in the environment gives way to upstream.{upstream} ({origin})")
+    return origin.kind == "default"
+
+
+@contextlib.contextmanager
+def _gateway(config: Config, upstreams: dict[str, str]) -> Iterator[tuple[str, Callable[[str], Seen | None]]]:
+    """The gateway that runs, or one of our own; its address, and what it saw of a run."""
+    found = None if upstreams else reach.find(config)
+    if found is not None:
+        yield found, lambda run: reach.seen(config, run)
+        return
+    own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
+    gateway = Gateway(own)
+    with running(own, gateway=gateway) as address:
+        yield address, gateway.runs.seen
+
+
+def _attend(ready: launch.Launch) -> int:
+    """Start the client on this terminal and wait for it. Signals are its business: it may end, or ask, or go on."""
+    process: subprocess.Popen[bytes] | None = None
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if process is not None and not (number in terminal and _in_foreground()):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    terminal = _signals("SIGINT", "SIGQUIT")  # these a terminal sends to the client by itself
+    before = {number: signal.signal(number, forward) for number in (*terminal, *_signals("SIGTERM", "SIGHUP"))}
+    try:
+        process = subprocess.Popen(ready.command, env=dict(ready.environment))
+        code = process.wait()
+    except OSError as error:
+        raise HoldfastError(f"{ready.command[0]} cannot be started ({error.strerror}); check the command.") from error
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else SIGNALLED - code
+
+
+def _signals(*names: str) -> list[signal.Signals]:
+    """Those that this system has and that are not ignored here: the client is to ignore them too."""
+    known = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    return [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal sends its signals to this process, and so to the client."""
+    try:
+        with Path(os.ctermid()).open("rb", buffering=0) as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except (OSError, AttributeError):
+        return False
+
+
+def _bill(config: Config, seen: Seen | None, outside: str) -> Iterator[str]:
+    """What the session cost, in lines."""
+    if outside:
+        return
+    if seen is None or not seen.requests:
+        yield "no call came through the gateway; the client may have an address of its own in its settings"
+        return
+    total = _settled(config, seen) if seen.calls else None
+    if total is None or not total.calls:
+        yield f"{tables.counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
+        return
+    if total.prompt_tokens:
+        yield f"{total.prompt_tokens:,} prompt tokens, {tables.share(total.hit_rate)} of them read from the cache."
+    yield from bill.sentences(total)
+    if not total.breaks:
+        yield "No breaks."
+    for session in seen.sessions[:1]:
+        yield f"`holdfast show {tables.printable(session)}` shows the calls."
+
+
+def _settled(config: Config, seen: Seen) -> observe.Sums | None:
+    """The sums of the run's calls, when all of them are written."""
+    deadline = time.monotonic() + _SETTLING_S
+    while True:
+        store = open_existing(config.settings.store.url)
+        if store is None:
+            return None
+        with store:
+            total = observe.bill(store, calls=seen.calls).total
+        if (total.calls == len(seen.calls) and not total.unanswered) or time.monotonic() > deadline:
+            return total
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def _kept_quiet() -> Iterator[deque[str]]:
+    """What the library logs, kept until the client has left the terminal."""
+    said: deque[str] = deque(maxlen=_MOST_LINES)
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            line = record.getMessage()
+            if line not in said:
+                said.append(line)
+
+    root = logging.getLogger()
+    before, root.handlers = root.handlers, [Keeper()]
+    try:
+        yield said
+    finally:
+        root.handlers = before
+
+
+def _say(text: str) -> None:
+    click.echo(f"holdfast: {tables.printable(text)}", err=True)

@@ -1,0 +1,102 @@
+"""`holdfast serve`: the gateway for any client and four provider APIs."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from holdfast.cli.setup import use_configured_facts
+from holdfast.config import Config, load_here
+from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
+from holdfast.gateway.receiving import Call
+from holdfast.gateway.serve import serve
+from holdfast.serving import address_of, listen
+
+
+@click.command()
+@click.option("--host", metavar="HOST", help="Address to listen on (gateway.host, 127.0.0.1).")
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(0, 65_535),
+    help="Port to listen on; 0 takes a free one (gateway.port, 8788).",
+)
+@click.option("-v", "--verbose", is_flag=True, help="A line for each request.")
+def command(host: str | None, port: int | None, verbose: bool) -> None:
+    """Serve any client: a gateway for Anthropic Messages, OpenAI Chat and Responses, and Gemini.
+
+    Point a client's base URL at it and everything works as before, with the provider's cache hit more often. What is
+    sent goes to the providers of [upstream], with the client's own key, which is never stored.
+
+    \b
+    Examples:
+      holdfast serve
+      holdfast serve --port 0 --verbose
+      HOLDFAST_UPSTREAM_ANTHROPIC=http://127.0.0.1:8089 holdfast serve
+    \b
+    While it runs:
+      ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude
+      curl localhost:8788/healthz
+      holdfast sessions
+    """
+    use_configured_facts()
+    config = load_here({"gateway.host": host, "gateway.port": port})
+    chosen = config.settings.gateway
+    address = chosen.host.removeprefix("[").removesuffix("]")
+    with listen(address, chosen.port) as listener:
+        gateway = Gateway(config, host=address, on_call=_tell if verbose else None)
+        text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
+        serve(config, gateway, listener, lambda: click.echo(text))
+
+
+def introduction(config: Config, address: str, *, needs_key: bool) -> str:
+    """What to do with it; the first line tells programs where it listens."""
+    base = f"{address}/k/KEY" if needs_key else address
+    lines = [
+        f"listening on {address}",
+        "",
+        f"  export ANTHROPIC_BASE_URL={base}",
+        f"  export OPENAI_BASE_URL={base}/v1",
+        f"  export GOOGLE_GEMINI_BASE_URL={base}",
+        "",
+    ]
+    if needs_key:
+        lines += [
+            f"  KEY is in {config.home / ACCESS_KEY}; clients that can, send it as the header x-holdfast-key.",
+        ]
+    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", "  Ctrl-C ends it.", ""]
+    return "\n".join(lines)
+
+
+def _tell(call: Call) -> None:
+    try:
+        click.echo(_printable(line(call)))
+    except OSError:
+        """Nobody reads any more; the clients are still served."""
+
+
+def line(call: Call) -> str:
+    """One request: when, where to, what became of it. The query is left out: it may hold a key."""
+    at = datetime.fromtimestamp(call.started, UTC).astimezone().strftime("%H:%M:%S")
+    status = "left" if call.left else str(call.status or "-")
+    parts = [at, status, f"{call.method} {call.route.upstream.name} {call.route.path}"]
+    passage = call.passage
+    if passage is None:
+        return "  ".join(parts)
+    if passage.prepared is not None and (verdict := passage.prepared.verdict) is not None:
+        used = verdict.usage
+        parts.append(f"read {used.read:,}  written {used.written:,}  input {used.input:,}")
+    if passage.bypass is not None:
+        parts.append(f"bypassed: {passage.bypass}")
+    if passage.call is not None:
+        parts.append(passage.call)
+    return "  ".join(parts)
+
+
+def _printable(text: str) -> str:
+    """One line that the terminal can show, whatever a client put into its path."""
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

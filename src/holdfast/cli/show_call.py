@@ -1,0 +1,108 @@
+"""One call as a page: what it was, what was planned, predicted and billed, what broke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from holdfast.cli import tables
+from holdfast.cli.breaks import what, where
+from holdfast.cli.tables import dollars
+from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
+
+_LABEL = 13
+
+
+def call_lines(found: CallReport, room: int | None) -> Iterator[str]:
+    for label, text in _facts(found):
+        first, *others = tables.wrapped(f"{label:{_LABEL}}{text}", room, indent=" " * _LABEL)
+        yield first
+        yield from others
+
+
+def _facts(found: CallReport) -> Iterator[tuple[str, str]]:
+    yield "Call", found.id
+    yield "Session", found.session
+    yield "Lane", found.lane
+    yield "Client", found.client or "not known"
+    yield "Model", found.model
+    yield "Tenant", found.tenant
+    yield "Started", _times(found)
+    status = found.status + (f": {found.error}" if found.error else "")
+    yield "Status", status if found.kind == "request" else f"{found.kind}, {status}"
+    if found.why:
+        yield "Why", found.why
+    yield from _bill(found)
+    if found.plan is not None:
+        yield from _plan(found.plan)
+    if found.reset is not None:
+        yield "Reset", found.reset
+    for each in found.breaks:
+        yield from _break(each)
+    for event in found.events:
+        details = ", ".join(f"{name} {value}" for name, value in event.data.items() if value is not None)
+        yield "Event", f"{event.type}: {details}" if details else event.type
+
+
+def _times(found: CallReport) -> str:
+    def after(at: datetime | None, words: str) -> str:
+        return "" if at is None else f", {words} {(at - found.started).total_seconds():.2f} s"
+
+    return (
+        tables.instant(found.started)
+        + after(found.first_token, "first token after")
+        + after(found.ended, "ended after")
+    )
+
+
+def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
+    predicted, used = found.predicted, found.usage
+    if predicted is not None:
+        yield "Predicted", f"read {predicted.read:,}, written {predicted.written:,}, input {predicted.input:,}"
+    if used is None:
+        yield "Billed", "not known"
+        return
+    written = " + ".join(f"{tokens:,} for {ttl}" for ttl, tokens in used.writes) or "0"
+    yield "Billed", f"read {used.read:,}, written {written}, input {used.input:,}, output {used.output:,}"
+    if found.explained is not None:
+        yield "Verdict", "as predicted" if found.explained else "not as predicted"
+    if used.cost is None:
+        yield "Cost", "price unknown"
+        return
+    without = f"; without a cache {dollars(found.without_cache)}" if found.without_cache is not None else ""
+    yield "Cost", f"{dollars(used.cost)}{without} ({used.price_version or 'prices of an unknown version'})"
+    if found.saved is not None:
+        less = "less" if found.saved >= 0 else "more"
+        yield "Saved", f"{dollars(abs(found.saved))} {less} than the client alone would have paid"
+
+
+def _plan(plan: PlanReport) -> Iterator[tuple[str, str]]:
+    yield "Strategy", plan.strategy + (f", mode {plan.mode}" if plan.mode else "")
+    yield "Markers", "; ".join(map(_marker, plan.markers)) or "none"
+    if plan.edits:
+        yield "Edits", f"{plan.edits:,} made"
+    for reason in plan.reasons:
+        yield "Reason", reason
+    for reason in plan.dropped:
+        yield "Dropped", reason
+    for repair in plan.repairs:
+        yield "Repaired" if repair.applied else "Suggested", _repair(repair)
+
+
+def _marker(marker: Marker) -> str:
+    place = marker.path if marker.path is not None else f"block {marker.block}"
+    return f"{place} for {marker.ttl}" if marker.ttl else place
+
+
+def _repair(repair: RepairReport) -> str:
+    why = f": {repair.why}" if repair.why else ""
+    return f"{repair.name} at {repair.path}{why} ({repair.saved_tokens:,} tokens)"
+
+
+def _break(each: BreakReport) -> Iterator[tuple[str, str]]:
+    place = f" at {where(each)}" if each.path is not None else ""
+    owner = f" of {each.owner}" if each.owner else ""
+    yield "Break", f"{what(each)}{place}{owner}: {each.tokens:,} tokens lost, {dollars(each.dollars)}"
+    if each.advice:
+        setting = f" Or set {each.setting}." if each.setting else ""
+        yield "Cure", f"{each.cure}: {each.advice}{setting}"

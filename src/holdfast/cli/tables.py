@@ -1,0 +1,187 @@
+"""Values as people read them in a terminal: tables that fit its width, dollars, shares, local times, safe text."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
+from typing import NamedTuple
+
+GAP = "  "
+LEAST_ID = 10
+"""Characters of an id that are shown at least; of a ULID, its time to the millisecond."""
+
+UNKNOWN = "unknown"
+"""Stands for dollars where no price is known."""
+
+
+class Column(NamedTuple):
+    """A column of a table. `rank` says what a narrow terminal keeps first; `least` is how far its cells may be cut.
+
+    One that is not `always` there goes, unmentioned, where it would say nothing.
+    """
+
+    title: str
+    rank: int
+    right: bool = False
+    least: int | None = None
+    always: bool = True
+
+
+def width() -> int | None:
+    """The width of the terminal; None in a pipe, which gets everything."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def printable(text: object) -> str:
+    """One line that the terminal can show, whatever a client put into its words."""
+    safe = "".join(character if character.isprintable() else "?" for character in str(text))
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return safe.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int | None) -> Iterator[str]:
+    """The rows as lines. Columns that do not fit are left out and named at the end; cut cells end in `…`."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    said = [i for i, column in enumerate(columns) if column.always or any(row[i] not in ("", "-") for row in cells)]
+    columns, cells = [columns[index] for index in said], [[row[index] for index in said] for row in cells]
+    natural = [
+        max(_columns(cell) for cell in (column.title, *(row[index] for row in cells)))
+        for index, column in enumerate(columns)
+    ]
+    widths = _fitted(columns, natural, room)
+    for row in ([column.title for column in columns], *cells):
+        line = (_cell(row[index], size, columns[index].right) for index, size in widths.items())
+        yield GAP.join(line).rstrip()
+    if len(widths) < len(columns):
+        missing = ", ".join(column.title for index, column in enumerate(columns) if index not in widths)
+        yield ""
+        yield from wrapped(
+            f"Left out for want of room: {missing}; a wider terminal, a pipe or --json shows them.", room
+        )
+
+
+def _fitted(columns: Sequence[Column], natural: Sequence[int], room: int | None) -> dict[int, int]:
+    """The columns that are shown and how wide, in their order."""
+    if room is None:
+        return dict(enumerate(natural))
+    smallest = [
+        size if column.least is None else min(size, max(column.least, len(column.title)))
+        for column, size in zip(columns, natural, strict=True)
+    ]
+    wanted = sorted(range(len(columns)), key=lambda index: columns[index].rank)
+    shown: list[int] = []
+    for index in wanted:
+        if not shown or sum(smallest[i] + len(GAP) for i in (*shown, index)) - len(GAP) <= room:
+            shown.append(index)
+    spare = room - sum(smallest[index] + len(GAP) for index in shown) + len(GAP)
+    widths = {index: smallest[index] for index in sorted(shown)}
+    for index in shown:
+        more = max(0, min(spare, natural[index] - smallest[index]))
+        widths[index] += more
+        spare -= more
+    return widths
+
+
+def _cell(text: str, size: int, right: bool) -> str:
+    if _columns(text) > size:
+        text = cut(text, size)
+    space = " " * (size - _columns(text))
+    return space + text if right else text + space
+
+
+def cut(text: str, size: int) -> str:
+    """The beginning of a text and `…`, in so many columns."""
+    kept, used = [], 0
+    for character in text:
+        used += _columns(character)
+        if used > size - 1:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"
+
+
+def _columns(text: str) -> int:
+    """Places that a text takes in a terminal: East Asian characters take two, accents of their own none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)
+
+
+def wrapped(text: str, room: int | None, *, indent: str = "") -> list[str]:
+    """A paragraph in lines that fit, one in a pipe; what follows the first is indented."""
+    if room is None:
+        return [printable(text)]
+    return textwrap.wrap(printable(text), room, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The beginnings of ids by which these can be told apart."""
+    known = sorted(set(ids))
+    size = dict.fromkeys(known, LEAST_ID)
+    for one, other in pairwise(known):
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        )
+        size[one], size[other] = max(size[one], shared + 1), max(size[other], shared + 1)
+    return {each: each[: size[each]] for each in known}
+
+
+def several(tenants: Iterable[str]) -> dict[str, str]:
+    """Beginnings of the tenants' ids; nothing where there is only one."""
+    short = short_ids(tenants)
+    return short if len(short) > 1 else {}
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 call`, `2,000 calls`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def dollars(value: Decimal | None, *, signed: bool = False) -> str:
+    """Cents from a dollar on, hundredths of a cent below; never 0 for what is not known."""
+    if value is None:
+        return UNKNOWN
+    size = abs(value)
+    if size and size < Decimal("0.00005"):
+        text = "<$0.0001"
+    else:
+        places = Decimal("0.01") if size >= 1 or not size else Decimal("0.0001")
+        text = f"${size.quantize(places, ROUND_HALF_UP):,}"
+    sign = "-" if value < 0 else "+" if signed and value > 0 else ""
+    return sign + text
+
+
+def cost(value: Decimal | None, unpriced: int) -> str:
+    """What calls cost; `+` where some have no known price, `-` where none was answered."""
+    if value is None:
+        return UNKNOWN if unpriced else "-"
+    return dollars(value) + ("+" if unpriced else "")
+
+
+def day(at: datetime) -> str:
+    """A moment in local time, to the minute; the year only if it is another."""
+    local = at.astimezone()
+    form = "%m-%d %H:%M" if local.year == datetime.now(local.tzinfo).year else "%Y-%m-%d %H:%M"
+    return local.strftime(form)
+
+
+def instant(at: datetime) -> str:
+    """A moment in local time, to the second."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,55 @@
+"""Calls that were not planned: side requests, and those that went out past us. A row and two events, no lane state."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import Usage
+from holdfast.store import Call
+from holdfast.store.rows import CallStatus
+
+from .values import Lane
+
+
+class Noted(Struct, frozen=True):
+    """One such call, from its beginning to its end, in seconds since 1970. `usage` has its price."""
+
+    call: str
+    lane: Lane
+    kind: str
+    model: str
+    started: float
+    ended: float
+    first_token: float | None = None
+    usage: Usage | None = None
+    error: str = ""
+    why: str = ""
+
+    @property
+    def status(self) -> CallStatus:
+        if self.error:
+            return "failed"
+        return "abandoned" if self.usage is None else "settled"
+
+    def row(self) -> Call:
+        return Call(
+            tenant=self.lane.tenant,
+            id=self.call,
+            session=self.lane.session,
+            lane=self.lane.id,
+            model=self.model,
+            started_at=_micro(self.started),
+            status=self.status,
+            kind=self.kind,
+            client=self.lane.client or None,
+            first_token_at=None if self.first_token is None else _micro(self.first_token),
+            ended_at=_micro(self.ended),
+            usage=self.usage,
+            error=self.error or None,
+            plan=msgspec.json.encode({"why": self.why}) if self.why else None,
+        )
+
+
+def _micro(at: float) -> int:
+    return round(at * 1_000_000)

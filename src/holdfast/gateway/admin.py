@@ -1,0 +1,201 @@
+"""What the gateway answers itself: whether it runs, single calls, numbers, runs. For people with the admin token.
+
+Every body is a value of `observe` as JSON. Nothing here reaches a provider, and no page of another origin gets in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from holdfast import __version__, observe
+from holdfast.errors import HoldfastError
+from holdfast.store import Store
+
+from . import headers
+from .auth import Admin
+from .runs import Runs
+
+T = TypeVar("T")
+
+MOST = 1_000
+_LONGEST_NONCE = 64
+_US = 1_000_000
+
+WELCOME = """Holdfast {version}: a gateway that keeps prompts byte-stable, so that the provider's cache is hit.
+
+Point a client's base URL here:
+  Anthropic   {address}
+  OpenAI      {address}/v1
+  Gemini      {address}
+
+GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer:
+  GET /calls/ID   /analytics/cache_effectiveness   /analytics/breaks   /analytics/sessions   /runs/ID
+"""
+
+
+class Pages:
+    """The answers. `store` is None where everything is in memory only."""
+
+    def __init__(self, store: Store | None, runs: Runs) -> None:
+        self._store, self._runs = store, runs
+        self._admin: Admin | None = None
+
+    def app(self, admin: Admin) -> Starlette:
+        self._admin = admin
+        guarded = {
+            "/calls/{id}": self.call,
+            "/analytics/cache_effectiveness": self.cache_effectiveness,
+            "/analytics/breaks": self.breaks,
+            "/analytics/sessions": self.sessions,
+            "/runs/{id}": self.run,
+        }
+        routes = [Route(path, _guarded(admin, page), methods=["GET"]) for path, page in guarded.items()]
+        routes += [Route("/", self.welcome, methods=["GET"]), Route("/healthz", self.health, methods=["GET"])]
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
+        app.router.redirect_slashes = False
+        return app
+
+    async def welcome(self, request: Request) -> Response:
+        host = request.headers.get("host", "")
+        address = f"http://{''.join(each for each in host if each.isprintable())[:200]}"
+        return PlainTextResponse(WELCOME.format(version=__version__, address=address))
+
+    async def health(self, request: Request) -> Response:
+        said = {"status": "ok", "version": __version__, "store": await self._state()}
+        nonce, server = request.query_params.get("nonce", "")[:_LONGEST_NONCE], request.scope.get("server")
+        if nonce and server is not None and self._admin is not None:
+            said["proof"] = self._admin.proof(nonce, server[1] or 0)
+        return _json(said)
+
+    async def call(self, request: Request) -> Response:
+        named = request.path_params["id"]
+        return _json(await self._ask(lambda store: observe.call(store, named)))
+
+    async def cache_effectiveness(self, request: Request) -> Response:
+        start, end = _window(request)
+        tenant = request.query_params.get("tenant")
+        return _json(
+            await self._ask(lambda store: observe.cache_effectiveness(store, start=start, end=end, tenant=tenant))
+        )
+
+    async def breaks(self, request: Request) -> Response:
+        start, end = _window(request)
+        limit, tenant = _limit(request), request.query_params.get("tenant")
+        return _json(
+            await self._ask(lambda store: observe.breaks(store, start=start, end=end, tenant=tenant, limit=limit))
+        )
+
+    async def sessions(self, request: Request) -> Response:
+        start, end = _window(request)
+        limit, tenant = _limit(request), request.query_params.get("tenant")
+        return _json(
+            await self._ask(lambda store: observe.sessions(store, start=start, end=end, tenant=tenant, limit=limit))
+        )
+
+    async def run(self, request: Request) -> Response:
+        found = self._runs.seen(request.path_params["id"])
+        if found is None:
+            raise _Missing("no request of this run has been seen; its address begins with /run/ID.")
+        return _json(found)
+
+    async def _ask(self, question: Callable[[Store], T]) -> T:
+        """A question to the store, beside the loop: it may take a while."""
+        store = self._store
+        if store is None:
+            raise _Missing("nothing is stored: the store could not be opened when the gateway started.")
+        return await asyncio.to_thread(question, store)
+
+    async def _state(self) -> str:
+        if self._store is None:
+            return "down"
+        try:
+            await asyncio.to_thread(self._store.sessions, limit=1)
+        except HoldfastError:
+            return "down"
+        return "ok"
+
+
+class _Missing(Exception):
+    """404, with a sentence."""
+
+
+def _guarded(admin: Admin, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        said = headers.named(request.scope["headers"])
+        if admin.is_foreign(said):
+            return _problem(403, "this is for the machine itself, not for pages of other origins.")
+        if not admin.allows(said):
+            response = _problem(401, "send the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer TOKEN.")
+            response.headers["www-authenticate"] = "Bearer"
+            return response
+        try:
+            return await page(request)
+        except (observe.UnknownIdError, _Missing) as problem:
+            return _problem(404, str(problem))
+        except _Wrong as problem:
+            return _problem(400, str(problem))
+        except HoldfastError as problem:
+            return _problem(503, str(problem))
+
+    return answer
+
+
+class _Wrong(Exception):
+    """400, with a sentence."""
+
+
+def _window(request: Request) -> tuple[int | None, int | None]:
+    """`start` and `end` in microseconds; None leaves that side open."""
+    start, end = (_moment(name, request.query_params.get(name)) for name in ("start", "end"))
+    if start is not None and end is not None and start > end:
+        raise _Wrong("start lies after end; exchange them.")
+    return start, end
+
+
+def _moment(name: str, text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+        return round(datetime.fromtimestamp(seconds, UTC).timestamp() * _US)
+    except (ValueError, OverflowError, OSError):
+        pass
+    try:
+        found = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        raise _Wrong(f"{name} is no time; give seconds since 1970 or ISO 8601, such as 2026-11-01T00:00:00Z.") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * _US)
+
+
+def _limit(request: Request) -> int:
+    text = request.query_params.get("limit", "100")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 6 and 1 <= int(text) <= MOST):
+        raise _Wrong(f"limit is no number from 1 to {MOST:,}.")
+    return int(text)
+
+
+async def _unknown(request: Request, problem: Exception) -> Response:
+    status = problem.status_code if isinstance(problem, HTTPException) else 404
+    if status == 405:
+        return _problem(405, "only GET is answered here.")
+    return _problem(404, "there is no such page; GET / lists them.")
+
+
+def _problem(status: int, message: str) -> Response:
+    return _json({"error": {"message": message}}, status)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    """JSON for people: a line for each member."""
+    body = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+    return Response(body, status, media_type="application/json", headers={"cache-control": "no-store"})

@@ -1,0 +1,71 @@
+"""Which headers pass: all but those of one hop, and those that are ours.
+
+Names come in lower case, as servers give them; order and repetition stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from multidict import CIMultiDict
+
+Raw = Iterable[tuple[bytes, bytes]]
+
+_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-upgrade",  # an offer that the server overlooked
+        b"http2-settings",
+    )
+)
+_NOT_SENT = _HOP | {b"host", b"content-length", b"expect"}
+_OURS = b"x-holdfast"
+
+
+def named(headers: Raw) -> dict[str, str]:
+    """Headers by name; of those that came twice, the first."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+    return found
+
+
+def to_send(headers: Raw, first: Mapping[str, str], *, verbatim: bool) -> CIMultiDict[str]:
+    """A client's headers for the provider; the length comes with the body. `first` are the same by name."""
+    drop = _dropped(first.get("connection"), _NOT_SENT)
+    if not verbatim:
+        drop = drop | {b"content-encoding"}
+    return CIMultiDict(
+        (_text(name), _text(value)) for name, value in headers if name not in drop and not name.startswith(_OURS)
+    )
+
+
+def to_pass_on(headers: Raw) -> list[tuple[bytes, bytes]]:
+    """A provider's headers for the client. The length stays, and with it how the body ends."""
+    lower = [(name.lower(), value) for name, value in headers]
+    listed = [value for name, value in lower if name == b"connection"]
+    drop = _dropped(b",".join(listed).decode("latin-1"), _HOP) if listed else _HOP
+    return [(name, value) for name, value in lower if name not in drop]
+
+
+def _dropped(connection: str | None, usual: frozenset[bytes]) -> frozenset[bytes]:
+    """What does not pass: the usual, and what the header `connection` names."""
+    if not connection or connection.lower() in ("keep-alive", "close"):
+        return usual
+    return usual | {part.strip().lower().encode("latin-1") for part in connection.split(",")}
+
+
+def _text(value: bytes) -> str:
+    """As the library wants it, which encodes it as UTF-8 again."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,72 @@
+"""How much one gateway takes on: connections in all, and calls at once of one tenant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.config.sections.serving import Limits
+from holdfast.wire import Dialect
+
+from .problems import Answer, problem
+
+RETRY_S = 1
+"""Seconds after which a client may try again: calls end all the time."""
+
+
+class Load:
+    """What is under way."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._streams: Counter[str] = Counter()
+
+    @property
+    def streams(self) -> int:
+        return self._streams.total()
+
+    @contextmanager
+    def stream(self, tenant: str) -> Iterator[bool]:
+        """One call of a tenant; False where it has as many already as it may."""
+        if self._streams[tenant] >= self._limits.streams_per_tenant:
+            yield False
+            return
+        self._streams[tenant] += 1
+        try:
+            yield True
+        finally:
+            self._streams[tenant] -= 1
+            if not self._streams[tenant]:
+                del self._streams[tenant]
+
+
+def too_many_streams(style: Dialect, limits: Limits) -> Answer:
+    most = limits.streams_per_tenant
+    return problem(
+        style,
+        429,
+        f"{most} calls of this key are open already (gateway.limits.streams_per_tenant); try again when one ends.",
+        retry_after=RETRY_S,
+    )
+
+
+def too_many_connections(style: Dialect, limits: Limits) -> Answer:
+    most = limits.connections
+    return problem(
+        style,
+        503,
+        f"{most} connections are open already (gateway.limits.connections); try again later.",
+        retry_after=RETRY_S,
+        close=True,
+    )
+
+
+def too_large(style: Dialect, limits: Limits) -> Answer:
+    most = limits.body_bytes
+    return problem(
+        style,
+        413,
+        f"the request is larger than {most:,} bytes (gateway.limits.body_bytes); send less or raise the limit.",
+        close=True,
+    )

@@ -1,0 +1,122 @@
+"""A gateway put together from a configuration: store, engine, identities, passages, application."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import secrets as random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.config import Config
+from holdfast.config.secrets import secret
+from holdfast.engine import Engine, Lane
+from holdfast.engine.reports import Reports
+from holdfast.errors import HoldfastError
+from holdfast.identity import Identities
+from holdfast.serving import is_loopback
+from holdfast.store import Store, open_store
+from holdfast.transport import Passages
+from holdfast.wire import DIALECTS, Body
+
+from .admin import Pages
+from .app import App
+from .auth import Access, Admin
+from .chores import Chores
+from .limits import Load
+from .pipeline import Pipeline
+from .receiving import Call
+from .relay import Relay
+from .routes import Routes
+from .runs import Runs
+
+log = logging.getLogger(__name__)
+
+_SMALL = {
+    "anthropic": b'{"model":"claude-sonnet-4-6","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}',
+    "openai_responses": b'{"model":"gpt-5.5","input":"hello"}',
+    "gemini": b'{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}',
+}
+ACCESS_KEY, ADMIN_TOKEN, TENANT_KEY = "access-key", "admin-token", "tenant-key"
+
+
+class Gateway:
+    """Everything that serves, apart from the server. Closed after the last request."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        host: str = "127.0.0.1",
+        on_call: Callable[[Call], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        settings = config.settings
+        limits, loopback = settings.gateway.limits, is_loopback(host)
+        self.needs_key = not loopback
+        access = Access(secret(config.home, ACCESS_KEY) if self.needs_key else None)
+        routes = Routes(settings.upstream)
+        admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback)
+        self.store = _store(settings.store.url)
+        breaks = settings.cache.breaks
+        self.engine = Engine(
+            config.for_agent,
+            store=self.store,
+            reports=Reports(config.path(breaks.dir), keep=breaks.keep, keep_bodies=settings.store.keep_bodies),
+        )
+        self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
+        self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock)
+        warm_up()
+        self.runs, self.load = Runs(), Load(limits)
+        self.app = App(
+            engine=self.engine,
+            routes=routes,
+            access=access,
+            admin=admin,
+            pages=Pages(self.store, self.runs).app(admin),
+            limits=limits,
+            runs=self.runs,
+            make_relay=lambda: Relay(limits),
+            make_pipeline=lambda relay, over: Pipeline(self.passages, relay, limits, self.load, over),
+            make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
+            on_call=on_call,
+        )
+
+    def close(self) -> None:
+        """Leave behind what makes the next start quick."""
+        try:
+            self.engine.close(now=self._clock())
+        finally:
+            if self.store is not None:
+                self.store.close()
+
+
+@functools.cache
+def warm_up() -> None:
+    """Load what is loaded on first use, prices and token counts: the first request would not wait so long for it."""
+    engine, now = Engine(), time.time()
+    for name, raw in _SMALL.items():
+        body = engine.parse(DIALECTS[name], raw, model="gemini-2.5-flash" if name == "gemini" else "")
+        assert isinstance(body, Body)
+        prepared = engine.prepare(body, lane=Lane(tenant=name, session=name, id=name), now=now)
+        engine.abandon(prepared, now=now)
+
+
+def _store(url: str) -> Store | None:
+    """The store, or none: a gateway whose store cannot be opened works in memory."""
+    try:
+        return open_store(url)
+    except HoldfastError as problem:
+        log.warning("%s; going on in memory: nothing is kept", str(problem).rstrip("."))
+        return None
+
+
+def _secret(home: Path, name: str) -> str:
+    """A secret of this installation, or one for this time only where none can be kept."""
+    try:
+        return secret(home, name)
+    except HoldfastError as problem:
+        log.warning("%s; going on with one that ends with this process", str(problem).rstrip("."))
+        return random.token_urlsafe(32)

@@ -1,0 +1,49 @@
+"""What is said when something went wrong: to clients, an error in their dialect with what to do; to the log, where."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from holdfast.wire import Dialect, WireError
+from holdfast.wire.anthropic import ERROR_TYPES
+
+_KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 504: "gateway_timeout"}
+
+
+class Answer(Struct, frozen=True):
+    """A whole response of ours."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+def problem(
+    style: Dialect,
+    status: int,
+    message: str,
+    *,
+    retry_after: int | None = None,
+    close: bool = False,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+) -> Answer:
+    """An error that the client can read as one of its provider's. `close` ends the connection after it."""
+    kind = ERROR_TYPES.get(status) or _KINDS.get(status, "api_error")
+    body = style.write_error(WireError(status, kind, f"Holdfast: {message}"))
+    found = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if retry_after is not None:
+        found.append((b"retry-after", b"%d" % retry_after))
+    if close:
+        found.append((b"connection", b"close"))
+    return Answer(status, (*found, *headers), body)
+
+
+def place_of(error: BaseException) -> str:
+    """The kind of an error and where it was, for the log. Not what it says: that may be the client's."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" ({PurePath(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})"
+    return f"{type(error).__name__}{where}"

@@ -1,0 +1,70 @@
+"""A gateway that runs already: whether it is this installation's, and what it saw of a run.
+
+Whoever listens on a port may say that it is Holdfast and would be given the keys of every client. So it must prove that
+it knows the admin token, and is asked for that in a way that does not tell the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from http.client import HTTPException
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+import msgspec
+
+from holdfast.config import Config
+from holdfast.config.secrets import secret
+from holdfast.serving import is_loopback
+
+from .auth import proof
+from .parts import ACCESS_KEY, ADMIN_TOKEN
+from .runs import Seen
+
+PATIENCE_S = 2.0
+_MOST = 10_000_000
+_open = build_opener(ProxyHandler({})).open  # this machine is not behind a proxy
+_UNREACHABLE = (OSError, ValueError, HTTPException, msgspec.MsgspecError)
+
+
+def place(config: Config) -> str:
+    """Where the gateway of this installation listens when it runs."""
+    chosen = config.settings.gateway
+    host = chosen.host.removeprefix("[").removesuffix("]")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{chosen.port}" if ":" in host else f"http://{host}:{chosen.port}"
+
+
+def find(config: Config) -> str | None:
+    """The address of this installation's gateway, if it runs; with its access key where it needs one."""
+    chosen = config.settings.gateway
+    if not chosen.port:
+        return None
+    address, nonce = place(config), secrets.token_hex(16)
+    try:
+        token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
+        said = _get(f"{address}/healthz?nonce={nonce}")
+    except _UNREACHABLE:
+        return None
+    wanted, given = proof(token, nonce, chosen.port), said.get("proof") if isinstance(said, dict) else None
+    if not isinstance(given, str) or not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+        return None
+    if is_loopback(chosen.host.removeprefix("[").removesuffix("]")):
+        return address
+    return f"{address}/k/{secret(config.home, ACCESS_KEY)}"
+
+
+def seen(config: Config, run: str) -> Seen | None:
+    """What the gateway that runs saw of a run; None where that was nothing, or it ended meanwhile."""
+    try:
+        token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
+        return msgspec.convert(_get(f"{place(config)}/runs/{run}", token), Seen)
+    except _UNREACHABLE:
+        return None
+
+
+def _get(address: str, token: str | None = None) -> Any:
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    with _open(Request(address, headers=headers), timeout=PATIENCE_S) as response:
+        return msgspec.json.decode(response.read(_MOST))

@@ -1,0 +1,86 @@
+"""A request as it comes in: what is known of it, and its body if that is not too much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct
+from starlette.types import Message, Receive, Send
+
+from holdfast.config.sections.serving import Limits
+from holdfast.serving import Protocol
+from holdfast.transport import Passage
+
+from .limits import too_large
+from .problems import Answer, problem
+from .routes import Route
+
+DRAIN_S = 5.0
+"""Seconds in which a client that is refused may finish sending: whoever is cut off sees no answer."""
+
+
+class Call(Struct, eq=False):
+    """A request under way, and what became of it. Status 0: it was given up before there was one."""
+
+    method: str
+    query: str
+    headers: list[tuple[bytes, bytes]]
+    first: Mapping[str, str]
+    route: Route
+    run: str | None
+    connection: Protocol
+    receive: Receive
+    send: Send
+    started: float
+    passage: Passage | None = None
+    status: int = 0
+    left: bool = False
+
+
+async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
+    """All of the request's body, or why it is not taken."""
+    most = limits.body_bytes
+    declared = call.first.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
+        return await _too_large(call, limits)
+    message = await _receive(call)
+    if not message["more_body"] and len(message["body"]) <= most:
+        return bytes(message["body"])
+    pieces, size = [message["body"]], len(message["body"])
+    try:
+        while message["more_body"] and size <= most:
+            async with asyncio.timeout(limits.idle_s):
+                message = await _receive(call)
+            pieces.append(message["body"])
+            size += len(message["body"])
+    except TimeoutError:
+        said = f"the rest of the request did not come within {limits.idle_s:g} seconds; send it again."
+        return problem(call.route.style, 408, said, close=True)
+    return b"".join(pieces) if size <= most else await _too_large(call, limits)
+
+
+async def drain(receive: Receive, first: Mapping[str, str]) -> None:
+    """Take what still comes of a request that is refused and drop it, for a while. One that waits for permission to
+    send never gets it."""
+    if first.get("expect", "").lower() == "100-continue":
+        return
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            while (await receive()).get("more_body"):
+                pass
+    except TimeoutError:
+        return
+
+
+async def _too_large(call: Call, limits: Limits) -> Answer:
+    await drain(call.receive, call.first)
+    return too_large(call.route.style, limits)
+
+
+async def _receive(call: Call) -> Message:
+    message = await call.receive()
+    if message["type"] == "http.disconnect":
+        call.left = True
+        raise asyncio.CancelledError
+    return message

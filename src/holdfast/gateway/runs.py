@@ -1,0 +1,61 @@
+"""What was seen of each run of `holdfast run`: its sessions and calls, by the id that stands in its addresses.
+
+In memory and bounded: a run is asked about when it is over, and the calls themselves are in the store.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from msgspec import Struct, field
+
+from holdfast.transport import Passage
+
+MOST_RUNS = 200
+MOST_CALLS = 10_000
+
+
+class Run(Struct):
+    """`requests` counts everything, side calls too; `calls` are the ids of those that were stored."""
+
+    id: str
+    requests: int = 0
+    failed: int = 0
+    sessions: dict[str, None] = field(default_factory=dict)
+    calls: dict[str, None] = field(default_factory=dict)
+
+
+class Seen(Struct, frozen=True):
+    """A run as it is told."""
+
+    id: str
+    requests: int
+    failed: int
+    tenants: tuple[str, ...]
+    sessions: tuple[str, ...]
+    calls: tuple[str, ...]
+
+
+class Runs:
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, tuple[Run, dict[str, None]]] = OrderedDict()
+
+    def note(self, id: str, passage: Passage | None, status: int) -> None:
+        """A request of a run is over."""
+        run, tenants = self._runs.setdefault(id, (Run(id), {}))
+        self._runs.move_to_end(id)
+        while len(self._runs) > MOST_RUNS:
+            self._runs.popitem(last=False)
+        run.requests += 1
+        run.failed += status >= 400 or not status
+        if passage is not None and passage.found is not None:
+            tenants[passage.lane.tenant] = None
+            run.sessions[passage.lane.session] = None
+        if passage is not None and passage.call is not None and len(run.calls) < MOST_CALLS:
+            run.calls[passage.call] = None
+
+    def seen(self, id: str) -> Seen | None:
+        if id not in self._runs:
+            return None
+        run, tenants = self._runs[id]
+        return Seen(id, run.requests, run.failed, tuple(tenants), tuple(run.sessions), tuple(run.calls))

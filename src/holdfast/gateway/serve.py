@@ -1,0 +1,134 @@
+"""The server around the gateway: its start, and an end that lets open streams finish.
+
+A first signal stops accepting and waits for what is under way, a second ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from holdfast.config import Config
+from holdfast.serving import Protocol, address_of, listen
+
+from .parts import Gateway
+from .receiving import Call
+
+KEEP_ALIVE_S = 120
+_LOOK_S = 0.02
+_RESET_S = 2.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Server(uvicorn.Server):
+    """uvicorn for which a signal is a request to end, not an accident. `on_ready` is called when it answers; `patience`
+    are the seconds in which open streams may finish. What is not finished then is reset, as a broken answer is."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], patience: float) -> None:
+        super().__init__(config)
+        self._on_ready, self._patience = on_ready, patience
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.end) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        ends = time.monotonic() + self._patience
+        while (state.tasks or state.connections) and not self.force_exit and time.monotonic() < ends:
+            await asyncio.sleep(_LOOK_S)
+        for task in state.tasks:
+            task.cancel()
+        if state.tasks:
+            await asyncio.wait(state.tasks, timeout=_RESET_S)
+        for connection in list(state.connections):
+            connection.transport.abort()
+        await self.lifespan.shutdown()
+
+    def end(self, number: int = 0, frame: FrameType | None = None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lambda: None) -> Server:
+    settings = uvicorn.Config(
+        gateway.app,
+        http=Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        server_header=False,
+        date_header=False,
+    )
+    return Server(settings, on_ready, config.settings.gateway.limits.shutdown_s)
+
+
+def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Serve until a signal ends it, then close the gateway."""
+    instance = server(gateway, config, on_ready)
+    try:
+        with instance.capture_signals():
+            instance.run([listener])
+    finally:
+        gateway.close()
+
+
+@contextlib.contextmanager
+def running(
+    config: Config,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    gateway: Gateway | None = None,
+    on_call: Callable[[Call], None] | None = None,
+) -> Iterator[str]:
+    """A gateway in a thread of this process, for tests and for `holdfast run`; yields its address."""
+    listener = listen(host, port)
+    chosen = gateway or Gateway(config, host=host, on_call=on_call)
+    ready = threading.Event()
+    instance = server(chosen, config, ready.set)
+    thread = threading.Thread(target=_run, args=(instance, listener, ready), name="holdfast-gateway")
+    thread.start()
+    ready.wait()
+    try:
+        yield address_of(listener)
+    finally:
+        instance.end()
+        thread.join()
+        listener.close()
+        chosen.close()
+
+
+def _run(instance: Server, listener: socket.socket, ready: threading.Event) -> None:
+    try:
+        instance.run([listener])
+    finally:
+        ready.set()

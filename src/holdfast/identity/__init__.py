@@ -1,0 +1,12 @@
+"""Whom a request belongs to: tenant, session, agent and lane, from headers, fields and prefix chains.
+
+Reads what clients send and remembers digests, never a credential and never a text. May import the engine's lane, the
+wire, the store and what lies below them; knows nothing of sockets.
+"""
+
+from .clients import client_of
+from .core import Identities
+from .credentials import credential_of
+from .values import Found, Headers
+
+__all__ = ["Found", "Headers", "Identities", "client_of", "credential_of"]

@@ -1,0 +1,259 @@
+"""Whom requests belong to: the tenant by its credential, the lane by names or by the prefix chain.
+
+What a request says of itself comes first: our own header, then what known clients send. A request without a name
+belongs to the lane whose conversation it goes on with, and where that is not certain to a new one. Nothing is ever
+looked up across tenants: the tenant is part of every name and of every digest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+
+from msgspec import Struct
+
+from holdfast.engine.values import Lane
+from holdfast.events import Ulids
+from holdfast.store import Store
+from holdfast.wire import Body
+from holdfast.wire.prompts import Reading
+
+from . import records
+from .chains import SIZE, Chain, Chains
+from .clients import client_of
+from .credentials import credentials_of
+from .known import Known, KnownLanes
+from .names import Named, named, previous_response
+from .sides import is_side
+from .values import Found, Headers, keyed, lane_id, safe_name
+
+LOCAL = "local"
+"""The tenant of requests without a credential."""
+
+MOST_TENANTS = 2_000
+MOST_HEADS = 4_000
+_MODELS = 8
+_CHAINS = 8
+
+
+class _Who(Struct, frozen=True):
+    """What a request says of its sender, in safe names; nothing where it says nothing."""
+
+    tenant: str
+    client: str
+    agent: str
+    session: str
+
+
+class Identities:
+    """Finds whom requests belong to and remembers what they sent. May be used from several threads.
+
+    `key` keys every digest of what came from outside. With a store, lanes known by their chain survive a restart.
+    """
+
+    def __init__(self, key: bytes, *, store: Store | None = None) -> None:
+        self._key = key
+        self._store = store
+        self._ulids = Ulids()
+        self._lock = threading.Lock()
+        self._lanes = KnownLanes()
+        self._reader = Chains()
+        self._tenants: OrderedDict[str, None] = OrderedDict()
+        self._heads: OrderedDict[tuple[str, str, str], dict[str, str]] = OrderedDict()  # lanes by model
+        self._chains: OrderedDict[int, tuple[Body, bytes, Chain]] = OrderedDict()  # of bodies on their way to `sent`
+
+    def tenant(self, headers: Headers, query: str) -> str:
+        """A keyed hash of the credential, the same wherever it stands in the request; `local` without one."""
+        found = credentials_of(headers, query)
+        if not found:
+            return LOCAL
+        return "t-" + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
+
+    def find(self, headers: Headers, query: str, body: Body, read: Callable[[], Reading], now: float) -> Found:
+        """Whom a request belongs to. `read` is called only where no name is certain."""
+        client = client_of(headers)
+        name = named(headers, body, client)
+        agent = headers.get("x-holdfast-agent") or ("" if name is None else name.agent)
+        who = _Who(
+            self.tenant(headers, query),
+            client,
+            safe_name(self._key, agent) if agent else "",
+            "" if name is None else safe_name(self._key, name.session),
+        )
+        if is_side(client, body):
+            return _beside(who)
+        if name is not None and name.sure:
+            return self._by_name(who, name, body.model)
+        return self._by_chain(who, "" if name is None else name.why, headers, body, read, now)
+
+    def sent(self, found: Found, body: Body, read: Callable[[], Reading], now: float) -> None:
+        """The request goes out: later ones may go on with it."""
+        lane = found.lane
+        if found.side:
+            return
+        if not found.scope:
+            with self._lock:
+                self._remember_head(lane, body.model)
+            return
+        chain = None if previous_response(body) is not None else self._chain(body, found.scope, read)
+        with self._lock:
+            self._chains.pop(id(body), None)
+            known = self._lanes.get(lane) or Known(lane, body.model, now, now)
+            known.by_response = body.dialect == "openai_responses"
+            self._lanes.put(known, chain, now)
+            self._save(known)
+
+    def answered(self, found: Found, response_id: str) -> None:
+        """Its response has this id: a later request may name it (`previous_response_id`)."""
+        with self._lock:
+            known = self._lanes.get(found.lane) if found.scope else None
+            if known is not None and known.by_response:
+                self._lanes.answered(known, (response_id,))
+                self._save(known)
+
+    def unanswered(self, found: Found) -> None:
+        """It was refused or broke off: if it opened a conversation, the same again is that request, sent again."""
+        with self._lock:
+            known = self._lanes.get(found.lane) if found.scope else None
+            if known is not None:
+                known.unanswered = True
+
+    # By name
+
+    def _by_name(self, who: _Who, name: Named, model: str) -> Found:
+        id_ = lane_id(self._key, who.session, who.agent or "main", model)
+        parent = self._parent(who.tenant, name, model) if name.parent else None
+        lane = Lane(
+            tenant=who.tenant,
+            session=who.session,
+            id=id_,
+            client=who.client,
+            agent=who.agent,
+            parent=None if parent == id_ else parent,
+            subagent=name.subagent,
+        )
+        return Found(lane, why=name.why)
+
+    def _parent(self, tenant: str, name: Named, model: str) -> str | None:
+        """The lane that started this one: of the same model, else its last; None where none was seen."""
+        session = safe_name(self._key, name.parent)
+        agent = safe_name(self._key, name.parent_agent) if name.parent_agent else ""
+        place = (tenant, session, agent)
+        with self._lock:
+            if place not in self._heads and self._store is not None:
+                self._load_heads(self._store, tenant, session)
+            heads = self._heads.setdefault(place, {})
+            if len(self._heads) > MOST_HEADS:
+                self._heads.popitem(last=False)
+            return heads.get(model) or next(reversed(heads.values()), None)
+
+    def _remember_head(self, lane: Lane, model: str) -> None:
+        heads = self._heads.setdefault((lane.tenant, lane.session, lane.agent), {})
+        self._heads.move_to_end((lane.tenant, lane.session, lane.agent))
+        if model in heads and next(reversed(heads)) == model:
+            return
+        heads.pop(model, None)
+        heads[model] = lane.id
+        if len(heads) > _MODELS:
+            del heads[next(iter(heads))]
+        if len(self._heads) > MOST_HEADS:
+            self._heads.popitem(last=False)
+
+    def _load_heads(self, store: Store, tenant: str, session: str) -> None:
+        """The lanes of a session that was here before a restart."""
+        for row in records.lanes_of(store, tenant, session):
+            parts = row.id.split("/", 2)
+            if len(parts) == 3:
+                lane = Lane(tenant=tenant, session=session, id=row.id, agent=row.agent or "")
+                self._remember_head(lane, parts[2])
+
+    # By chain
+
+    def _by_chain(
+        self, who: _Who, named_by: str, headers: Headers, body: Body, read: Callable[[], Reading], now: float
+    ) -> Found:
+        scope = self._scope(who.tenant, who.client, body.dialect, body.model, who.agent, who.session)
+        previous = previous_response(body)
+        if previous is not None:
+            known, why = self._after(who.tenant, previous), "field previous_response_id"
+        else:
+            chain = self._chain(body, scope, read)
+            known, why = self._going_on(who.tenant, chain, now, retried=_is_retry(headers))
+        session = who.session
+        if known is not None:
+            if known.model == body.model and known.lane.agent == who.agent:
+                return Found(known.lane, why=why, scope=scope)
+            session = known.lane.session  # it goes on from a response, with another model or agent
+        return self._new(who, session, body.model, f"new, {named_by}" if named_by else "new", scope)
+
+    def _after(self, tenant: str, response: str) -> Known | None:
+        with self._lock:
+            self._load(tenant)
+            return self._lanes.by_response(tenant, response)
+
+    def _going_on(self, tenant: str, chain: Chain, now: float, *, retried: bool) -> tuple[Known | None, str]:
+        with self._lock:
+            self._load(tenant)
+            if (known := self._lanes.match(chain)) is not None:
+                return known, "prefix chain"
+            return self._lanes.opening(chain, now, retried=retried), "resend"
+
+    def _new(self, who: _Who, session: str, model: str, why: str, scope: bytes) -> Found:
+        """A new lane: in a session of its own, or beside the others of the session it names."""
+        fresh = self._ulids.new()
+        middle = who.agent or "main"
+        if session:
+            middle = f"{who.agent}.{fresh}" if who.agent else fresh
+        id_ = lane_id(self._key, session or fresh, middle, model)
+        lane = Lane(tenant=who.tenant, session=session or fresh, id=id_, client=who.client, agent=who.agent)
+        return Found(lane, why=why, scope=scope)
+
+    def _scope(self, *parts: str) -> bytes:
+        text = repr(parts).encode("utf-8", "surrogatepass")
+        return blake2b(text, key=self._key[:64], digest_size=SIZE).digest()
+
+    def _chain(self, body: Body, scope: bytes, read: Callable[[], Reading]) -> Chain:
+        """The body's chain; `find` and `sent` ask for the same one."""
+        with self._lock:
+            kept = self._chains.get(id(body))
+        if kept is not None and kept[0] is body and kept[1] == scope:
+            return kept[2]
+        prompt = read().prompt
+        with self._lock:
+            chain = self._reader.read(prompt, scope)
+            self._chains[id(body)] = (body, scope, chain)
+            if len(self._chains) > _CHAINS:
+                self._chains.popitem(last=False)
+        return chain
+
+    def _load(self, tenant: str) -> None:
+        """A tenant that was not here lately: its lanes from the store."""
+        if self._store is None:
+            return
+        if tenant not in self._tenants:
+            for known in records.load(self._store, tenant):
+                self._lanes.restore(known)
+        self._tenants[tenant] = None
+        self._tenants.move_to_end(tenant)
+        if len(self._tenants) > MOST_TENANTS:
+            self._tenants.popitem(last=False)
+
+    def _save(self, known: Known) -> None:
+        if self._store is not None:
+            records.save(self._store, known)
+
+
+def _beside(who: _Who) -> Found:
+    """A side request. Those that name no session share one for each client: whose conversation they stand beside is not
+    known."""
+    session = who.session or f"{who.client or 'unknown'}-side"
+    lane = Lane(tenant=who.tenant, session=session, id=f"{session}/side", client=who.client, agent=who.agent)
+    return Found(lane, side=True, why="side request")
+
+
+def _is_retry(headers: Headers) -> bool:
+    """Whether the client says that it tries again, as the official SDKs do."""
+    count = headers.get("x-stainless-retry-count", "")
+    return count.isdigit() and count.strip("0") != ""

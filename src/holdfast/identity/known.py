@@ -1,0 +1,194 @@
+"""The lanes that are known by their prefix chain, and the search for the one a request goes on with.
+
+A request goes on with a lane if it repeats at least one turn of the model that the lane has seen or just asked for.
+Bounded in memory: the lanes used last, and of each a few places at its beginning and many at its end.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from holdfast.engine.values import Lane
+
+from .chains import Chain
+
+MOST_LANES = 2_000
+FIRST, RECENT = 8, 64
+"""Turns of the model that are remembered of a lane, from its beginning and up to its end."""
+
+MOST_ALIKE = 64
+"""Lanes that are remembered at one place: so many conversations may begin alike at once."""
+
+RESPONSES = 8
+_LONGEST_ID = 256
+RESEND = 600.0
+"""Seconds within which the same opening may be the same request, sent again."""
+
+
+class Known(Struct, eq=False):
+    """A lane and the last request it sent, which held `count` turns of the model and was known after those in `turns`.
+
+    `given` is the number of turns that its first request brought along: examples that every conversation of a client
+    begins with, or a history that was not seen to grow. They are no evidence of this lane; the turns after them are.
+    `by_response` if a later request may name a response instead of repeating what was said (Responses), `unanswered`
+    if the last request is known to have come to nothing. `tick` orders by use.
+    """
+
+    lane: Lane
+    model: str
+    started: float
+    used: float
+    given: int = -1
+    count: int = 0
+    system: bytes = b""
+    whole: bytes = b""
+    end: bytes = b""
+    turns: tuple[bytes, ...] = ()
+    tails: tuple[bytes, ...] = ()
+    responses: tuple[str, ...] = ()
+    by_response: bool = False
+    unanswered: bool = False
+    tick: int = 0
+    saved: bytes = b""
+
+
+class KnownLanes:
+    """Lanes by name, by place in their chain and by the responses they got. Not safe for threads by itself."""
+
+    def __init__(self, most: int = MOST_LANES) -> None:
+        self._most = most
+        self._lanes: OrderedDict[tuple[str, str], Known] = OrderedDict()
+        self._places: dict[bytes, tuple[Known, ...]] = {}
+        self._responses: dict[tuple[str, str], Known] = {}
+        self._ticks = 0
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    @property
+    def places(self) -> int:
+        """How many places of chains are remembered, to see that they stay bounded."""
+        return len(self._places)
+
+    def get(self, lane: Lane) -> Known | None:
+        return self._lanes.get((lane.tenant, lane.id))
+
+    # Searching
+
+    def match(self, chain: Chain) -> Known | None:
+        """The lane with the longest known part of this chain, of several the one used last.
+
+        With the lane's own system text it is enough that the request repeats a turn of the model that the lane has
+        seen come, or goes on with one where the lane's last request ended. With another (there may be a clock in it)
+        the request has to hold all that the lane's last request said, which held a turn of the model, and one more.
+
+        A client that rewrites its last question goes on where nothing ended. If its turns are those that the lane was
+        given and one more, and that is so of one lane only, it is that one.
+        """
+        if (found := self._resent(chain)) is not None:
+            return found
+        for index in range(len(chain.after) - 1, -1, -1):
+            places = self._places.get(chain.after[index], ())
+            seen = [known for known in places if known.system == chain.system]
+            if found := _last([known for known in seen if known.given <= index]):
+                return found
+            if index == len(chain.after) - 2:
+                grown = [known for known in seen if known.count == index + 1]
+                if len(grown) == 1:
+                    return grown[0]
+            before = chain.before[index]
+            asked = self._places.get(before, ())  # where a last request ended, perhaps with a reminder after it
+            same = [known for known in asked if known.system == chain.system]
+            if found := _last(same or [known for known in asked if known.end == before and known.count]):
+                return found
+        return None
+
+    def _resent(self, chain: Chain) -> Known | None:
+        """The lane whose last request said exactly this, if a turn of its own is in it: two under another system."""
+        seen = [known for known in self._places.get(chain.end, ()) if known.end == chain.end]
+        same = [known for known in seen if known.system == chain.system and known.count > known.given]
+        return _last(same or [known for known in seen if known.count > known.given + 1])
+
+    def opening(self, chain: Chain, now: float, *, retried: bool) -> Known | None:
+        """The lane that an opening, a request without a turn of the lane's own, is a resend of.
+
+        The same opening again may as well be another conversation that begins alike: a job that runs every hour. So it
+        counts as a resend only with evidence: the client says that it tries again, or the lane's request is known to
+        have come to nothing; it must be the same in every block, and soon after.
+        """
+        seen = [
+            known
+            for known in self._places.get(chain.end, ())
+            if known.whole == chain.whole and 0 <= now - known.used <= RESEND and (retried or known.unanswered)
+        ]
+        return _last(seen)
+
+    def by_response(self, tenant: str, response: str) -> Known | None:
+        return self._responses.get((tenant, response))
+
+    # Remembering
+
+    def put(self, known: Known, chain: Chain | None, now: float) -> None:
+        """The lane sent a request with this chain; None for one that says only what is new."""
+        self._ticks += 1
+        known.tick, known.used, known.unanswered = self._ticks, now, False
+        if chain is not None:
+            turns = chain.after if len(chain.after) <= FIRST + RECENT else chain.after[:FIRST] + chain.after[-RECENT:]
+            self._move(known, turns, chain.tails, chain.end)
+            known.system, known.whole, known.count = chain.system, chain.whole, len(chain.after)
+            if known.given < 0:
+                known.given = known.count
+        self.add(known)
+
+    def add(self, known: Known) -> None:
+        """Remember a lane as the one used last; the one used longest ago goes where there are too many."""
+        name = (known.lane.tenant, known.lane.id)
+        self._lanes[name] = known
+        self._lanes.move_to_end(name)
+        while len(self._lanes) > self._most:
+            _, dropped = self._lanes.popitem(last=False)
+            self._move(dropped, (), (), b"")
+            for response in dropped.responses:
+                self._responses.pop((dropped.lane.tenant, response), None)
+
+    def restore(self, known: Known) -> None:
+        """A lane that was stored, as if it had been here before those that are known already."""
+        if self.get(known.lane) is not None or len(self._lanes) >= self._most:
+            return
+        places = known.turns, known.tails, known.end
+        known.turns, known.tails, known.end = (), (), b""
+        self._move(known, *places)
+        self.answered(known, known.responses)
+        self.add(known)
+        self._lanes.move_to_end((known.lane.tenant, known.lane.id), last=False)
+
+    def answered(self, known: Known, responses: Iterable[str]) -> None:
+        """The lane got responses with these ids."""
+        for response in responses:
+            if response.isascii() and 0 < len(response) <= _LONGEST_ID:
+                known.responses = (*(each for each in known.responses if each != response), response)
+                self._responses[known.lane.tenant, response] = known
+        for forgotten in known.responses[:-RESPONSES]:
+            self._responses.pop((known.lane.tenant, forgotten), None)
+        known.responses = known.responses[-RESPONSES:]
+
+    def _move(self, known: Known, turns: tuple[bytes, ...], tails: tuple[bytes, ...], end: bytes) -> None:
+        """The lane is known at these places and no others."""
+        old, new = {*known.turns, *known.tails, known.end}, {*turns, *tails, end}
+        for place in old - new:
+            rest = tuple(each for each in self._places.get(place, ()) if each is not known)
+            if rest:
+                self._places[place] = rest
+            else:
+                self._places.pop(place, None)
+        for place in new - old:
+            if place:
+                self._places[place] = (*self._places.get(place, ())[1 - MOST_ALIKE :], known)
+        known.turns, known.tails, known.end = turns, tails, end
+
+
+def _last(lanes: list[Known]) -> Known | None:
+    return max(lanes, key=lambda known: known.tick, default=None)

@@ -1,0 +1,66 @@
+"""What was stored, as answers for people: effectiveness, breaks, sessions, single calls, the bill.
+
+Pure questions to a `Store`; every answer is a frozen value that `msgspec.json.encode` turns into JSON. Times are aware
+UTC datetimes (ISO 8601 in JSON), dollars are Decimals (strings in JSON) and None where no price is known, never 0.
+Windows come in as UTC microseconds, the start included, the end not; None leaves that side open. May import `store` and
+below.
+"""
+
+from .billing import bill
+from .breaking import breaks
+from .calls import call
+from .effectiveness import cache_effectiveness
+from .finding import UnknownIdError, find, find_tenant
+from .sessions import session, sessions
+from .tally import window
+from .values import (
+    Bill,
+    BreakReport,
+    BreakReports,
+    CallEvent,
+    CallReport,
+    Effectiveness,
+    Effectivenesses,
+    LaneReport,
+    Marker,
+    PlanReport,
+    Predicted,
+    RepairReport,
+    SessionReport,
+    SessionReports,
+    SessionSummary,
+    SessionSums,
+    Sums,
+    Window,
+)
+
+__all__ = [
+    "Bill",
+    "BreakReport",
+    "BreakReports",
+    "CallEvent",
+    "CallReport",
+    "Effectiveness",
+    "Effectivenesses",
+    "LaneReport",
+    "Marker",
+    "PlanReport",
+    "Predicted",
+    "RepairReport",
+    "SessionReport",
+    "SessionReports",
+    "SessionSummary",
+    "SessionSums",
+    "Sums",
+    "UnknownIdError",
+    "Window",
+    "bill",
+    "breaks",
+    "cache_effectiveness",
+    "call",
+    "find",
+    "find_tenant",
+    "session",
+    "sessions",
+    "window",
+]

@@ -1,0 +1,81 @@
+"""From what a person typed to one session or one call: whole ids, or beginnings that fit only one."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.store import Store
+
+Kind = Literal["session", "call"]
+
+_RECENT = 200
+_NAMED = 4
+_MOST = 100_000
+
+
+class UnknownIdError(HoldfastError):
+    """No session or call is called that, or more than one."""
+
+
+class Named(Struct, frozen=True):
+    kind: Kind
+    tenant: str
+    id: str
+
+
+def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | None = None) -> Named:
+    """The session or call with this id, or the only one whose id begins with it; a whole id wins."""
+    found = _candidates(store, text, kind, tenant) if text else []
+    whole = [each for each in found if each.id == text]
+    chosen = whole or found
+    if len(chosen) == 1:
+        return chosen[0]
+    if not chosen:
+        raise UnknownIdError(_nothing(store, text, kind, tenant))
+    if len({(each.kind, each.id) for each in chosen}) == 1:
+        tenants = ", ".join(_short(each.tenant) for each in chosen[:_NAMED])
+        raise UnknownIdError(
+            f"several tenants have the {chosen[0].kind} {_short(chosen[0].id)!r} ({tenants}); say which with --tenant"
+        )
+    names = ", ".join(f"{each.kind} {_short(each.id)}" for each in chosen[:_NAMED])
+    names += ", …" if len(chosen) > _NAMED else ""
+    raise UnknownIdError(f"{_short(text)!r} fits more than one id ({names}); give more of its characters")
+
+
+def find_tenant(store: Store, text: str) -> str:
+    """The tenant with this id, or the only one whose id begins with it."""
+    known = sorted({each.tenant for each in store.active_sessions(limit=_MOST)})
+    found = [text] if text in known else [each for each in known if each.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(map(_short, (found or known)[:_NAMED])) or "none yet"
+    what = "fits more than one tenant" if found else "is no tenant that has calls"
+    raise UnknownIdError(f"{_short(text)!r} {what}; there are {names}")
+
+
+def _candidates(store: Store, text: str, kind: Kind | None, tenant: str | None) -> list[Named]:
+    found: list[Named] = []
+    if kind != "call":
+        sessions = store.active_sessions(tenant, prefix=text, limit=_RECENT)
+        found += [Named("session", each.tenant, each.session) for each in sessions]
+    if kind != "session":
+        found += [Named("call", owner, id_) for owner, id_ in store.call_ids(text, tenant, limit=_NAMED + 1)]
+    return found
+
+
+def _nothing(store: Store, text: str, kind: Kind | None, tenant: str | None) -> str:
+    what = kind or "session or call"
+    recent = [each.session for each in store.active_sessions(tenant, limit=_RECENT)]
+    close = difflib.get_close_matches(text[:128], recent, n=2, cutoff=0.7) if kind != "call" else []
+    hint = f"did you mean {' or '.join(map(_short, close))}? " if close else ""
+    return f"there is no {what} {_short(text)!r}; {hint}`holdfast sessions` lists what there is"
+
+
+def _short(text: str) -> str:
+    """A name as it can stand in a sentence, whatever a client put into it."""
+    text = "".join(character if character.isprintable() else "?" for character in text)
+    return text if len(text) <= 128 else text[:127] + "…"

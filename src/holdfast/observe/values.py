@@ -1,0 +1,242 @@
+"""The answers, as frozen values. See the package's docstring for times, dollars and windows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.canonical import Usage
+
+
+class Window(Struct, frozen=True):
+    """From `start` up to but without `end`; None is open."""
+
+    start: datetime | None
+    end: datetime | None
+
+
+class Sums(Struct, frozen=True, kw_only=True):
+    """What calls add up to. `id` names what they have in common (a model, a session, a day…), None in a total.
+
+    `unanswered` calls have no usage: they failed, were abandoned or are under way. `kinds` counts the calls that are no
+    ordinary requests: side, bypassed, ping. `unpriced` calls have a usage and no known price; they are not in `cost`,
+    which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
+    had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
+    client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
+    reason; `break_cost` is None if none of them has a price.
+    """
+
+    id: str | None = None
+    calls: int = 0
+    unanswered: int = 0
+    kinds: dict[str, int] = {}
+    uncached_tokens: int = 0
+    cached_tokens: int = 0
+    creation_tokens: int = 0
+    output_tokens: int = 0
+    hit_rate: float | None = None
+    cache_write_share: float | None = None
+    cost: Decimal | None = None
+    unpriced: int = 0
+    without_cache: Decimal | None = None
+    saved: Decimal | None = None
+    breaks: int = 0
+    break_tokens: int = 0
+    break_cost: Decimal | None = None
+    resets: int = 0
+    reset_tokens: int = 0
+    reset_cost: Decimal | None = None
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.uncached_tokens + self.cached_tokens + self.creation_tokens
+
+
+class Effectiveness(Struct, frozen=True, kw_only=True):
+    """How well a model's cache was used; `model` is None in the total. The rates are None without any prompt token."""
+
+    model: str | None
+    call_count: int
+    uncached_tokens: int
+    cached_tokens: int
+    creation_tokens: int
+    output_tokens: int
+    hit_rate: float | None
+    cache_write_share: float | None
+    cost: Decimal | None
+
+
+class Effectivenesses(Struct, frozen=True, kw_only=True):
+    """`window` says what is covered: an hour whose calls are no longer stored counts as a whole."""
+
+    window: Window
+    models: tuple[Effectiveness, ...]
+    total: Effectiveness
+
+
+class BreakReport(Struct, frozen=True, kw_only=True):
+    """A break, or a reset if it has a reason. `offset` counts bytes of the body that was sent.
+
+    `cure` is the name of what was recognised, `advice` says in a sentence what to do, `setting` what does it for them.
+    """
+
+    id: str
+    at: datetime
+    cause: str | None
+    reason: str | None
+    tokens: int
+    dollars: Decimal | None
+    path: str | None
+    offset: int | None
+    owner: str | None
+    cure: str | None
+    advice: str | None
+    setting: str | None
+    call: str
+    lane: str
+    session: str
+    tenant: str
+    client: str | None
+    model: str
+
+
+class BreakReports(Struct, frozen=True, kw_only=True):
+    """Newest first. `more` says that the limit left older ones out."""
+
+    window: Window
+    breaks: tuple[BreakReport, ...]
+    more: bool = False
+
+
+class Predicted(Struct, frozen=True):
+    """What a call was expected to read, write and be billed in full, in tokens."""
+
+    read: int
+    written: int
+    input: int
+
+
+class Marker(Struct, frozen=True):
+    """A cache marker that went out; `path` is None where only the number of its block is still known."""
+
+    path: str | None
+    ttl: str
+    block: int | None = None
+
+
+class RepairReport(Struct, frozen=True, kw_only=True):
+    """What was done to the request, or, if it is not `applied`, what would help."""
+
+    name: str
+    path: str
+    why: str = ""
+    saved_tokens: int = 0
+    applied: bool = True
+
+
+class PlanReport(Struct, frozen=True, kw_only=True):
+    strategy: str
+    markers: tuple[Marker, ...] = ()
+    edits: int = 0
+    mode: str = ""
+    reasons: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    repairs: tuple[RepairReport, ...] = ()
+
+
+class CallEvent(Struct, frozen=True):
+    """Something else that happened to a call: a warning before it, a bypass."""
+
+    at: datetime
+    type: str
+    data: dict[str, object]
+
+
+class CallReport(Struct, frozen=True, kw_only=True):
+    """Everything known of one call. `why` says why one that was not planned was not."""
+
+    id: str
+    tenant: str
+    session: str
+    lane: str
+    client: str | None
+    model: str
+    kind: str
+    status: str
+    started: datetime
+    first_token: datetime | None
+    ended: datetime | None
+    plan: PlanReport | None
+    predicted: Predicted | None
+    usage: Usage | None
+    without_cache: Decimal | None
+    explained: bool | None
+    saved: Decimal | None
+    reset: str | None
+    breaks: tuple[BreakReport, ...] = ()
+    events: tuple[CallEvent, ...] = ()
+    error: str | None = None
+    why: str | None = None
+
+
+class LaneReport(Sums, frozen=True, kw_only=True):
+    """One lane of a session: the sums of its calls, who it belongs to, and what it was started from."""
+
+    model: str
+    agent: str | None = None
+    parent: str | None = None
+    started: datetime
+    last_call: datetime
+    ended: datetime | None = None
+
+
+class SessionSummary(Sums, frozen=True, kw_only=True):
+    """A session and the sums of its calls in the window; `started` and `last_call` are its own, whatever the window."""
+
+    tenant: str
+    client: str | None
+    started: datetime
+    last_call: datetime
+    models: tuple[str, ...]
+    lanes: int
+
+
+class SessionSums(Sums, frozen=True, kw_only=True):
+    """A session on a bill: the same id may be known to several tenants."""
+
+    tenant: str
+
+
+class SessionReports(Struct, frozen=True, kw_only=True):
+    """The one used last first. `more` says that the limit left others out."""
+
+    window: Window
+    sessions: tuple[SessionSummary, ...]
+    more: bool = False
+
+
+class SessionReport(Struct, frozen=True, kw_only=True):
+    """A session, its lanes, and its newest calls in the order they were made; `left_out` counts the older ones."""
+
+    session: SessionSummary
+    lanes: tuple[LaneReport, ...]
+    calls: tuple[CallReport, ...]
+    left_out: int = 0
+
+
+class Bill(Struct, frozen=True, kw_only=True):
+    """What was paid. `days` are oldest first, everything else the dearest first.
+
+    Calls that are no longer stored one by one count in the total, by model and by day; their session, client and kind
+    are not known any more (`id` None).
+    """
+
+    window: Window
+    total: Sums
+    models: tuple[Sums, ...]
+    sessions: tuple[SessionSums, ...]
+    clients: tuple[Sums, ...]
+    days: tuple[Sums, ...]
+    kinds: tuple[Sums, ...]

@@ -1,0 +1,9 @@
+"""What our servers share: listening sockets, and HTTP connections that can be reset and that tell when a client leaves.
+
+Decides nothing about what is sent. Imports `errors` only.
+"""
+
+from .listening import address_of, is_loopback, listen
+from .protocol import CONNECTION, Protocol, connection_of
+
+__all__ = ["CONNECTION", "Protocol", "address_of", "connection_of", "is_loopback", "listen"]

@@ -1,0 +1,100 @@
+"""HTTP connections of our servers: uvicorn's, with three things more that an application can ask of one.
+
+It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves; and an
+offer to go on in another protocol is overlooked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # what the kernel still holds cannot be asked here
+    fcntl = None  # type: ignore[assignment]
+
+CONNECTION = "holdfast.connection"
+"""The extension of a request's scope by which its connection is found."""
+
+_HEAD = 65_536  # bytes in which the headers of a request are looked for
+_NO_LINGER = struct.pack("ii", 1, 0)
+_FLUSH_S = 1.0  # for what was written before a reset to reach the client
+_TRAVEL_S = 0.02  # and to be read by it: a reset may take away what is not
+_offer = re.compile(
+    rb"(?i)([A-Z]+ [^\r\n]* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?)upgrade(:(?![ \t]*websocket)[^\r\n]*\r\n)"
+).match
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection of a client."""
+
+    on_leave: Callable[[], None] | None = None
+    """Called once if the client leaves, while a request is being answered that has set it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lost = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
+        the parser would take it for accepted and lose the body."""
+        if self.cycle is None or not self.cycle.more_body:  # what begins here is a request, not more of a body
+            end = data.find(b"\r\n\r\n", 0, _HEAD)
+            if b"\nupgrade:" in data[: max(0, end)].lower() and (found := _offer(data, 0, end + 2)) is not None:
+                data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {CONNECTION: {"connection": self}}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._lost.set()
+        leave, self.on_leave = self.on_leave, None
+        if leave is not None:
+            leave()
+
+    async def reset(self) -> None:
+        """Close with a reset, once what was sent before is out of our hands."""
+        ends = self.loop.time() + _FLUSH_S
+        while self._unsent() and not self.transport.is_closing() and self.loop.time() < ends:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(_TRAVEL_S)
+        self.abort()
+        await self._lost.wait()
+
+    def _unsent(self) -> int:
+        """Bytes that have not reached the client yet, as far as that can be known."""
+        waiting = self.transport.get_write_buffer_size()
+        if waiting or fcntl is None:
+            return waiting
+        with contextlib.suppress(OSError):
+            found = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+            return int.from_bytes(found, sys.byteorder)
+        return 0
+
+    def abort(self) -> None:
+        """Close with a reset: without lingering, or the kernel would say goodbye politely (FIN)."""
+        found = self.transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):  # the peer was faster
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+
+def connection_of(scope: Mapping[str, Any]) -> Protocol:
+    """The connection a request came by. Only our servers tell; under another one, an answer could not be broken off."""
+    found = scope.get("extensions", {}).get(CONNECTION, {}).get("connection")
+    if not isinstance(found, Protocol):
+        raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
+    return found

@@ -1,0 +1,76 @@
+"""Writes of one value that can stand for each other: of those still queued only the latest is made.
+
+A call, a ledger and what a tenant has learned are written several times within milliseconds. Each of these writes knows
+how to follow an earlier one of the same value, and gives a result for every write that it stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import writes
+from .base import Merge
+from .rows import Call
+from .writer import Transaction
+
+
+class PutCall(Struct, frozen=True):
+    call: Call
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return "call", self.call.tenant, self.call.id
+
+    def after(self, earlier: Any) -> PutCall | None:
+        return replace(self, count=earlier.count + 1)
+
+    def __call__(self, transaction: Transaction) -> list[None]:
+        writes.checked(writes.put_call, self.call, Call, transaction)
+        return [None] * self.count
+
+
+class PutVersioned(Struct, frozen=True):
+    """A write that takes version `expected` to the next, for as many versions as it stands for."""
+
+    table: Literal["ledgers", "pools"]
+    column: Literal["lane", "model"]
+    tenant: str
+    name: str
+    data: bytes
+    expected: int
+    merge: Merge | None
+    count: int = 1
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.table, self.tenant, self.name
+
+    def after(self, earlier: Any) -> PutVersioned | None:
+        """One write for both, if this one expects what the earlier one makes and both merges can be one."""
+        follow = getattr(self.merge, "after", None)
+        if follow is None or earlier.merge is None or self.expected != earlier.expected + earlier.count:
+            return None
+        merge = follow(earlier.merge)
+        if merge is None:
+            return None
+        return replace(self, expected=earlier.expected, merge=merge, count=earlier.count + 1)
+
+    def __call__(self, transaction: Transaction) -> list[int]:
+        found = writes.put_versioned(
+            self.table,
+            self.column,
+            self.tenant,
+            self.name,
+            self.data,
+            self.expected,
+            self.merge,
+            transaction,
+            steps=self.count,
+        )
+        if found == self.expected + self.count:
+            return [*range(self.expected + 1, found + 1)]
+        return [found] * self.count  # somebody else wrote in between: everybody is told the version that is there now

@@ -1,0 +1,146 @@
+"""Questions of people who look at what is stored: many calls in small pieces, newest first, ids by their beginning.
+
+Everything here is a read; `existing.py` opens a database for nothing else.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from .reads import _where
+from .rows import Break, Call
+from .tables import BREAK_COLUMNS, CALL_COLUMNS, names, read_break, read_call
+
+T = TypeVar("T")
+
+_LARGE = ("plan", "prediction", "chain")
+_BRIEF = ", ".join(f'NULL AS "{name}"' if name in _LARGE else f'"{name}"' for name in CALL_COLUMNS)
+
+
+class Activity(Struct, frozen=True, kw_only=True):
+    """A session that has calls, with the start of its first and of its last one, whatever the window."""
+
+    tenant: str
+    session: str
+    first: int
+    last: int
+
+
+class Looks(Protocol):
+    """What `observe` asks beyond the rows of one call or session."""
+
+    def visit_calls(
+        self,
+        visit: Callable[[Call], None],
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Show every call, by start, without plan, prediction and chain: any number of them, one at a time."""
+        ...
+
+    def newest_breaks(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 1000,
+    ) -> list[Break]: ...
+
+    def active_sessions(
+        self,
+        tenant: str | None = None,
+        *,
+        prefix: str = "",
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 100,
+    ) -> list[Activity]:
+        """Sessions with a call in the window, the one used last first; one whose whole id is `prefix` before all."""
+        ...
+
+    def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
+        """Tenant and id of the calls whose id begins like this: the whole id, then the newest first."""
+        ...
+
+
+class Looking:
+    """`Looks` for a store whose reads are functions of a connection."""
+
+    def _read(self, question: Callable[..., T], *values: Any) -> T:
+        raise NotImplementedError
+
+    def visit_calls(
+        self,
+        visit: Callable[[Call], None],
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        self._read(_visit, visit, *_where({"tenant": tenant, "session": session}, "started_at", start, end))
+
+    def newest_breaks(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 1000,
+    ) -> list[Break]:
+        return self._read(_newest, *_where({"tenant": tenant, "session": session}, "at", start, end), limit)
+
+    def active_sessions(
+        self,
+        tenant: str | None = None,
+        *,
+        prefix: str = "",
+        start: int | None = None,
+        end: int | None = None,
+        limit: int = 100,
+    ) -> list[Activity]:
+        return self._read(_active, *_where({"tenant": tenant}, "started_at", start, end), prefix, limit)
+
+    def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
+        return self._read(_call_ids, *_where({"tenant": tenant}, "started_at"), prefix, limit)
+
+
+def _visit(connection: sqlite3.Connection, visit: Callable[[Call], None], where: str, values: list[Any]) -> None:
+    for row in connection.execute(f"SELECT {_BRIEF} FROM calls WHERE {where} ORDER BY started_at, seq", values):
+        visit(read_call(row))
+
+
+def _newest(connection: sqlite3.Connection, where: str, values: list[Any], limit: int) -> list[Break]:
+    sql = f"SELECT {names(BREAK_COLUMNS)} FROM breaks WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?"
+    return [read_break(row) for row in connection.execute(sql, [*values, limit])]
+
+
+def _active(connection: sqlite3.Connection, where: str, values: list[Any], prefix: str, limit: int) -> list[Activity]:
+    found = connection.execute(
+        f"SELECT tenant, session, max(started_at) AS last FROM calls WHERE {where} AND substr(session, 1, ?) = ? "
+        "GROUP BY tenant, session ORDER BY session != ?, last DESC, session LIMIT ?",
+        [*values, len(prefix), prefix, prefix, limit],
+    ).fetchall()
+    sql = "SELECT min(started_at), max(started_at) FROM calls WHERE tenant = ? AND session = ?"
+    spans = [connection.execute(sql, (tenant, session)).fetchone() for tenant, session, _ in found]
+    return [
+        Activity(tenant=tenant, session=session, first=first, last=last)
+        for (tenant, session, _), (first, last) in zip(found, spans, strict=True)
+    ]
+
+
+def _call_ids(
+    connection: sqlite3.Connection, where: str, values: list[Any], prefix: str, limit: int
+) -> list[tuple[str, str]]:
+    sql = f"SELECT tenant, id FROM calls WHERE {where} AND substr(id, 1, ?) = ? ORDER BY id != ?, id DESC LIMIT ?"
+    return [(tenant, id_) for tenant, id_ in connection.execute(sql, [*values, len(prefix), prefix, prefix, limit])]

@@ -1,0 +1,85 @@
+"""Content encodings: a request's body made readable, and a copy of a response read as it passes.
+
+The bytes that are forwarded are never decoded or encoded here. What is not understood is said to be so, with None.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+
+import brotli
+import zstandard
+
+KNOWN = ("gzip", "x-gzip", "deflate", "br", "zstd")
+_GZIP = 16 + zlib.MAX_WBITS
+_BARE = -zlib.MAX_WBITS
+_ZLIB = b"\x78"  # what zlib's format begins with at every usual setting
+_PROBLEMS = (zlib.error, brotli.error, zstandard.ZstdError, MemoryError)
+
+
+def named(value: str | None) -> str:
+    """The encoding that a header names, "" for none. Several at once are not understood, and named as they stand."""
+    found = (value or "").strip().lower()
+    return "" if found == "identity" else found
+
+
+def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
+    """A whole body in plain; None where it is not understood, broken off, or larger than `limit`."""
+    if not encoding:
+        return body
+    try:
+        plain = _decoded(body, encoding, limit + 1)
+    except _PROBLEMS:
+        return None
+    return plain if plain is not None and len(plain) <= limit else None
+
+
+def _decoded(body: bytes, encoding: str, most: int) -> bytes | None:
+    if encoding == "br":
+        unpacking = brotli.Decompressor()
+        plain = bytes(unpacking.process(body, output_buffer_limit=most))
+        return plain if unpacking.is_finished() else None
+    if encoding == "zstd":
+        with zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(
+            BytesIO(body), read_across_frames=True
+        ) as reader:
+            return bytes(reader.read(most))
+    if encoding not in KNOWN:
+        return None
+    inflating = zlib.decompressobj(_bits(encoding, body))
+    plain = inflating.decompress(body, most)
+    return plain if inflating.eof and not inflating.unused_data else None
+
+
+def _bits(encoding: str, start: bytes) -> int:
+    """`deflate` means zlib's format by the standard and the bare one by some clients."""
+    if encoding != "deflate":
+        return _GZIP
+    return zlib.MAX_WBITS if start[:1] == _ZLIB else _BARE
+
+
+class Decoder:
+    """Decodes the copy of a response piece by piece. ValueError where it is no such stream."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._decode: Callable[[bytes], bytes] | None = None
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not chunk:
+            return b""
+        if self._decode is None:
+            self._decode = self._begin(chunk)
+        try:
+            return bytes(self._decode(chunk))
+        except _PROBLEMS as problem:
+            raise ValueError(f"not a stream of {self._encoding}") from problem
+
+    def _begin(self, start: bytes) -> Callable[[bytes], bytes]:
+        if self._encoding == "br":
+            return brotli.Decompressor().process  # type: ignore[no-any-return]
+        if self._encoding == "zstd":
+            return zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress
+        return zlib.decompressobj(_bits(self._encoding, start)).decompress

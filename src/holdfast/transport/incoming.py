@@ -1,0 +1,58 @@
+"""A request as it came, whoever carries it, and what it asks of us in headers of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from holdfast.prefix.repairs import NAMES
+
+OURS = b"x-holdfast"
+"""Headers that begin so are for us and never forwarded."""
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+
+class Incoming(Struct, frozen=True):
+    """A request: `body` is what came over the wire, perhaps compressed."""
+
+    method: str
+    path: str
+    query: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def named(self) -> dict[str, str]:
+        """The headers by their names in lower case; of those that came twice, the first."""
+        found: dict[str, str] = {}
+        for name, value in self.headers:
+            found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        return found
+
+
+class Wishes(Struct, frozen=True):
+    """What the client asks of us: to stay out of it, to leave repairs, to take a change for announced, to send what was
+    held back."""
+
+    off: bool = False
+    skip: frozenset[str] = frozenset()
+    reset: str | None = None
+    send: bool = False
+
+
+def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
+    """What is not understood is overlooked: a wrong header must not cost the client its request."""
+    skip = {name.strip().lower() for name in headers.get("x-holdfast-skip", "").split(",")}
+    reset = headers.get("x-holdfast-reset", "").strip()
+    return Wishes(
+        off=headers.get("x-holdfast", "").strip().lower() == "off",
+        skip=frozenset(NAMES) if "all" in skip else frozenset(skip & set(NAMES)),
+        reset=reset if reset in reasons else None,
+        send=headers.get("x-holdfast-preflight", "").strip().lower() == "send",
+    )
+
+
+def without_ours(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """What may be forwarded of the headers."""
+    return [(name, value) for name, value in headers if not name.lower().startswith(OURS)]

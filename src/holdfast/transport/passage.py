@@ -1,0 +1,346 @@
+"""One call from the client's bytes to its end: identified, prepared, its answer read as it passes, settled.
+
+Knows no sockets: the gateway and the SDKs' HTTP clients carry the bytes and tell what happened to them. Here is the
+boundary of law 8: whatever fails before the request is out, or takes too long, the client's own bytes go; whatever
+fails afterwards, the client does not notice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Literal
+
+from holdfast.canonical import Usage
+from holdfast.config.schema import Settings
+from holdfast.config.sections.serving import Gateway
+from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.state import facts_of
+from holdfast.engine.telling import REASONS
+from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
+from holdfast.identity import Found, Identities
+from holdfast.wire import Body, Dialect, Tap, Unreadable
+from holdfast.wire.stream import Report
+
+from . import encodings, saying
+from .incoming import Incoming, Wishes, wishes
+from .quietly import log, quiet
+from .saying import Header, Held
+
+UNKNOWN = "unknown"
+"""The session of what could not be identified."""
+
+Clock = Callable[[], float]
+
+
+class Slow(Exception):
+    """Our own work took too long."""
+
+
+class Passages:
+    """What all calls of one process share. `settings` are those of an agent by its name."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        identities: Identities,
+        settings: Settings | Callable[[str], Settings],
+        *,
+        clock: Clock = time.time,
+        timer: Clock = time.perf_counter,
+    ) -> None:
+        self.engine, self.identities = engine, identities
+        self._settings = settings if callable(settings) else lambda _agent: settings
+        self.clock, self.timer = clock, timer
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings("")
+
+    def begin(self, incoming: Incoming, dialect: Dialect, model: str = "") -> Passage:
+        """Take a request in. Never raises."""
+        passage = Passage(self, incoming, dialect, model)
+        passage.enter()
+        return passage
+
+
+class Passage:
+    """A call under way. `raw` is the body to send; `verbatim` says that it is the client's, encoded as it came.
+
+    `bypass` is why the client's own bytes go; `held` an answer to give instead of sending anything.
+    """
+
+    def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
+        self._passages, self._incoming, self._dialect, self._model = passages, incoming, dialect, model
+        self.raw, self.verbatim = incoming.body, True
+        self.call: str | None = None
+        self.prepared: Prepared | None = None
+        self.found: Found | None = None
+        self.bypass: str | None = None
+        self.held: Held | None = None
+        self.started = passages.clock()
+        self._warning: str | None = None
+        self._body: Body | None = None
+        self._untold = False  # the engine does not know yet that the client's own bytes went
+        self._stage = "begin"
+        self._begun = passages.timer()
+        self._first_token: float | None = None
+        self._status = 0
+        self._streams = False
+        self._decoder: encodings.Decoder | None = None
+        self._tap: Tap | None = None
+        self._ended = False
+
+    # In
+
+    def enter(self) -> None:
+        """All our stages; the fail-open boundary."""
+        try:
+            self._enter()
+        except Slow:
+            self._pass_by("slow")
+        except Exception as error:  # noqa: BLE001
+            log(self._stage, error)
+            self._pass_by("error", error)
+
+    def _enter(self) -> None:
+        engine, incoming = self._passages.engine, self._incoming
+        gateway = self._passages.settings.gateway
+        headers = incoming.named()
+        asked = wishes(headers, REASONS)
+        self._next("decode")
+        encoding = encodings.named(headers.get("content-encoding"))
+        plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
+        if plain is None:
+            self.bypass = "encoding"
+            return
+        self._next("parse")
+        body = engine.parse(self._dialect, plain, model=self._model)
+        if isinstance(body, Unreadable):
+            self.bypass = "unreadable"
+            return
+        self._body = body
+        self._next("identify")
+        found = self.found = self._passages.identities.find(
+            headers, incoming.query, body, lambda: engine.read(body), self.started
+        )
+        if asked.off:
+            self._pass_by("off")
+            return
+        if found.side:
+            return
+        self._next("prepare")
+        prepared = self.prepared = engine.prepare(
+            body, lane=found.lane, now=self.started, skip=asked.skip, reset=asked.reset
+        )
+        self._stage = "send"
+        self.call = prepared.call
+        self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
+        if self._fly(prepared, asked, gateway) and prepared.raw != plain:
+            self.raw, self.verbatim = prepared.raw, False
+
+    def _fly(self, prepared: Prepared, asked: Wishes, gateway: Gateway) -> bool:
+        """Pre-flight: whether the request may go."""
+        cost, limit = prepared.preflight.this, gateway.preflight_usd
+        if gateway.preflight == "off" or limit is None or cost is None or cost <= (most := Decimal(str(limit))):
+            return True
+        holds = gateway.preflight == "hold" and not asked.send
+        action: Literal["held", "released", "warned"] = "held" if holds else "released" if asked.send else "warned"
+        told = GatewayPreflight(call=prepared.call, action=action, dollars=cost, limit=most)
+        self._passages.engine.tell(prepared.lane, told, now=self.started)
+        if not holds:
+            self._warning = saying.warning(cost, most)
+            return True
+        self._passages.engine.abandon(prepared, now=self._now(), error="held by pre-flight")
+        self.held, self._ended = saying.held(self._dialect, prepared.call, cost, most), True
+        self._unanswered()
+        return False
+
+    def _next(self, stage: str) -> None:
+        """A stage begins, if there is time for it."""
+        limit = self._passages.settings.gateway.limits.stages_ms
+        if (self._passages.timer() - self._begun) * 1_000 > limit:
+            raise Slow(stage)
+        self._stage = stage
+
+    def _pass_by(self, why: str, error: Exception | None = None) -> None:
+        """The client's own bytes go. Where the engine itself failed it knows so already."""
+        self.bypass, self.raw, self.verbatim = why, self._incoming.body, True
+        self._untold = self._stage != "prepare" and self.found is not None and not self.found.side
+        if self.prepared is not None:  # it failed after it was prepared
+            with quiet("abandon"):
+                self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
+            self._untold, self.prepared, self.call = True, None, None
+        with quiet("tell"):
+            elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
+            told = GatewayBypassed(
+                stage=why if why == "off" else self._stage,
+                error=None if error is None else type(error).__name__,
+                elapsed_us=elapsed,
+            )
+            self._passages.engine.tell(self.lane, told, now=self.started)
+
+    @property
+    def lane(self) -> Lane:
+        """The lane it belongs to, or one for what could not be identified."""
+        if self.found is not None:
+            return self.found.lane
+        tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
+        return Lane(tenant=tenant, session=UNKNOWN, id=UNKNOWN)
+
+    # Out
+
+    def response_headers(self) -> list[Header]:
+        """What the client is told; nothing where that is switched off."""
+        with quiet("headers"):
+            if self._passages.settings.gateway.headers:
+                if self.prepared is not None:
+                    return saying.planned(self.prepared, self._warning)
+                if self.bypass is not None:
+                    return saying.bypassed(self.bypass)
+        return []
+
+    def refused(self, status: int, raw: bytes) -> bytes | None:
+        """The provider refused: what to send instead, if that is because something we named is gone (Gemini)."""
+        if self.prepared is None or self.prepared.use is None:
+            return None
+        with quiet("refused"):
+            found = self._passages.engine.gone(self.prepared, status, raw, now=self._now())
+            if found is not None:
+                self.raw, self.verbatim = found, False
+                return found
+        return None
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """The head of the response is there."""
+        self._status = status
+        if not self._served:  # what was refused has changed nothing at the provider
+            return
+        with quiet("answer"):
+            named = {name.lower(): value for name, value in headers}
+            self._streams = named.get(b"content-type", b"").lower().startswith(b"text/event-stream")
+            encoding = encodings.named(named.get(b"content-encoding", b"").decode("latin-1"))
+            if not encoding or encoding in encodings.KNOWN:
+                self._decoder = encodings.Decoder(encoding) if encoding else None
+                self._tap = self._dialect.tap()
+        if self.bypass is not None:  # off the request's path: this may take a while
+            self._went_past()
+
+    def _went_past(self) -> None:
+        """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
+        engine, body, found = self._passages.engine, self._body, self.found
+        if body is None or found is None:
+            return
+        with quiet("bypassed"):
+            if self._untold:
+                self._untold = False
+                engine.bypassed(found.lane, body, now=self._now())
+        with quiet("sent"):
+            self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
+
+    def feed(self, chunk: bytes) -> None:
+        """A copy of what the client gets."""
+        if self._ended or not chunk or not self._served:
+            return
+        if self._tap is not None:
+            try:
+                self._tap.feed(chunk if self._decoder is None else self._decoder.feed(chunk))
+            except Exception as error:  # noqa: BLE001
+                log("feed", error)
+                self._tap = None
+        if self._first_token is None and (self._tap is None or self._tap.report.started or not self._streams):
+            self._first_token = self._now()
+            if self.prepared is not None:
+                with quiet("first_token"):
+                    self._passages.engine.first_token(self.prepared, now=self._first_token)
+
+    def finish(self) -> None:
+        """The response came whole."""
+        if self._ended:
+            return
+        self._ended = True
+        report = None
+        if self._tap is not None:
+            with quiet("finish"):
+                report = self._tap.close()
+        self._end(*self._read_out(report))
+
+    def cut(self, error: str = "") -> None:
+        """It broke off: at the provider's side (`error` says how), or the client left. Who leaves when the last event
+        of a stream is there has left nothing out."""
+        if self._ended:
+            return
+        self._ended = True
+        report = None if self._tap is None else self._tap.report
+        if report is not None and (report.error is not None or (report.finished and report.counts is not None)):
+            self._end(*self._read_out(report))
+        else:
+            self._end(None, error)
+
+    @property
+    def _served(self) -> bool:
+        return 200 <= self._status < 300
+
+    def _read_out(self, report: Report | None) -> tuple[Usage | None, str]:
+        """What a response says that has come to its end: its usage, or what was wrong with it."""
+        if not self._served:
+            return None, f"HTTP {self._status}"
+        if self._tap is None or report is None:
+            return None, ""
+        if self.found is not None and report.response_id:
+            with quiet("answered"):
+                self._passages.identities.answered(self.found, report.response_id)
+        if report.error is not None or not report.finished:
+            return None, "an error in the stream" if report.error is not None else "no end of the stream"
+        usage = None
+        with quiet("usage"):
+            usage = self._tap.usage
+        return usage, ""
+
+    def _end(self, usage: Usage | None, error: str) -> None:
+        engine, now = self._passages.engine, self._now()
+        if self._first_token is None:
+            self._unanswered()
+        if self.prepared is None:
+            with quiet("note"):
+                self._note(usage, error, now)
+            return
+        if usage is not None:
+            with quiet("settle"):
+                engine.settle(self.prepared, usage, now=now)
+        with quiet("abandon"):  # of no effect on what is settled; what could not be is not left pending
+            engine.abandon(self.prepared, now=now, error=error)
+
+    def _unanswered(self) -> None:
+        if self.found is not None:
+            with quiet("unanswered"):
+                self._passages.identities.unanswered(self.found)
+
+    def _note(self, usage: Usage | None, error: str, now: float) -> None:
+        """A call that was not planned: what it was, and what it cost."""
+        side = self.bypass is None  # what is neither planned nor passed by stands beside the conversation
+        self.call = self._passages.engine.note(
+            self.lane,
+            kind="side" if side else "bypassed",
+            model=self._reference(),
+            started=self.started,
+            first_token=self._first_token,
+            ended=now,
+            usage=usage,
+            error=error,
+            why=self.bypass or "",
+        )
+
+    def _reference(self) -> str:
+        """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
+        body = self._body
+        if body is None:
+            named = self._model or (self._tap is not None and self._tap.report.model)
+            if not named:
+                return UNKNOWN
+            body = Body(raw=b"", dialect=self._dialect.name, model=named, blocks=(), members={}, end=0)
+        return facts_of(body).ref
+
+    def _now(self) -> float:
+        return self._passages.clock()

@@ -1,0 +1,79 @@
+"""What the client is told in headers of the response, and in place of one when its request is held back."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.engine import Prepared
+from holdfast.wire import Dialect, WireError
+
+_LONGEST = 1_000
+_MOST_MARKERS = 8
+
+Header = tuple[bytes, bytes]
+
+
+class Held(Struct, frozen=True):
+    """An answer of ours instead of the provider's: the request was not sent."""
+
+    status: int
+    headers: tuple[Header, ...]
+    body: bytes
+
+
+def planned(prepared: Prepared, warning: str | None) -> list[Header]:
+    """The call's id, its plan and its prediction."""
+    flight, plan = prepared.preflight, prepared.core.plan
+    marks = [f"{path}={ttl}" for path, ttl in prepared.markers[:_MOST_MARKERS]]
+    predicted = [f"read={flight.read}", f"write={flight.written}", f"input={flight.input}"]
+    predicted += [f"usd={_dollars(flight.this)}"] if flight.this is not None else []
+    predicted += [f"cold_usd={_dollars(flight.cold)}"] if flight.cold is not None else []
+    found = [
+        _header("x-holdfast-call", prepared.call),
+        _header("x-holdfast-plan", "; ".join([plan.strategy, *marks])),
+        _header("x-holdfast-prediction", "; ".join(predicted)),
+    ]
+    done = [repair.name for repair in prepared.repairs if repair.applied]
+    if done:
+        found.append(_header("x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+    if prepared.reset is not None:
+        found.append(_header("x-holdfast-reset", prepared.reset))
+    if warning is not None:
+        found.append(_header("x-holdfast-warning", warning))
+    return found
+
+
+def bypassed(why: str) -> list[Header]:
+    return [_header("x-holdfast-bypassed", why)]
+
+
+def warning(cost: Decimal, limit: Decimal) -> str:
+    return f"this turn is predicted to cost ${_dollars(cost)}, above the limit of ${_dollars(limit)}"
+
+
+def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal) -> Held:
+    """428: it was not sent, and how to send it all the same. A client that retries by itself is told not to."""
+    message = (
+        f"Holdfast held this request back: {warning(cost, limit)} (gateway.preflight_usd). Nothing was sent. Send it "
+        "again with the header `x-holdfast-preflight: send`, or set gateway.preflight to `warn`."
+    )
+    body = dialect.write_error(WireError(428, "preflight_held", message))
+    headers = (
+        (b"content-type", b"application/json"),
+        (b"x-should-retry", b"false"),
+        _header("x-holdfast-call", call),
+        _header("x-holdfast-warning", warning(cost, limit)),
+    )
+    return Held(428, headers, body)
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"{amount:.6f}".rstrip("0").rstrip(".") or "0"
+
+
+def _header(name: str, value: str) -> Header:
+    """A header that is one line of plain characters, whatever a client put into its names."""
+    plain = "".join(character if " " <= character <= "~" else "?" for character in value[:_LONGEST])
+    return name.encode(), plain.encode()

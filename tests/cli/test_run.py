@@ -1,0 +1,231 @@
+"""`holdfast run`: a client finds the gateway, its end is our end, and the bill is told afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast.cli import run as main
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running
+from tests.clients.agents import Agent
+from tests.clients.agents.claude_code import ClaudeCode
+from tests.clients.agents.codex import Codex
+from tests.clients.comparing import gateway, in_front_of
+from tests.clients.comparing import provider as scripted
+from tests.clients.programs import PATIENCE, Place
+
+pytestmark = pytest.mark.slow
+
+HERE = [sys.executable, "-m", "holdfast", "run", "--"]
+CLIENT = """
+import json, os, sys, urllib.request
+address = os.environ["ANTHROPIC_BASE_URL"]
+system = [{"type": "text", "text": "Be brief. " * 2000, "cache_control": {"type": "ephemeral"}}]
+body = {"model": "claude-sonnet-4-6", "max_tokens": 20, "system": system,
+        "messages": [{"role": "user", "content": sys.stdin.read()}]}
+headers = {"x-api-key": "any", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+opened = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+for _ in range(int(sys.argv[1])):
+    answer = json.load(opened(urllib.request.Request(address + "/v1/messages", json.dumps(body).encode(), headers)))
+print(answer["content"][0]["text"], address)
+sys.exit(int(sys.argv[2]))
+"""
+
+
+class World(NamedTuple):
+    """A provider, and a user's environment in which Holdfast forwards to it."""
+
+    simulator: Simulator
+    address: str
+    environment: dict[str, str]
+    root: Path
+
+    def run(self, *command: str, input: str = "Hello.", **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*HERE, *command],
+            cwd=self.root,
+            env=self.environment | more,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def client(self, calls: int = 2, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-c", CLIENT, str(calls), str(code), **more)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
+    environment |= {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
+    simulator = Simulator()
+    with running(simulator) as address:
+        yield World(simulator, address, environment | in_front_of(address), tmp_path)
+
+
+class TestClient:
+    def test_its_calls_come_through_and_are_billed(self, world: World) -> None:
+        done = world.client(calls=3, code=5)
+        assert done.returncode == 5, done.stderr
+        assert re.fullmatch(r"Hello. http://127.0.0.1:\d+/run/[0-9a-f]+\n", done.stdout)
+        assert [each["status"] for each in world.simulator.requests()] == [200] * 3
+        assert re.search(r"^holdfast: [\d,]+ prompt tokens, 66\.\d% of them read from the cache\.$", done.stderr, re.M)
+        assert re.search(r"^holdfast: 3 calls for \$0\.\d+; without a cache \$0\.\d+: \d+% less\.$", done.stderr, re.M)
+        assert "holdfast: No breaks." in done.stderr
+        shown = re.search(r"`holdfast (show \S+)`", done.stderr)
+        assert shown is not None
+        looked = subprocess.run(
+            [sys.executable, "-m", "holdfast", *shown[1].split()], env=world.environment, capture_output=True, text=True
+        )
+        assert "3 calls" in looked.stdout
+
+    def test_without_a_call_it_says_so(self, world: World) -> None:
+        done = world.run("true")
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr == (
+            "holdfast: no call came through the gateway; the client may have an address of its own in its settings\n"
+        )
+
+    def test_a_program_that_is_not_there(self, world: World) -> None:
+        done = world.run("no-such-client", "--help")
+        assert (done.returncode, done.stdout) == (127, "")
+        assert "no-such-client: there is no such program" in done.stderr
+        (world.root / "client").write_text("not a program")
+        assert world.run("./client").returncode == 126
+        (world.root / "client").chmod(0o755)
+        done = world.run("./client")
+        assert done.returncode == 1
+        assert "cannot be started" in done.stderr
+
+    def test_it_needs_a_client(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run"]) == 2
+        assert main(["run", "--help"]) == 0
+        assert "holdfast run -- claude" in capsys.readouterr().out
+
+
+class TestAddresses:
+    def test_an_own_server_is_forwarded_to(self, world: World) -> None:
+        environment = {key: value for key, value in world.environment.items() if "UPSTREAM" not in key}
+        own = world._replace(environment=environment | {"ANTHROPIC_BASE_URL": world.address})
+        done = own.client()
+        assert done.returncode == 0, done.stderr
+        assert f"holdfast: the gateway forwards to {world.address}, the address in the environment\n" in done.stderr
+        assert world.address not in done.stdout
+        assert len(world.simulator.requests()) == 2
+        assert "2 calls" in done.stderr
+
+    def test_a_configured_upstream_is_stronger(self, world: World) -> None:
+        done = world.client(ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+        assert done.returncode == 0, done.stderr
+        assert "gives way to upstream.anthropic (environment HOLDFAST_UPSTREAM_ANTHROPIC)" in done.stderr
+
+    def test_a_gateway_that_runs_is_used(self, world: World) -> None:
+        home = world.root / "shared"
+        with gateway(world.address, home) as found:
+            port = found.address.rpartition(":")[2]
+            done = world.client(HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port, ANTHROPIC_BASE_URL=found.address)
+            assert done.returncode == 0, done.stderr
+            assert f"{found.address}/run/" in done.stdout
+            assert "holdfast: 2 calls for" in done.stderr
+            again = world.client(calls=1, HOLDFAST_HOME=str(home), HOLDFAST_GATEWAY_PORT=port)
+            assert "holdfast: 1 call for" in again.stderr  # this run's alone
+
+    def test_somebody_elses_gateway_is_not(self, world: World) -> None:
+        """It would be given the keys."""
+        with gateway(world.address, world.root / "theirs") as found:
+            done = world.client(HOLDFAST_GATEWAY_PORT=found.address.rpartition(":")[2])
+            assert done.returncode == 0, done.stderr
+            assert found.address not in done.stdout
+            assert found.admin("/analytics/sessions")["sessions"] == []
+
+    def test_what_only_answers_on_the_port_is_not(self, world: World) -> None:
+        done = world.client(HOLDFAST_GATEWAY_PORT=world.address.rpartition(":")[2])
+        assert done.returncode == 0, done.stderr
+        assert world.address not in done.stdout
+
+
+class TestEnd:
+    def test_a_signal_that_ends_the_client(self, world: World) -> None:
+        done = world.run("sh", "-c", "kill -9 $$")
+        assert done.returncode == 128 + signal.SIGKILL
+        assert "holdfast: no call came" in done.stderr
+
+    def test_a_signal_to_us_is_the_clients(self, world: World) -> None:
+        script = 'trap "echo ended; exit 7" TERM; echo ready; while :; do sleep 0.05; done'
+        process = subprocess.Popen(
+            [*HERE, "sh", "-c", script],
+            cwd=world.root,
+            env=world.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, out) == (7, "ended\n")
+        assert "holdfast: no call came" in err
+
+    def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:
+        pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
+        script = 'n=0; trap "n=\\$((n+1)); echo asked \\$n" INT; echo ready; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo end $n; exit 3'
+        child, terminal = pty.fork()
+        if child == 0:  # the other process: a session of its own with this terminal
+            os.chdir(world.root)
+            os.execve(sys.executable, [*HERE, "sh", "-c", script], world.environment)
+        shown, sent, deadline = b"", False, time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(terminal, 65_536)
+                except OSError:  # the other side is gone
+                    break
+            if b"ready" in shown and not sent:
+                sent = bool(os.write(terminal, b"\x03"))
+        _, status = os.waitpid(child, 0)
+        os.close(terminal)
+        assert os.waitstatus_to_exitcode(status) == 3, shown
+        assert b"asked 1" in shown
+        assert b"end 1" in shown
+        assert b"holdfast: no call came" in shown
+
+
+@pytest.mark.parametrize("agent", [ClaudeCode(), Codex()], ids=lambda agent: agent.name)
+def test_a_real_client(agent: Agent, tmp_path: Path) -> None:
+    program = agent.find()
+    with scripted(agent, tmp_path) as (simulator, address):
+        place = Place(tmp_path / "place")
+        own: dict[str, Any] = {
+            "ANTHROPIC_API_KEY": "sk-ant-dummy",
+            "CODEX_API_KEY": "sk-dummy",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        settings = in_front_of(address) | {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
+        if agent.name == "claude":
+            command = [program, "-p", "Please make a note.", "--allowedTools", "Bash,Read"]
+        else:
+            command = [program, "exec", "--skip-git-repo-check", "-m", "gpt-5.5", "-s", "danger-full-access"]
+            command += ["Please make a note."]
+        done = place.end([*HERE, *command], place.environment(**own, **settings))
+    assert done.returncode == 0, done.stderr
+    assert agent.said(done.stdout) == "The note is written."
+    assert (place.work / "note.txt").read_text() == "buy milk"
+    posted = [each for each in simulator.requests() if each["method"] == "POST"]
+    assert [each["status"] for each in posted] == [200] * 3
+    assert "holdfast: 3 calls for $" in done.stderr

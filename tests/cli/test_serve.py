@@ -1,0 +1,140 @@
+"""`holdfast serve`: what it prints, how it ends, and what it says to bad input."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast import cli
+from holdfast.cli.serve import introduction
+from holdfast.config import load
+from holdfast.serving import listen
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running as simulating
+from tests.gateway.gate import eventually
+from tests.simulator.served import ANTHROPIC, Client, marked
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")
+
+
+class Program:
+    """The command as a program. What it prints goes into files."""
+
+    def __init__(self, directory: Path, upstream: str, *arguments: str) -> None:
+        self.home = directory / "home"
+        self.printed = directory / "printed"
+        environ = os.environ | {"HOLDFAST_HOME": str(self.home), "HOLDFAST_UPSTREAM_ANTHROPIC": upstream}
+        command = [sys.executable, "-m", "holdfast", "serve", "--port", "0", *arguments]
+        with self.printed.open("wb") as out, self.printed.with_suffix(".err").open("wb") as err:
+            self.process = subprocess.Popen(command, stdout=out, stderr=err, env=environ)
+
+    def __enter__(self) -> Program:
+        eventually(lambda: re.match(r"listening on http://127\.0\.0\.1:\d+\n", self.out), 30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    @property
+    def out(self) -> str:
+        return self.printed.read_text()
+
+    @property
+    def address(self) -> str:
+        return self.out.splitlines()[0].removeprefix("listening on ")
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """End it by a signal; its exit code and what it complained of."""
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        return code, self.printed.with_suffix(".err").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    with simulating(Simulator()) as upstream, Program(tmp_path, upstream, "--verbose") as program:
+        address = program.address
+        client = Client(address)
+        assert client.get("/healthz")["status"] == "ok"
+        response = client.post("/v1/messages?key=planted-secret", marked(), ANTHROPIC)
+        assert (response.status, "x-holdfast-call" in response.headers) == (200, True)
+        assert client.send("GET", "/v1/models", headers=ANTHROPIC).status == 200
+        assert program.end(number) == (0, "")
+    out = program.out
+    assert f"export ANTHROPIC_BASE_URL={address}\n" in out
+    assert f"export OPENAI_BASE_URL={address}/v1\n" in out
+    assert f"export GOOGLE_GEMINI_BASE_URL={address}\n" in out
+    assert str(program.home / "admin-token") in out
+    told = next(line for line in out.splitlines() if "POST" in line)
+    assert "200  POST anthropic /v1/messages  read 0  written " in told
+    assert response.headers["x-holdfast-call"] in told
+    assert "GET anthropic /v1/models" in out
+    for secret in ("planted-secret", ANTHROPIC["x-api-key"], (program.home / "admin-token").read_text().strip()):
+        assert secret not in out
+
+
+@pytest.mark.slow
+def test_two_signals_end_it_at_once(tmp_path: Path) -> None:
+    simulator = Simulator()
+    with simulating(simulator) as upstream, Program(tmp_path, upstream) as program:
+        Client(upstream).fault("stall", options={"seconds": 600, "at": "mid"})
+        with Client(program.address).connect(marked(stream=True)) as connection:
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+            program.process.send_signal(signal.SIGINT)
+            threading.Event().wait(0.3)
+            assert program.process.poll() is None
+            assert program.end(signal.SIGINT) == (0, "")
+
+
+def test_help(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["serve", "--help"]) == 0
+    out = capfd.readouterr().out
+    assert "holdfast serve --port 0 --verbose" in out
+    assert "ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude" in out
+
+
+def test_a_port_in_use(capfd: pytest.CaptureFixture[str]) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        assert cli.run(["serve", "--port", str(port)]) == 1
+    assert f"port {port} on 127.0.0.1 is in use; choose another with `--port`" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--port", "99999"], 2, "99999 is not in the range"),
+        (["--host", "nowhere.invalid", "--port", "0"], 1, "the host 'nowhere.invalid' is not known"),
+        (["--what"], 2, "No such option"),
+    ],
+)
+def test_bad_input(arguments: list[str], code: int, says: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["serve", *arguments]) == code
+    assert says in capfd.readouterr().err
+
+
+def test_a_bad_upstream(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HOLDFAST_UPSTREAM_OPENAI", "https://user:hunter2@api.example")
+    assert cli.run(["serve", "--port", "0"]) == 1
+    err = capfd.readouterr().err
+    assert "upstream.openai has parts that an upstream cannot have" in err
+    assert "hunter2" not in err
+
+
+def test_where_the_access_key_is(tmp_path: Path) -> None:
+    """On any other address the key is needed: its file is named, never the key."""
+    config = load(workspace=None, home=tmp_path, environ={"HOME": str(tmp_path)})
+    text = introduction(config, "http://192.0.2.1:8788", needs_key=True)
+    assert "ANTHROPIC_BASE_URL=http://192.0.2.1:8788/k/KEY\n" in text
+    assert f"KEY is in {tmp_path / 'access-key'}" in text
+    assert "KEY" not in introduction(config, "http://127.0.0.1:8788", needs_key=False)

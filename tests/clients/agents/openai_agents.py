@@ -1,0 +1,9 @@
+"""openai-agents: the Responses API with the whole history every time."""
+
+from __future__ import annotations
+
+from .agent import Library
+
+
+class OpenAIAgents(Library):
+    name, title = "openai-agents", "openai-agents"

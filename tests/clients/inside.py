@@ -1,0 +1,47 @@
+"""An engine inside the SDKs' HTTP clients, with a store to look into: what the tests of these clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.config.schema import Settings
+from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.engine import Engine
+from holdfast.store import Call as Row
+from holdfast.store import Session, SqliteStore, open_store
+
+from .sessions import Used
+
+LIMITS = Limits(stages_ms=60_000)  # a busy machine must not decide what is tested
+
+
+class Inside:
+    """An engine with a store."""
+
+    def __init__(self, store: SqliteStore, cache: Cache | None, gateway: Gateway | None) -> None:
+        self.store = store
+        self.engine = Engine(Settings(cache=cache or Cache(), gateway=gateway or Gateway(limits=LIMITS)), store=store)
+
+    def rows(self) -> list[Row]:
+        """The calls that are stored, oldest first."""
+        self.store.put_session(Session(tenant="-", id="-", started_at=0)).result(30)  # it comes behind them
+        return self.store.calls()
+
+    def ends(self) -> list[tuple[str, str | None]]:
+        """How each call ended."""
+        return [(row.status, row.error) for row in self.rows()]
+
+
+@contextmanager
+def opened(path: Path, cache: Cache | None = None, gateway: Gateway | None = None) -> Iterator[Inside]:
+    with open_store(path / "inside.db") as store:
+        yield Inside(store, cache, gateway)
+
+
+def used(rows: list[Row]) -> list[Used]:
+    """The usage that is stored, in the simulator's words."""
+    found = [row.usage for row in rows if row.usage is not None]
+    return [Used(use.input, use.read, use.written, use.output) for use in found]

@@ -1,0 +1,279 @@
+"""What is done beside the calls, with the caller's own credential, and never awaited by one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.gateway import chores as gateway_chores
+from holdfast.gateway.chores import IDLE_S, Chores
+from holdfast.gateway.relay import Relay, Unreachable
+from holdfast.gateway.routes import Address
+from holdfast.simulator.clock import VirtualClock
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running as simulating
+from tests.simulator.served import Client
+
+from .gate import OK, Gated, Provider, eventually, gated
+
+START = 1_790_000_000.0
+SYSTEM = "You keep the records of a library, and answer questions about them. "
+GEMINI = "/v1beta/models/gemini-3-pro:generateContent"
+
+
+class Driven:
+    """A gateway and a simulator on one clock."""
+
+    def __init__(self, gate: Gated, simulator: str, clock: VirtualClock) -> None:
+        self.gate, self.clock = gate, clock
+        self.client, self.simulator = Client(gate.address), Client(simulator)
+
+    @property
+    def chores(self) -> Chores:
+        found = self.gate.gateway.app.chores
+        assert found is not None
+        return found
+
+    def round(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.chores.round(), self.chores.loop).result(20)
+        eventually(lambda: not self.chores.under_way)
+
+    def gemini(self, turns: int, query: str = "", headers: dict[str, str] | None = None) -> Any:
+        contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "question 0"}]}]
+        for turn in range(1, turns):
+            contents += [
+                {"role": "model", "parts": [{"text": f"answer {turn}"}]},
+                {"role": "user", "parts": [{"text": f"question {turn}"}]},
+            ]
+        body = {"contents": contents, "systemInstruction": {"parts": [{"text": SYSTEM * 500}]}}
+        sent = {"x-holdfast-session": "s1"} | ({"x-goog-api-key": "dummy"} if headers is None else headers)
+        before = len(self.gate.calls)
+        response = self.client.post(GEMINI + query, body, sent)
+        eventually(lambda: len(self.gate.calls) > before and not self.chores.under_way)
+        return response
+
+    def objects(self, query: str = "", headers: dict[str, str] | None = None) -> list[str]:
+        found = self.simulator.send(
+            "GET", f"/v1beta/cachedContents{query}", headers={"x-goog-api-key": "dummy"} if headers is None else headers
+        )
+        return [each["name"] for each in found.json.get("cachedContents", [])]
+
+    def last(self) -> dict[str, Any]:
+        found = self.simulator.get("/_sim/requests?limit=50")["requests"]
+        return [each for each in found if each["path"].endswith(":generateContent")][-1]  # type: ignore[no-any-return]
+
+
+@contextmanager
+def driven(home: Path, **flags: Any) -> Iterator[Driven]:
+    clock = VirtualClock(START)
+    with simulating(Simulator(clock=clock)) as upstream, gated(home, upstream, clock.now, **flags) as gate:
+        yield Driven(gate, upstream, clock)
+
+
+class TestContents:
+    @pytest.mark.parametrize(
+        ("query", "headers"),
+        [("", None), ("?key=dummy", {}), ("?alt=json&key=dummy&x=1", {})],
+        ids=["header", "q", "q2"],
+    )
+    def test_made_beside_and_then_named(self, tmp_path: Path, query: str, headers: dict[str, str] | None) -> None:
+        key = query and "?key=dummy"
+        with driven(tmp_path, cache__gemini__enabled=True) as gate:
+            for turns in range(1, 5):
+                assert gate.gemini(turns, query, headers).status == 200
+                gate.clock.advance(30)
+            assert len(gate.objects(key, headers)) == 1
+            for turns in range(5, 15):
+                assert gate.gemini(turns, query, headers).status == 200
+                assert gate.last()["usage"]["read"] > 4_096
+            gate.clock.advance(1_900)  # it was used, and half of its life is over
+            gate.round()
+            gate.clock.advance(1_900)
+            assert gate.objects(key, headers)  # it would have run out
+
+    def test_a_vanished_one_is_not_noticed(self, tmp_path: Path) -> None:
+        with driven(tmp_path, cache__gemini__enabled=True) as gate:
+            for turns in range(1, 5):
+                gate.gemini(turns)
+                gate.clock.advance(30)
+            (name,) = gate.objects()
+            gate.simulator.send("DELETE", f"/v1beta/{name}", headers={"x-goog-api-key": "dummy"})
+            response = gate.gemini(5)
+            assert (response.status, gate.last()["status"]) == (200, 200)
+            refused = [each["status"] for each in gate.simulator.get("/_sim/requests?limit=50")["requests"]]
+            assert 403 in refused or 404 in refused
+
+    def test_another_refusal_passes_as_it_is(self, tmp_path: Path) -> None:
+        with driven(tmp_path, cache__gemini__enabled=True) as gate:
+            for turns in range(1, 5):
+                gate.gemini(turns)
+                gate.clock.advance(30)
+            gate.simulator.fault("status", options={"status": 503, "message": "busy", "retry_after": 2})
+            response = gate.gemini(5)
+            assert (response.status, response.json["error"]["message"]) == (503, "busy")
+            assert response.headers["retry-after"] == "2"
+
+    def test_off_by_default(self, tmp_path: Path) -> None:
+        with driven(tmp_path) as gate:
+            for turns in range(1, 5):
+                gate.gemini(turns)
+                gate.clock.advance(30)
+            gate.round()
+            assert gate.objects() == []
+
+    def test_a_failure_is_brought_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What could not be made is tried again after the length of a life, not taken to be under way for ever."""
+        send, tried = Relay.send, []
+
+        async def fail(relay: Relay, upstream: Address, method: str, path: str, *rest: Any) -> Any:
+            if path.endswith("cachedContents"):
+                tried.append(path)
+                raise Unreachable(502, "the network is away")
+            return await send(relay, upstream, method, path, *rest)
+
+        with driven(tmp_path, cache__gemini__enabled=True, cache__gemini__ttl_s=600) as gate:
+            monkeypatch.setattr(Relay, "send", fail)
+            for turns in range(1, 5):
+                assert gate.gemini(turns).status == 200
+                gate.clock.advance(30)
+            monkeypatch.undo()
+            assert (gate.objects(), len(tried)) == ([], 1)
+            for turns in range(5, 30):
+                gate.clock.advance(30)
+                gate.gemini(turns)
+            assert gate.objects()
+
+    def test_a_refused_call_asks_for_nothing(self, tmp_path: Path) -> None:
+        with driven(tmp_path, cache__gemini__enabled=True) as gate:
+            for turns in range(1, 5):
+                gate.simulator.fault("status", options={"status": 401}, match={"path": ":generateContent"})
+                assert gate.gemini(turns).status == 401
+                gate.clock.advance(30)
+            assert gate.objects() == []
+
+
+class TestPings:
+    FLAGS = {"cache__keepalive__enabled": True, "cache__strategy": "rolling"}  # noqa: RUF012
+    PAUSE = 420
+
+    def turn(self, gate: Driven, turns: int) -> Any:
+        said = [{"role": "user", "content": "question 0"}]
+        for number in range(1, turns):
+            said += [{"role": "assistant", "content": "answer"}, {"role": "user", "content": f"question {number}"}]
+        body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "system": SYSTEM * 60, "messages": said}
+        headers = {
+            "x-api-key": "sk-ant-dummy",
+            "anthropic-version": "2023-06-01",
+            "x-holdfast-session": "s1",
+            "user-agent": "some-client/1.0",
+            "x-of-the-client": "1",
+        }
+        response = gate.client.post("/v1/messages?beta=true", body, headers)
+        assert response.status == 200
+        return response.json["usage"]
+
+    def visits(self, gate: Driven, turns: int = 14) -> list[Any]:
+        told = []
+        for number in range(1, turns + 1):
+            told.append(self.turn(gate, number))
+            eventually(lambda number=number: len(gate.gate.calls) == number)
+            for _ in range(self.PAUSE // 20):
+                gate.clock.advance(20)
+                gate.round()
+        return told
+
+    @pytest.mark.slow
+    def test_a_lane_is_kept_alive(self, tmp_path: Path) -> None:
+        with driven(tmp_path, **self.FLAGS) as gate:
+            told = self.visits(gate)
+            found = gate.simulator.get("/_sim/requests?limit=100")["requests"]
+            store = gate.gate.gateway.store
+            assert store is not None
+            eventually(lambda: "ping" in {call.kind for call in store.calls()})
+        assert told[8]["cache_read_input_tokens"] == 0  # too few pauses had been seen
+        assert told[-1]["cache_read_input_tokens"] > 512
+        assert len(found) > 14
+
+    @pytest.mark.slow
+    def test_a_ping_that_fails_keeps_nothing(self, tmp_path: Path) -> None:
+        with driven(tmp_path, **self.FLAGS) as gate:
+            self.visits(gate, 13)
+            self.turn(gate, 14)
+            gate.simulator.fault("status", times=0, options={"status": 529})
+            for _ in range(15):
+                gate.clock.advance(20)
+                gate.round()
+            store = gate.gate.gateway.store
+            assert store is not None
+            eventually(lambda: ("ping", "failed") in {(call.kind, call.status) for call in store.calls()})
+
+    def test_who_pays_and_nothing_of_the_client(self, tmp_path: Path) -> None:
+        with driven(tmp_path, **self.FLAGS) as gate:
+            self.turn(gate, 1)
+            eventually(lambda: gate.gate.calls)
+            (known,) = gate.chores._known.values()
+            assert dict(known.headers) == {
+                "x-api-key": "sk-ant-dummy",
+                "anthropic-version": "2023-06-01",
+                "accept-encoding": "identity",
+                "user-agent": known.headers["user-agent"],
+            }
+            assert known.headers["user-agent"].startswith("holdfast/")
+            gate.clock.advance(IDLE_S + 1)
+            gate.round()
+            assert not gate.chores._known
+
+    def test_nothing_is_kept_where_nothing_will_be_done(self, tmp_path: Path) -> None:
+        with driven(tmp_path) as gate:
+            self.turn(gate, 1)
+            eventually(lambda: gate.gate.calls)
+            assert not gate.chores._known
+
+    def test_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(gateway_chores, "MOST_LANES", 3)
+        with Provider(OK) as provider, gated(tmp_path, provider.address, **self.FLAGS) as gate:
+            client = Client(gate.address)
+            body = {"model": "claude-sonnet-5-5", "max_tokens": 64, "messages": [{"role": "user", "content": "x"}]}
+            for number in range(6):
+                headers = {"x-api-key": "k", "x-holdfast-session": f"s{number}"}
+                assert client.post("/v1/messages", json.dumps(body).encode(), headers).status == 200
+            eventually(lambda: len(gate.calls) == 6)
+            found = gate.gateway.app.chores
+            assert found is not None
+            assert [known.lane.session for known in found._known.values()] == ["s3", "s4", "s5"]
+
+
+class TestRetention:
+    def test_old_rows_go(self, tmp_path: Path) -> None:
+        with driven(tmp_path, store__retention=1) as gate:
+            store = gate.gate.gateway.store
+            assert store is not None
+            TestPings().turn(gate, 1)
+            eventually(lambda: [call.status for call in store.calls()] == ["settled"])
+            gate.round()
+            assert store.calls()
+            gate.clock.advance(3 * 86_400)
+            gate.round()
+            assert store.calls() == []
+
+
+def test_a_chore_that_fails_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with driven(tmp_path) as gate:
+
+        async def fail() -> None:
+            raise RuntimeError("sk-ant-dummy")
+
+        async def begin() -> None:
+            gate.chores._begin(fail())
+
+        with caplog.at_level(logging.WARNING):
+            asyncio.run_coroutine_threadsafe(begin(), gate.chores.loop).result(10)
+            eventually(lambda: "a chore failed: RuntimeError" in caplog.text)
+        assert "sk-ant-dummy" not in caplog.text

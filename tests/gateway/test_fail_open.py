@@ -1,0 +1,208 @@
+"""Never in the way: whatever of ours fails or is slow, the client's own bytes go to the provider."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.engine import Engine
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running as simulating
+from tests.simulator.served import ANTHROPIC, LONG, Client
+
+from .gate import OK, Gated, Provider, eventually, gated, hear, spoken
+
+KEY = tuple(ANTHROPIC.items())
+BODY = json.dumps(
+    {"model": "claude-opus-4-6", "max_tokens": 500, "system": LONG, "messages": [{"role": "user", "content": "hello"}]}
+).encode()
+ASKED = spoken(headers=KEY, body=BODY)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider(OK) as provider:
+        yield provider
+
+
+@pytest.fixture
+def gate(provider: Provider, tmp_path: Path) -> Iterator[Gated]:
+    with gated(tmp_path, provider.address) as gate:
+        yield gate
+
+
+def bypass(heard: Any) -> str | None:
+    return dict(heard.headers()).get("x-holdfast-bypassed")
+
+
+def test_without_a_fault_the_body_is_planned(gate: Gated, provider: Provider) -> None:
+    assert bypass(hear(gate.address, ASKED)) is None
+    assert provider.received[0].body != BODY
+    assert b"cache_control" in provider.received[0].body
+
+
+@pytest.mark.parametrize("stage", ["parse", "read", "prepare"])
+def test_an_engine_that_fails(gate: Gated, provider: Provider, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("sk-ant-dummy must not be told")
+
+    monkeypatch.setattr(Engine, stage, fail)
+    heard = hear(gate.address, ASKED)
+    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "error", BODY)
+    assert b"must not be told" not in heard.data
+
+
+def test_an_engine_that_is_slow(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse = Engine.parse
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.1)
+        return parse(*arguments, **options)
+
+    monkeypatch.setattr(Engine, "parse", slowly)
+    with gated(tmp_path, provider.address, gateway__limits__stages_ms=50) as gate:
+        heard = hear(gate.address, ASKED)
+    assert (heard.status, bypass(heard), provider.received[0].body) == (200, "slow", BODY)
+
+
+@pytest.mark.parametrize("part", ["begin", "tenant"])
+@pytest.mark.parametrize("size", [0, 200_000])
+def test_a_gateway_that_fails(
+    gate: Gated, provider: Provider, part: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    owner = gate.gateway.passages if part == "begin" else gate.gateway.identities
+    monkeypatch.setattr(owner, part, fail)
+    body = BODY + b" " * size
+    heard = hear(gate.address, spoken(headers=KEY, body=body))
+    assert (heard.status, provider.received[0].body) == (200, body)
+
+
+@pytest.mark.parametrize("part", ["answer", "feed", "finish", "response_headers"])
+def test_what_fails_afterwards_is_not_noticed(
+    gate: Gated, provider: Provider, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(f"holdfast.transport.passage.Passage.{part}", fail)
+    for _ in range(2):
+        heard = hear(gate.address, ASKED)
+        assert (heard.status, heard.body, heard.reset) == (200, b"{}", False)
+    eventually(lambda: len(gate.calls) == 2)
+
+
+@pytest.mark.parametrize(("broken", "status", "reset"), [("to_send", 500, False), ("to_pass_on", 500, False)])
+def test_a_fault_of_the_gateway_itself(
+    gate: Gated,
+    broken: str,
+    status: int,
+    reset: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("sk-ant-dummy")
+
+    monkeypatch.setattr(f"holdfast.gateway.pipeline.{broken}", fail)
+    heard = hear(gate.address, ASKED)
+    assert (heard.status, heard.reset) == (status, reset)
+    assert json.loads(heard.body)["error"]["type"] == "api_error"
+    assert "a request failed: RuntimeError (test_fail_open.py:" in caplog.text
+    assert "sk-ant-dummy" not in caplog.text + heard.data.decode()
+
+
+def test_a_fault_after_the_head_is_no_end(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("aiohttp.StreamReader.at_eof", fail)
+    heard = hear(gate.address, ASKED)
+    assert (heard.status, heard.reset) == (200, True)
+
+
+def test_the_header_that_says_so(gate: Gated, provider: Provider) -> None:
+    heard = hear(gate.address, spoken(headers=(*KEY, ("x-holdfast", "off")), body=BODY))
+    assert (bypass(heard), provider.received[0].body) == ("off", BODY)
+
+
+def test_what_went_past_us_is_stored(gate: Gated) -> None:
+    hear(gate.address, spoken(headers=(*KEY, ("x-holdfast", "off")), body=BODY))
+    store = gate.gateway.store
+    assert store is not None
+    eventually(lambda: [call.kind for call in store.calls()] == ["bypassed"])
+    (call,) = store.calls()
+    eventually(lambda: "gateway.bypassed" in [e.type for e in store.events(call.tenant, call.session)])
+
+
+def test_a_store_that_cannot_be_opened(provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "holdfast").mkdir()
+    (tmp_path / "holdfast" / "holdfast.db").write_bytes(b"this is no database" * 100)
+    with gated(tmp_path, provider.address) as gate:
+        assert hear(gate.address, ASKED).status == 200
+        assert b"cache_control" in provider.received[0].body
+        health = Client(gate.address).get("/healthz")
+        assert (health["status"], health["store"]) == ("ok", "down")
+    assert "going on in memory" in caplog.text
+
+
+def test_a_home_that_cannot_be_written(provider: Provider, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "holdfast").write_text("a file where the directory should be")
+    with gated(tmp_path, provider.address) as gate:
+        assert hear(gate.address, ASKED).status == 200
+    assert "tenant-key cannot be used" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_store_that_is_locked_by_another(tmp_path: Path) -> None:
+    with simulating(Simulator()) as upstream, gated(tmp_path, upstream) as gate:
+        assert hear(gate.address, ASKED).status == 200
+        store = gate.gateway.store
+        assert store is not None
+        eventually(lambda: store.calls())
+        other = sqlite3.connect(gate.config.home / "holdfast.db", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        try:
+            for _ in range(3):
+                assert hear(gate.address, ASKED).status == 200
+        finally:
+            other.execute("ROLLBACK")
+            other.close()
+        assert hear(gate.address, ASKED).status == 200
+
+
+class TestPreflight:
+    def test_hold(self, provider: Provider, tmp_path: Path) -> None:
+        with gated(tmp_path, provider.address, gateway__preflight="hold", gateway__preflight_usd=0.0001) as gate:
+            heard = hear(gate.address, ASKED)
+            assert (heard.status, provider.received) == (428, [])
+            headers = dict(heard.headers())
+            assert headers["x-should-retry"] == "false"
+            error = json.loads(heard.body)
+            assert error["type"] == "error"
+            assert "x-holdfast-preflight: send" in error["error"]["message"]
+            again = spoken(headers=(*KEY, ("x-holdfast-preflight", "send")), body=BODY)
+            assert hear(gate.address, again).status == 200
+            assert b"x-holdfast-preflight" not in provider.received[0].names
+            store = gate.gateway.store
+            assert store is not None
+            eventually(lambda: [call.status for call in store.calls()][:1] == ["failed"])
+
+    def test_warn(self, provider: Provider, tmp_path: Path) -> None:
+        with gated(tmp_path, provider.address, gateway__preflight_usd=0.0001) as gate:
+            heard = hear(gate.address, ASKED)
+        assert heard.status == 200
+        assert "above the limit of $0.0001" in dict(heard.headers())["x-holdfast-warning"]
+
+    def test_headers_can_be_left_out(self, provider: Provider, tmp_path: Path) -> None:
+        with gated(tmp_path, provider.address, gateway__headers=False) as gate:
+            heard = hear(gate.address, ASKED)
+        assert not [name for name, _ in heard.headers() if name.startswith("x-holdfast")]

@@ -1,0 +1,70 @@
+"""From what was typed to one session, call or tenant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import observe
+from holdfast.observe import UnknownIdError
+from holdfast.store import SqliteStore, open_store
+from tests.store.samples import call
+
+from .worked import CHAT, CODING, NEW, Worked
+
+
+def test_whole_ids_and_beginnings(store: SqliteStore, worked: Worked) -> None:
+    assert observe.find(store, NEW).kind == "session"
+    assert observe.find(store, CHAT[:6]).id == CHAT
+    ping = worked.calls["ping"]
+    found = observe.find(store, ping)
+    assert (found.kind, found.tenant, found.id) == ("call", "t-two", ping)
+
+
+def test_an_id_of_several_tenants_needs_one_of_them(store: SqliteStore) -> None:
+    with pytest.raises(UnknownIdError, match=rf"several tenants have the session '{CODING}' \(t-two, t-one\)"):
+        observe.find(store, "5f0c")
+    assert observe.find(store, "5f0c", tenant="t-one").tenant == "t-one"
+
+
+def test_a_beginning_of_many_is_refused_with_some_of_them(store: SqliteStore, worked: Worked) -> None:
+    with pytest.raises(UnknownIdError, match="fits more than one id") as refused:
+        observe.find(store, worked.calls["clock"][:2])
+    assert "call " in str(refused.value)
+    assert "…" in str(refused.value)
+
+
+def test_a_whole_id_wins_over_those_that_begin_with_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "h.db") as store:
+        for number in range(300):
+            store.put_call(call(session=f"s{number}", id=f"s1{number:04}", started_at=number))
+        store.put_call(call(session="s", id="s1", started_at=0)).result()
+        found = observe.find(store, "s")
+        assert (found.kind, found.id) == ("session", "s")
+        assert observe.find(store, "s1", kind="session").id == "s1"
+        assert observe.find(store, "s1", kind="call").id == "s1"
+
+
+def test_close_names_are_offered(store: SqliteStore) -> None:
+    with pytest.raises(UnknownIdError, match="did you mean mythical"):
+        observe.find(store, "mythicle")
+    with pytest.raises(UnknownIdError, match="there is no session or call ''"):
+        observe.find(store, "")
+
+
+def test_hostile_text_does_not_come_back_raw(store: SqliteStore) -> None:
+    with pytest.raises(UnknownIdError) as refused:
+        observe.find(store, "\x1b[2J" + "x" * 1_000)
+    assert "\x1b" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_tenant_by_its_beginning(store: SqliteStore, tmp_path: Path) -> None:
+    assert observe.find_tenant(store, "t-tw") == "t-two"
+    with pytest.raises(UnknownIdError, match="'t-' fits more than one tenant; there are t-one, t-two"):
+        observe.find_tenant(store, "t-")
+    with pytest.raises(UnknownIdError, match="'x' is no tenant that has calls; there are t-one, t-two"):
+        observe.find_tenant(store, "x")
+    with open_store(tmp_path / "h.db") as empty, pytest.raises(UnknownIdError, match="none yet"):
+        observe.find_tenant(empty, "x")

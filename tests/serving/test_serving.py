@@ -1,0 +1,153 @@
+"""What our servers share: sockets, and connections that are reset, watched, and not led into another protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+
+from holdfast.errors import HoldfastError
+from holdfast.serving import Protocol, address_of, connection_of, is_loopback, listen
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@contextlib.contextmanager
+def served(app: Application) -> Iterator[tuple[str, int]]:
+    config = uvicorn.Config(app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="critical")
+    instance = uvicorn.Server(config)
+    with listen("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=instance.run, args=([listener],))
+        thread.start()
+        try:
+            yield listener.getsockname()[:2]
+        finally:
+            instance.should_exit = True
+            thread.join()
+
+
+async def body_of(receive: Any) -> bytes:
+    found, more = b"", True
+    while more:
+        message = await receive()
+        found, more = found + message.get("body", b""), message.get("more_body", False)
+    return found
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with the body and the names of the headers."""
+    said = await body_of(receive) + b"|" + b",".join(name for name, _ in scope["headers"])
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
+    await send({"type": "http.response.body", "body": said})
+
+
+def talk(address: tuple[str, int], *pieces: bytes) -> bytes:
+    said = b""
+    with socket.create_connection(address, timeout=10) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+            threading.Event().wait(0.02 if len(pieces) > 1 else 0)
+        while piece := connection.recv(65_536):
+            said += piece
+    return said
+
+
+class TestOffers:
+    @pytest.mark.parametrize("name", ["Upgrade", "upgrade", "UPGRADE"])
+    @pytest.mark.parametrize("offer", ["h2c", "TLS/1.0", " foo"])
+    def test_are_overlooked(self, name: str, offer: str) -> None:
+        head = (
+            f"POST / HTTP/1.1\r\nhost: x\r\nConnection: Upgrade, close\r\n{name}: {offer}\r\ncontent-length: 4\r\n\r\n"
+        )
+        with served(echo) as address:
+            said = talk(address, head.encode() + b"body")
+        assert b"\r\n\r\nbody|" in said
+
+    def test_a_body_that_looks_like_one_is_left_alone(self) -> None:
+        inner = b"POST / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
+        head = b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(inner)
+        with served(echo) as address:
+            said = talk(address, head, inner)  # in two pieces: the second begins as a request would
+        assert b"\r\n\r\n" + inner + b"|" in said
+
+
+class TestConnections:
+    def test_a_reset_comes_after_what_was_sent(self) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await body_of(receive)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"x" * 200_000, "more_body": True})
+            await connection_of(scope).reset()
+
+        said = b""
+        with served(app) as address, socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            try:
+                while piece := connection.recv(65_536):
+                    said += piece
+                pytest.fail("it ended politely")
+            except ConnectionResetError:
+                assert said.count(b"x") >= 200_000
+
+    @pytest.mark.parametrize("answered", [False, True])
+    def test_a_client_that_leaves_is_told_of(self, answered: bool) -> None:
+        began, left = threading.Event(), threading.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await body_of(receive)
+            task = asyncio.current_task()
+            assert task is not None
+            connection_of(scope).on_leave = task.cancel
+            if answered:
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+            began.set()
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                left.set()
+
+        with served(app) as address:
+            with socket.create_connection(address, timeout=10) as connection:
+                connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert began.wait(10)
+            assert left.wait(10)
+
+    def test_another_server_has_none(self) -> None:
+        with pytest.raises(RuntimeError, match="cannot reset a connection"):
+            connection_of({"type": "http"})
+
+
+class TestListening:
+    def test_a_port_in_use(self) -> None:
+        with listen("127.0.0.1", 0) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(HoldfastError, match=f"port {port} on 127.0.0.1 is in use"):
+                listen("127.0.0.1", port)
+
+    @pytest.mark.parametrize(
+        ("host", "loopback"),
+        [
+            ("127.0.0.1", True),
+            ("127.8.8.8", True),
+            ("::1", True),
+            ("localhost", True),
+            ("LOCALHOST", True),
+            ("0.0.0.0", False),
+            ("::", False),
+            ("192.0.2.1", False),
+            ("localhost.evil.test", False),
+            ("", False),
+        ],
+    )
+    def test_loopback(self, host: str, loopback: bool) -> None:
+        assert is_loopback(host) is loopback
+
+    def test_the_address_is_for_clients(self) -> None:
+        with listen("0.0.0.0", 0) as everywhere:
+            assert address_of(everywhere).startswith("http://127.0.0.1:")
