@@ -43,9 +43,9 @@ CLIENTS ?= claude codex
 clients: $(READY)  ## the real clients that some tests run; without npm, or offline, those tests are skipped by name
 	@$(BIN)/python scripts/install_clients.py $(CLIENTS)
 
-test-clients: $(READY)  ## every real client, directly and through the gateway, side by side (installs 2 GB, minutes)
+test-clients: $(READY)  ## every real client, directly and through the gateway, side by side (2.6 GB, minutes)
 	@$(BIN)/python scripts/install_clients.py --all
-	$(BIN)/pytest -q tests/clients $(ARGS)
+	HOLDFAST_TEST_CLIENTS=1 $(BIN)/pytest -q -n 2 tests/clients $(ARGS)
 
 VLLM := .venv-vllm
 $(VLLM)/.ready:

@@ -32,14 +32,29 @@ CLIENT = """
 import json, os, sys, urllib.request
 address = os.environ["ANTHROPIC_BASE_URL"]
 system = [{"type": "text", "text": "Be brief. " * 2000, "cache_control": {"type": "ephemeral"}}]
-body = {"model": "claude-sonnet-4-6", "max_tokens": 20, "system": system,
-        "messages": [{"role": "user", "content": sys.stdin.read()}]}
 headers = {"x-api-key": "any", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 opened = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+question, messages = {"role": "user", "content": sys.stdin.read()}, []
 for _ in range(int(sys.argv[1])):
+    messages.append(question)
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 20, "system": system, "messages": messages}
     answer = json.load(opened(urllib.request.Request(address + "/v1/messages", json.dumps(body).encode(), headers)))
+    messages.append({"role": "assistant", "content": answer["content"]})
 print(answer["content"][0]["text"], address)
 sys.exit(int(sys.argv[2]))
+"""
+
+
+ASKED = """
+import signal, sys, time
+asked = []
+signal.signal(signal.SIGINT, lambda *_: asked.append(1))
+print("ready", flush=True)
+while not asked:
+    time.sleep(0.05)
+time.sleep(0.3)
+print("asked", len(asked), flush=True)
+sys.exit(3)
 """
 
 
@@ -110,6 +125,18 @@ class TestClient:
         assert done.returncode == 1
         assert "cannot be started" in done.stderr
 
+    def test_one_that_must_be_left_alone_runs_as_it_would(self, world: World) -> None:
+        codex = world.root / "codex"
+        codex.write_text(
+            '#!/bin/sh\ntest "$1" = login && echo "Logged in using ChatGPT" && exit\nenv; echo "$@"; exit 4\n'
+        )
+        codex.chmod(0o755)
+        done = world.run("./codex", "exec", "hello")
+        assert done.returncode == 4
+        assert done.stdout.endswith("\nexec hello\n")
+        assert "_BASE_URL" not in done.stdout
+        assert done.stderr.endswith("; it runs without Holdfast\n")
+
     def test_it_needs_a_client(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run"]) == 2
         assert main(["run", "--help"]) == 0
@@ -131,6 +158,12 @@ class TestAddresses:
         done = world.client(ANTHROPIC_BASE_URL="http://127.0.0.1:9")
         assert done.returncode == 0, done.stderr
         assert "gives way to upstream.anthropic (environment HOLDFAST_UPSTREAM_ANTHROPIC)" in done.stderr
+
+    def test_an_address_that_cannot_be_an_upstream_stays(self, world: World) -> None:
+        done = world.run("sh", "-c", "echo $OPENAI_BASE_URL", OPENAI_BASE_URL="http://user:secret@own/v1")
+        assert done.stdout == "http://user:secret@own/v1\n"
+        assert "the address in OPENAI_BASE_URL is none that a gateway can forward to" in done.stderr
+        assert "secret" not in done.stderr
 
     def test_a_gateway_that_runs_is_used(self, world: World) -> None:
         home = world.root / "shared"
@@ -183,27 +216,43 @@ class TestEnd:
         assert "holdfast: no call came" in err
 
     def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:
-        pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
-        script = 'n=0; trap "n=\\$((n+1)); echo asked \\$n" INT; echo ready; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo end $n; exit 3'
-        child, terminal = pty.fork()
-        if child == 0:  # the other process: a session of its own with this terminal
-            os.chdir(world.root)
-            os.execve(sys.executable, [*HERE, "sh", "-c", script], world.environment)
-        shown, sent, deadline = b"", False, time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if select.select([terminal], [], [], 0.1)[0]:
-                try:
-                    shown += os.read(terminal, 65_536)
-                except OSError:  # the other side is gone
-                    break
-            if b"ready" in shown and not sent:
-                sent = bool(os.write(terminal, b"\x03"))
-        _, status = os.waitpid(child, 0)
-        os.close(terminal)
-        assert os.waitstatus_to_exitcode(status) == 3, shown
+        code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", ASKED], until=b"ready", then=b"\x03")
+        assert code == 3, shown
         assert b"asked 1" in shown
-        assert b"end 1" in shown
         assert b"holdfast: no call came" in shown
+
+
+def on_a_terminal(world: World, command: list[str], until: bytes, then: bytes) -> tuple[int, bytes]:
+    """Run a program on a terminal of its own and type something when it has said something."""
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
+    taking = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", taking, *command],
+        cwd=world.root,
+        env=world.environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    shown, typed, deadline = b"", False, time.monotonic() + PATIENCE
+    try:
+        while time.monotonic() < deadline:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(master, 65_536)
+                except OSError:  # nobody has the terminal any more
+                    break
+            if until in shown and not typed:
+                typed = bool(os.write(master, then))
+        return process.wait(5), shown
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        os.close(master)
 
 
 @pytest.mark.parametrize("agent", [ClaudeCode(), Codex()], ids=lambda agent: agent.name)

@@ -224,11 +224,6 @@ class TestRequest:
 
 
 class TestCachedContents:
-    @pytest.fixture
-    def unplanned(self) -> set[str]:
-        """What a content holds that the client made is not known to the engine."""
-        return {"error"}
-
     def test_its_life(self, client: genai.Client, control: Control) -> None:
         made = client.caches.create(
             model=MODEL, config={"system_instruction": MANUAL, "tools": [OFFERED], "ttl": "600s", "display_name": "it"}

@@ -10,11 +10,11 @@ import anthropic
 import openai
 import pytest
 from google import genai
-from google.genai import types
 
 from . import test_anthropic_sdk as claude
 from . import test_gemini_sdk as gemini
 from . import test_openai_sdk as gpt
+from .asking import with_http
 from .inside import Inside, used
 from .sessions import Control, Conversation, Session, adrive, completed, drive
 
@@ -86,10 +86,6 @@ SYNCHRONOUS: dict[str, tuple[Callable[[str, Any], Any], Callable[[], Conversatio
         lambda client: lambda request: gemini.Whole(client.models.generate_content_stream(**request)),
     ),
 }
-
-
-def with_http(address: str, attempts: int = 1, **clients: Any) -> types.HttpOptions:
-    return gemini.options(address, attempts).model_copy(update=clients)
 
 
 async def _gemini_whole(client: Any, request: dict[str, Any]) -> gemini.Whole:

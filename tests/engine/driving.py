@@ -55,9 +55,10 @@ class Driver:
         bus: Bus | None = None,
         reports: Reports | None = None,
         patience: float = 10.0,
+        busy_timeout: float = 5.0,
     ) -> None:
         self.settings, self.path, self.bus, self.reports = Settings(cache=cache or Cache()), path, bus, reports
-        self.patience = patience
+        self.patience, self.busy_timeout = patience, busy_timeout
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
         self.store: SqliteStore | None = None
@@ -65,7 +66,7 @@ class Driver:
         self.lane = Lane(tenant="t", session="s", id="l", client="cli")
 
     def _start(self) -> Engine:
-        self.store = None if self.path is None else open_store(self.path)
+        self.store = None if self.path is None else open_store(self.path, busy_timeout=self.busy_timeout)
         return Engine(
             self.settings,
             store=self.store,

@@ -315,3 +315,15 @@ def test_an_object_that_could_not_be_made_beside_the_requests_costs_nothing() ->
     call = next(call for each in (*[one for one, _ in told], prepared) for call in each.before)
     caller.engine.chore_done(LANE, call, *caller.side(call), now=caller.clock.now())
     assert caller.experience().owed == {}
+
+
+@pytest.mark.parametrize(("status", "lost"), [(500, False), (503, False), (429, False), (0, False), (404, True)])
+def test_a_refresh_that_the_provider_could_not_answer_is_tried_again(status: int, lost: bool) -> None:
+    caller = Caller()
+    caller.talk(1, 12)
+    (held,) = caller.experience().objects[LANE.agent].held.values()
+    caller.clock.set(held.since + (held.expires - held.since) * 0.51)
+    (due,) = caller.engine.chores(LANE, now=caller.clock.now())
+    caller.engine.chore_done(LANE, due, status, b"{}", now=caller.clock.now())
+    again = caller.engine.chores(LANE, now=caller.clock.now())
+    assert [call.command for call in again] == ([] if lost else [due.command])

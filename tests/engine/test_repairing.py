@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine import Engine
+from holdfast.engine import Lane as EngineLane
 from holdfast.prefix.repairs import Mode
 from holdfast.traces import FAULTS, SEEDS, calls, with_gaps
+from holdfast.wire import DIALECTS, Body
 from tests import shapes
 from tests.engine.repair_lane import MODELS, TOOLS, Lane, bodies, names, run, said, talk, timed
 from tests.properties.sessions import session
@@ -262,3 +265,21 @@ def test_a_request_sent_again_is_the_same_bytes_whatever_came_before(seed: int) 
         done = lane.send(request)
         again = lane.send(request)
         assert (again.raw, again.new) == (done.raw, {})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"model":"claude-opus-5-5","max_tokens":5,"tools":[{"name":"a","description":"x","input_schema":{},'
+        b'"cache_control":{"type":"ephemeral"},"description":"y"}],"messages":[{"role":"user","content":"hi"}]}',
+        b'{"model":"claude-opus-5-5","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"hi",'
+        b'"cache_control":{"type":"ephemeral"},"text":"hi"}]}]}',
+    ],
+    ids=["tool", "message"],
+)
+def test_a_block_that_says_a_thing_twice_is_left_alone(raw: bytes) -> None:
+    engine, lane = Engine(), EngineLane(tenant="t", session="s", id="s/main")
+    for turn in range(3):
+        body = engine.parse(DIALECTS["anthropic"], raw)
+        assert isinstance(body, Body)
+        assert engine.prepare(body, lane=lane, now=1_700_000_000.0 + turn).raw == raw

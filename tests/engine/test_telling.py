@@ -40,6 +40,7 @@ class Told(Driver):
         return self.store.events("t", "s")
 
     def lines(self) -> list[dict[str, Any]]:
+        self.engine._teller.flush()
         files = sorted(self.reported.glob("*.jsonl"))
         return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
 
@@ -341,7 +342,7 @@ def test_a_result_of_a_tool_belongs_to_the_tool(tmp_path: Path) -> None:
     told.restart()
     assert told.store is not None
     (row,) = told.store.breaks("t")
-    assert (row.cause, row.owner) == ("messages_rewritten", "tool")
+    assert (row.cause, row.owner) == ("messages_rewritten", "tool:bash")
     told.done()
 
 

@@ -97,10 +97,13 @@ class Talker:
         return True
 
     @property
-    def known(self) -> list[Asked]:
-        """The requests that are known to be of one conversation. A first one whose system text is gone the next time is
-        not, unless it has a name."""
-        return self.asked if self.named else self.asked[1:]
+    def kept(self) -> list[Asked]:
+        """The requests from the first one on that was sent with bytes of ours: what the client's clock and order do
+        before that is the client's."""
+        from_ = (
+            n for n, each in enumerate(self.asked) if "volatile-value" in (each.header("x-holdfast-repairs") or "")
+        )
+        return self.asked[next(from_, len(self.asked)) :]
 
     def _question(self) -> str:
         return f"What of record {len(self.said)}, asks {self.name}?"
@@ -123,8 +126,7 @@ class Talker:
             messages += [_message("user", question), _message("assistant", answer)]
         messages.append(_message("user", self._question()))
         if self.rekeys:
-            for message in messages:
-                message["content"] = [_shuffled(each, self.random) for each in message["content"]]
+            messages[0]["content"] = [_shuffled(each, self.random) for each in messages[0]["content"]]
         tools = [self._tool(name) for name in ("bash", "read", "write", "grep")]
         self.random.shuffle(tools)
         if self.dialect == "anthropic":
@@ -167,13 +169,13 @@ def _text(dialect: str, stream: bytes) -> str:
 
 def parts_without_reason(talker: Talker, witness: Witness) -> list[str]:
     """Where what the provider got parts from what it had got before, and nobody says why."""
-    arrived = [each for each in talker.known if each.number in witness.bodies]
+    arrived = [each for each in talker.kept if each.number in witness.bodies]
     problems = []
     for before, after in pairwise(arrived):
         if after.heard is None or after.header("x-holdfast-reset") is not None:
             continue  # whether it said why is not known
-        if talker.rekeys and talker.asked.index(after) - talker.asked.index(before) > 1:
-            continue  # one between them that was lost with its gateway may have been told to begin anew
+        if talker.rekeys and _rekeyed_by_client(talker, before, after):
+            continue
         old, new = (_plain(talker.dialect, witness.bodies[each.number]) for each in (before, after))
         same = old == new if before.body == after.body else new.startswith(old.removesuffix(b"]}"))
         if not same:
@@ -183,6 +185,15 @@ def parts_without_reason(talker: Talker, witness: Witness) -> list[str]:
                 f" became {new[at - 80 : at + 120]!r}"
             )
     return problems
+
+
+def _rekeyed_by_client(talker: Talker, before: Asked, after: Asked) -> bool:
+    """Whether the order of keys is another one because the client's is, and what we knew of it was lost with a gateway;
+    or may be so in a request between the two that did not arrive."""
+    lost = talker.asked.index(after) - talker.asked.index(before) > 1
+    changed = b'"content":[{"type"' in before.body[: before.body.find(b"asks")]
+    same = changed == (b'"content":[{"type"' in after.body[: after.body.find(b"asks")])
+    return lost or not (same or "key-order" in (after.header("x-holdfast-repairs") or ""))
 
 
 def _plain(dialect: str, raw: bytes) -> bytes:
@@ -200,6 +211,7 @@ class Home:
             "HOLDFAST_UPSTREAM_ANTHROPIC": upstream,
             "HOLDFAST_UPSTREAM_OPENAI": upstream,
             "HOLDFAST_CACHE_REPAIR": "on",
+            "HOLDFAST_GATEWAY_LIMITS_STAGES_MS": "20000",  # a busy machine is no reason to let a request pass by
         }
 
     def start(self) -> Served:

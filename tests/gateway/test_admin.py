@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.gateway.runs import MOST_RUNS, Runs
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, GEMINI, LONG, OPENAI, Client, Response
@@ -150,3 +152,33 @@ def test_what_is_stored_is_told_apart_by_tenant(gate: Gated) -> None:
     for tenant in tenants:
         own = ask(gate, f"/analytics/sessions?tenant={tenant}").json["sessions"]
         assert {each["tenant"] for each in own} == {tenant}
+
+
+class TestWithoutAStore:
+    def test_one_that_could_not_be_opened(self, tmp_path: Path) -> None:
+        (tmp_path / "holdfast").mkdir()
+        (tmp_path / "holdfast" / "holdfast.db").write_bytes(b"this is no database" * 100)
+        with gated(tmp_path, "http://127.0.0.1:1") as gate:
+            response = ask(gate, "/analytics/sessions")
+            assert (response.status, "nothing is stored" in response.json["error"]["message"]) == (503, True)
+
+    def test_one_that_fails(self, tmp_path: Path) -> None:
+        with gated(tmp_path, "http://127.0.0.1:1") as gate:
+            assert gate.gateway.store is not None
+            gate.gateway.store.close()
+            assert Client(gate.address).get("/healthz")["store"] == "down"
+            assert ask(gate, "/analytics/sessions").status == 503
+
+
+def test_runs_are_bounded() -> None:
+    runs = Runs()
+    for number in range(MOST_RUNS + 5):
+        runs.note(f"r{number}", None, 200)
+    assert runs.seen("r4") is None
+    found = runs.seen("r5")
+    assert found is not None
+    assert (found.requests, found.failed, found.calls) == (1, 0, ())
+    runs.note("r5", None, 0)
+    again = runs.seen("r5")
+    assert again is not None
+    assert (again.requests, again.failed) == (2, 1)

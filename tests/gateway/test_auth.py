@@ -106,6 +106,9 @@ class TestAdmin:
             heard = ask(gate, path, **given)
             assert (heard.status, "admin-token" in heard.body.decode()) == (401, True)
         assert ask(gate, path, authorization=f"Bearer {gate.token}").status in (200, 404)
+        store = gate.gateway.store
+        assert store is not None
+        eventually(lambda: [e.type for e in store.events("local", "gateway")] == ["gateway.auth_failed"])
         assert stat.S_IMODE((gate.config.home / "admin-token").stat().st_mode) == 0o600
 
     @pytest.mark.parametrize(

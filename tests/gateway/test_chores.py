@@ -277,3 +277,20 @@ def test_a_chore_that_fails_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureF
             asyncio.run_coroutine_threadsafe(begin(), gate.chores.loop).result(10)
             eventually(lambda: "a chore failed: RuntimeError" in caplog.text)
         assert "sk-ant-dummy" not in caplog.text
+
+
+def test_a_round_that_fails_is_not_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gateway_chores, "TICK_S", 0.01)
+    with gated(tmp_path, "http://127.0.0.1:1") as gate:
+        rounds = []
+
+        def fail(*_: object, **__: object) -> None:
+            rounds.append(1)
+            raise RuntimeError("sk-ant-dummy")
+
+        monkeypatch.setattr(gate.gateway.engine, "pings", fail)
+        eventually(lambda: len(rounds) >= 2)
+        eventually(lambda: "chores failed: RuntimeError" in caplog.text)
+    assert "sk-ant-dummy" not in caplog.text

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import asdict
 
 from holdfast.config.sections.serving import Upstream
-from holdfast.gateway.launch import ANY, READ, Chosen, chosen, client_name, launch
+from holdfast.gateway.launch import ANY, READ, Chosen, chosen, client_name, launch, outside
 
 GATEWAY = "http://127.0.0.1:8788"
 ADDRESS = "http://127.0.0.1:4000/run/1f"
@@ -102,18 +102,17 @@ class TestCodex:
         assert ready.command == ("codex", "-c", f'openai_base_url="{ADDRESS}/v1"', "exec", "hello")
 
     @pytest.mark.parametrize(
-        ("status", "outside"), [("Logged in using ChatGPT", True), ("API key configured - ***", False)]
+        ("status", "left"), [("Logged in using ChatGPT", True), ("API key configured - ***", False)]
     )
-    def test_with_a_subscription_it_is_left_alone(self, tmp_path: Path, status: str, outside: bool) -> None:
+    def test_with_a_subscription_it_is_left_alone(self, tmp_path: Path, status: str, left: bool) -> None:
         codex = tmp_path / "codex"
         codex.write_text(f'#!/bin/sh\ntest "$*" = "login status" && echo "{status}" >&2\n')
         codex.chmod(0o755)
-        ready = launch([str(codex), "exec"], {"HOME": "/nowhere"}, ADDRESS, tmp_path)
-        assert bool(ready.outside) is outside
-        assert (ready.command == (str(codex), "exec")) is outside
+        assert bool(outside([str(codex), "exec"], {"HOME": "/nowhere"})) is left
 
     def test_one_that_cannot_say_is_left_alone(self, tmp_path: Path) -> None:
-        assert launch([str(tmp_path / "codex")], {}, ADDRESS, tmp_path).outside
+        assert outside([str(tmp_path / "codex")], {})
+        assert not outside([str(tmp_path / "codex")], {"CODEX_API_KEY": "sk-own"})
 
 
 class TestGemini:
@@ -126,16 +125,13 @@ class TestGemini:
     def test_with_a_key_it_is_told_by_a_variable(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         environ = self.login(tmp_path, "gemini-api-key")
+        assert not outside(["gemini"], environ)
         assert launch(["gemini"], environ, ADDRESS, tmp_path).environment["GOOGLE_GEMINI_BASE_URL"] == ADDRESS
 
     def test_with_a_login_or_none_it_is_left_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        environ = {"HOME": str(tmp_path), "GEMINI_API_KEY": "own"}
-        assert launch(["gemini"], environ, ADDRESS, tmp_path).environment == environ
-        environ = self.login(tmp_path, "oauth-personal")
-        ready = launch(["gemini"], environ, ADDRESS, tmp_path)
-        assert ready.outside
-        assert ready.environment == environ
+        assert outside(["gemini"], {"HOME": str(tmp_path), "GEMINI_API_KEY": "own"})
+        assert outside(["gemini"], self.login(tmp_path, "oauth-personal"))
 
 
 class TestPi:
@@ -164,7 +160,7 @@ class TestQwen:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert not launch(["qwen"], {"HOME": str(tmp_path)}, ADDRESS, tmp_path).outside
+        assert not outside(["qwen"], {"HOME": str(tmp_path)})
         (tmp_path / ".qwen").mkdir()
         (tmp_path / ".qwen" / "settings.json").write_text('{"security": {"auth": {"baseUrl": "https://own/v1"}}}')
-        assert launch(["qwen"], {"HOME": str(tmp_path)}, ADDRESS, tmp_path).outside
+        assert outside(["qwen"], {"HOME": str(tmp_path)})

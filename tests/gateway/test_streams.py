@@ -271,6 +271,23 @@ class TestDepartures:
             assert passage.prepared is not None
             assert passage.prepared.core.done
 
+    def test_after_a_large_request(self, tmp_path: Path) -> None:
+        """The server stops reading where much comes at once, and would not see the client go."""
+        body = b'{"x":"' + b"x" * 90_000 + b'"}'
+
+        def answer(connection: socket.socket, _: Received) -> None:
+            connection.recv(1)
+
+        with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
+            client = connect(gate.address)
+            client.sendall(b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:1])
+            threading.Event().wait(0.05)
+            client.sendall(body[1:])
+            eventually(lambda: provider.received)
+            client.close()
+            assert provider.left.wait(10)
+            eventually(lambda: gate.calls and gate.calls[0].left)
+
     def test_while_it_still_sends(self, tmp_path: Path) -> None:
         with Provider() as provider, gated(tmp_path, provider.address) as gate:
             client = connect(gate.address)

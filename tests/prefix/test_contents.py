@@ -13,6 +13,7 @@ from holdfast import facts
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.facts import ModelFacts, Rates
 from holdfast.prefix.contents import (
+    MAKING_S,
     SLACK,
     Create,
     Decision,
@@ -352,3 +353,15 @@ class TestCost:
 def test_it_can_be_kept_and_read_back() -> None:
     objects = made().ended("lane")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(objects), type=Objects) == objects
+
+
+def test_while_one_is_being_made_its_lane_begins_no_other() -> None:
+    """The conversation grows meanwhile, and with it what it offers; after a while the answer is not waited for."""
+    (create,) = ask(Objects()).commands
+    assert isinstance(create, Create)
+    objects = Objects().creating(create, START)
+    larger = wanted(offer("b", 20_000, 4))
+    assert ask(objects, larger, at=1).commands == ()
+    assert "being created" in ask(objects, larger, at=1).why
+    assert ask(objects, larger, at=MAKING_S).commands
+    assert ask(objects, wanted(offer("b", 20_000, 4), lane="another"), at=1).commands

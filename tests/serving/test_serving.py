@@ -19,8 +19,10 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 @contextlib.contextmanager
-def served(app: Application) -> Iterator[tuple[str, int]]:
-    config = uvicorn.Config(app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="critical")
+def served(app: Application, **options: Any) -> Iterator[tuple[str, int]]:
+    config = uvicorn.Config(
+        app, http=Protocol, ws="none", lifespan="off", log_config=None, log_level="critical", **options
+    )
     instance = uvicorn.Server(config)
     with listen("127.0.0.1", 0) as listener:
         thread = threading.Thread(target=instance.run, args=([listener],))
@@ -121,6 +123,26 @@ class TestConnections:
     def test_another_server_has_none(self) -> None:
         with pytest.raises(RuntimeError, match="cannot reset a connection"):
             connection_of({"type": "http"})
+
+
+class TestHeads:
+    @pytest.mark.parametrize("size", [200_000, 300_000])
+    def test_without_end(self, size: int) -> None:
+        lines = b"".join(b"x-%d: %b\r\n" % (number, b"y" * 1_000) for number in range(size // 1_000))
+        with served(echo) as address:
+            said = talk(address, b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n" + lines + b"\r\n")
+        assert said.startswith(b"HTTP/1.1 200 " if size < 262_144 else b"HTTP/1.1 400 ")
+
+    def test_one_after_the_other_count_alone(self) -> None:
+        asked = b"GET / HTTP/1.1\r\nhost: x\r\nx-long: %b\r\n" % (b"y" * 60_000)
+        with served(echo) as address:
+            said = talk(address, *[asked + b"\r\n"] * 5, asked + b"connection: close\r\n\r\n")
+        assert said.count(b"HTTP/1.1 200 ") == 6
+
+    @pytest.mark.parametrize("half", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost:"])
+    def test_that_do_not_come(self, half: bytes) -> None:
+        with served(echo, timeout_keep_alive=0) as address:
+            assert talk(address, half) == b""  # it is closed
 
 
 class TestListening:

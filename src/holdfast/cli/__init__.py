@@ -38,7 +38,9 @@ COMMANDS = {
         "Serve any client: a gateway in front of four provider APIs.",
         "holdfast serve",
     ),
-    "run": Door("holdfast.cli.run", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"),
+    "run": Door(
+        "holdfast.cli.run_client", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"
+    ),
     "simulate": Door(
         "holdfast.cli.simulate",
         "Run a provider on this machine, with its cache and its faults.",

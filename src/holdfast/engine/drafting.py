@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from holdfast.caches.values import Block, Mark, Prompt
@@ -30,6 +31,8 @@ from .state import State, facts_of
 from .values import Lane
 
 BYPASSED = "bypassed"
+INSERTING = frozenset({"volatile-value", "memory-to-tail", "system-split"})
+"""Repairs that may need something durable: not made while nothing can be."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):
@@ -90,7 +93,13 @@ def draft(
     writes = [*state.keeper.begin(lane)]
     dialect = DIALECTS[body.dialect]
     memory, mode = state.memory(lane.tenant), state.settings(lane).repair
+    down = state.keeper.down
+    before = msgspec.msgpack.encode(ledger.repairs) if down else b""
     repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
+    if down and repaired.new:  # what was told before is told again; nothing new is
+        ledger.repairs = msgspec.msgpack.decode(before, type=type(ledger.repairs))
+        skip |= INSERTING
+        repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
     sent, reading = state.reread(body, alone, repaired.raw, dialect, facts_of(body))
     writes += state.keeper.keep_bytes(lane, repaired.new, now)
     sent, reading, proposal, because = _edited(state, sent, reading, lane, ledger, edits, now, writes)
@@ -122,8 +131,9 @@ def _edited(
 
     played = editing.replay(body, dialect, reading.prompt, ledger.edits, load)
     edited = state.reread(body, reading, body.apply(played.splices), dialect, model)
-    if not wanted:
-        return *edited, None, played.reset
+    if not wanted or state.keeper.down:
+        refused = Proposal(made=False, why="the store is down and cannot keep an edit") if wanted else None
+        return *edited, refused, played.reset
     tenant = state.tenant(lane.tenant)
     situation = Situation(
         prompt=edited[1].prompt,

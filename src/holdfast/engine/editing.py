@@ -30,6 +30,8 @@ from holdfast.wire import BlockSpan, Body, Dialect, Splice, Ttl
 from holdfast.wire.cache_control import MARKERS
 from holdfast.wire.values import object_of
 
+from .shelf import Shelf
+
 FORGOTTEN = "repair_forgotten"
 LATE = "priced_edit"
 
@@ -147,18 +149,18 @@ def is_signed(dialect: Dialect, body: Body, index: int) -> bool:
     return dialect.kind(body, index) in FINAL or _signed(text) is not None
 
 
-def record(store: Writes, tenant: str, lane: str, digest: bytes, replacement: bytes, at: float) -> Future[Edit]:
+def record(store: Writes | Shelf, tenant: str, lane: str, digest: bytes, replacement: bytes, at: float) -> Future[Edit]:
     """Keep an edit; the future is resolved when it may be sent. The same again changes nothing, other bytes fail."""
     return store.put_edit(tenant, lane, digest.hex(), replacement, at=round(at * 1_000_000))
 
 
-def recorded(store: Store, tenant: str, lane: str) -> dict[bytes, EditRef]:
+def recorded(store: Store | Shelf, tenant: str, lane: str) -> dict[bytes, EditRef]:
     """A lane's edits as they are stored. They are durable before the ledger that names them, so these count."""
     found = (ref_of(edit) for edit in store.edits(tenant, lane))
     return {ref.block: ref for ref in found if ref is not None}
 
 
-def take_in(store: Store, tenant: str, lane: str, ledger: Ledger) -> None:
+def take_in(store: Store | Shelf, tenant: str, lane: str, ledger: Ledger) -> None:
     """Edits that were recorded after their request had gone out without them count from now on. Where other requests
     went out since, they are why the next one parts from those."""
     known = recorded(store, tenant, lane)
@@ -175,7 +177,9 @@ def ref_of(edit: Edit) -> EditRef | None:
         return None
 
 
-def inherit(store: Store, tenant: str, parent: str, lane: str, load: Load, at: float) -> dict[bytes, Future[Edit]]:
+def inherit(
+    store: Store | Shelf, tenant: str, parent: str, lane: str, load: Load, at: float
+) -> dict[bytes, Future[Edit]]:
     """Record a lane's edits for one that was forked from it: the fork sends the same originals, and its bytes must
     outlive the lane they came from. What is lost is left out, and goes out as the client sends it."""
     copies = {ref.block: load(ref.replacement) for ref in recorded(store, tenant, parent).values()}
@@ -185,7 +189,7 @@ def inherit(store: Store, tenant: str, parent: str, lane: str, load: Load, at: f
 class Replacements:
     """The stored replacement bytes, the most recently used ones kept in memory."""
 
-    def __init__(self, store: Store, *, kept: int = KEPT) -> None:
+    def __init__(self, store: Store | Shelf, *, kept: int = KEPT) -> None:
         self._store, self._kept = store, kept
         self._lock, self._bytes = Lock(), 0
         self._known: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()

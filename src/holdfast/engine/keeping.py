@@ -9,7 +9,7 @@ another process wrote a ledger in between, it is read again before it is used; w
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
 from time import monotonic
@@ -24,7 +24,7 @@ from holdfast.prefix.core import Tenant
 from holdfast.prefix.edits import EditRef
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.merging import merged
+from holdfast.prefix.merging import merged as merge_experience
 from holdfast.prefix.pool import Effect, Pool
 from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Call, Owner, Store
@@ -32,10 +32,12 @@ from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Pool as PoolRow
 from holdfast.store import Session as SessionRow
-from holdfast.store.base import Merge, VersionConflictError
+from holdfast.store.base import Merge
 
 from . import editing
+from .shelf import Shelf
 from .values import Lane
+from .versions import Added, Theirs, Version, merged
 
 LEARNED = ""
 """The name, among a tenant's pools, of what was learned beyond them."""
@@ -68,34 +70,6 @@ class Effects(Struct, frozen=True):
     alone: Effect
 
 
-class _Version:
-    """Which version of a stored value we have, with our writes of it that are under way."""
-
-    def __init__(self, known: int = 0) -> None:
-        self.known = known
-        self.stale = False
-        self._under_way: deque[tuple[Future[int], int]] = deque()
-
-    def writing(self, future: Future[int]) -> Future[int]:
-        """A write that takes this version to the next."""
-        self._under_way.append((future, self.known))
-        self.known += 1
-        return future
-
-    def is_stale(self, ask: Callable[[], int]) -> bool:
-        """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
-        one that is done is in it."""
-        while self._under_way and self._under_way[0][0].done():
-            future, before = self._under_way.popleft()
-            error = future.exception()
-            if error is not None and not isinstance(error, VersionConflictError):
-                self.known -= 1  # nothing was written
-            elif error is not None or future.result() != before + 1:
-                self.stale = True
-        stored = ask()
-        return self.stale or stored > self.known or (stored != self.known and not self._under_way)
-
-
 class Kept(Struct):
     """A lane in memory: its ledger, the version of it that is stored, writes it was born with that must be durable
     before its first request, and how the ledger was before the request that is being prepared. `recording` are edits
@@ -104,7 +78,7 @@ class Kept(Struct):
     """
 
     ledger: Ledger
-    version: _Version
+    version: Version
     born: list[Future[Any]] = field(default_factory=list)
     before: bytes | None = None
     recording: list[Future[Any]] = field(default_factory=list)
@@ -125,17 +99,22 @@ class Keeper:
     """Loads and keeps the state of lanes and tenants."""
 
     def __init__(self, store: Store | None) -> None:
-        self._store = store
+        self.shelf = self._store = None if store is None else Shelf(store)
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
         self._met: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._learned: dict[str, _Learned] = {}
         self._blobs = ByteMemory(BLOBS)
-        self._replacements = None if store is None else editing.Replacements(store)
+        self._replacements = None if self._store is None else editing.Replacements(self._store)
 
     @property
     def durable(self) -> bool:
         """Whether there is a store at all."""
         return self._store is not None
+
+    @property
+    def down(self) -> bool:
+        """Whether nothing can be made durable just now. Without a store nothing has to be."""
+        return self._store is not None and self._store.down
 
     # Lanes
 
@@ -153,9 +132,11 @@ class Keeper:
 
     def _load(self, lane: Lane, now: float) -> Kept:
         if self._store is None:
-            return Kept(Ledger(client=lane.client), _Version())
+            return Kept(Ledger(client=lane.client), Version())
         row = self._store.ledger(lane.tenant, lane.id)
         found = None if row is None else ledger.decode(row.data)
+        if row is None and self._store.down:  # it may be there all the same: it is read again when the store is back
+            return Kept(Ledger(client=lane.client), Version())
         if found is None:
             at = _micro(now)
             self.meet(lane, now)
@@ -171,7 +152,7 @@ class Keeper:
                     parent=lane.parent,
                 )
             )
-        state = Kept(found or Ledger(client=lane.client), _Version(_stored_version(row)))
+        state = Kept(found or Ledger(client=lane.client), Version(_stored_version(row)))
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
@@ -180,7 +161,7 @@ class Keeper:
         name = (lane.tenant, lane.session)
         if self._store is None or name in self._met:
             return
-        if self._store.session(*name) is None:
+        if not self._store.has_session(*name):
             row = SessionRow(tenant=lane.tenant, id=lane.session, started_at=_micro(now), client=lane.client or None)
             self._store.put_session(row)
         self._met[name] = None
@@ -234,7 +215,7 @@ class Keeper:
 
     def save_lane(self, lane: Lane) -> None:
         """Write the lane's ledger behind the request. What another process wrote in between stays instead."""
-        self._put_lane(lane, _Theirs())
+        self._put_lane(lane, Theirs())
 
     def write_lane(self, lane: Lane) -> list[Future[Any]]:
         """Write the lane's ledger to wait for it; a conflict if another process wrote in between."""
@@ -274,7 +255,7 @@ class Keeper:
         self._catch_up(name, tenant.experience)
         known = self._learned[name]
         before, data = known.base, experience.encode(tenant.experience)
-        future = self._store.put_pool(name, LEARNED, data, expected=known.version, merge=_Added(data, before))
+        future = self._store.put_pool(name, LEARNED, data, expected=known.version, merge=Added(data, before))
         known.under_way.append((future, known.version, before, data))
         known.version, known.base = known.version + 1, data
 
@@ -285,13 +266,15 @@ class Keeper:
         while known.under_way and known.under_way[0][0].done():
             future, version, before, data = known.under_way.popleft()
             if future.exception() is not None:  # nothing was written: it is still to be added
-                known.base = _merged(known.base, before, data)
+                known.base = merged(known.base, before, data)
             known.behind |= future.exception() is not None or future.result() != version + 1
         if self._store is None or not known.behind or known.under_way:
             return
         row = self._store.pool(name, LEARNED)
+        if row is None and self._store.down:
+            return
         stored = _NOTHING if row is None else row.data
-        found = merged(experience.decode(stored), mine, experience.decode(known.base))
+        found = merge_experience(experience.decode(stored), mine, experience.decode(known.base))
         for part in found.__struct_fields__:
             setattr(mine, part, getattr(found, part))
         known.version, known.base, known.behind = _stored_version(row), stored, False
@@ -376,29 +359,6 @@ class Keeper:
         self._lanes[lane.tenant, lane.id].born += born.values()
 
 
-class _Theirs(Struct, frozen=True):
-    """What another process wrote in between stays."""
-
-    def __call__(self, stored: bytes) -> bytes:
-        return stored
-
-    def after(self, earlier: Merge) -> Merge | None:
-        return self if isinstance(earlier, _Theirs) else None
-
-
-class _Added(Struct, frozen=True):
-    """What was learned since `before` is added to what another process wrote in between."""
-
-    data: bytes
-    before: bytes
-
-    def __call__(self, stored: bytes) -> bytes:
-        return _merged(stored, self.data, self.before)
-
-    def after(self, earlier: Merge) -> Merge | None:
-        return _Added(self.data, earlier.before) if isinstance(earlier, _Added) else None
-
-
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:
     return 0 if row is None else row.version
 
@@ -427,10 +387,6 @@ def _effects(call: Call, since: float) -> Effects | None:
 
 def _instead(data: bytes) -> Merge:
     return lambda _stored: data
-
-
-def _merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
-    return experience.encode(merged(*(experience.decode(each) for each in (stored, mine, base))))
 
 
 def wait(futures: Iterable[Future[Any]], patience: float = WAIT) -> None:

@@ -29,6 +29,8 @@ from .state import State
 from .values import Lane, Prepared, SideCall
 
 _HOUR = 3600.0
+_LATER = (0, 408, 429)
+"""Answers, beside those of a server in trouble, that say nothing of an object; 0 stands for none."""
 
 
 class _Held:
@@ -82,6 +84,8 @@ class _Held:
             objects = objects.failed(command, now)
         elif isinstance(command, Refresh) and found is not None:
             objects = objects.refreshed(command.name, found.expires, now)
+        elif isinstance(command, Refresh) and (status in _LATER or status >= 500):
+            pass  # it lives on as long as it did, and is refreshed when it is due again
         else:
             objects, charge = objects.deleted(command.name, now)
             self._owe(call.agent, charge)

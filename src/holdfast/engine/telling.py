@@ -6,6 +6,7 @@ Bodies stand in none of them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast, get_args
 
 import msgspec
@@ -29,14 +30,16 @@ from holdfast.prefix.core import Verdict
 from holdfast.prefix.cures import Cure, case, cure_for
 from holdfast.prefix.divergence import Place, place
 from holdfast.prefix.keepalive import Ping
-from holdfast.prefix.values import is_result
-from holdfast.store import Break, Call, Store
+from holdfast.store import Break, Call
 from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.body import Splice
 
+from .behind import Behind
 from .noting import Noted
+from .owners import owner_of
 from .reports import Reports
+from .shelf import Shelf
 from .values import Lane, Prepared
 
 REASONS = frozenset(get_args(ResetReason))
@@ -46,9 +49,14 @@ _NAME = 256
 class Teller:
     """Everything that is told about a call."""
 
-    def __init__(self, store: Store | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
+    def __init__(self, store: Shelf | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
         self._store, self._bus, self._reports, self._ids = store, bus, reports, ids
         self._keep_bodies = reports is not None and reports.keep_bodies
+        self._behind = Behind("holdfast-reports")
+
+    def flush(self) -> None:
+        """Until every report is written."""
+        self._behind.flush()
 
     # Rows
 
@@ -182,14 +190,16 @@ class Teller:
             dollars=finding.dollars,
             path=found.path,
             offset=found.offset,
-            owner=_owner(prepared, finding),
+            owner=_name(owner) if (owner := owner_of(prepared, finding)) is not None else None,
             cure=cure.name,
             data=msgspec.json.encode(cure),
         )
         if self._store is not None:
             self._store.put_break(row)
         if self._reports is not None:
-            self._reports.write(row, finding, cure=cure, place=found.place, before=found.before, after=found.after)
+            work = partial(self._reports.write, cure=cure, place=found.place, before=found.before, after=found.after)
+            if not self._behind.do(partial(work, row, finding)):
+                self._reports.lost += 1
         if row.reason is not None:
             reset = CacheReset(
                 lane=_name(lane.id), reason=row.reason, call=row.call, tokens=row.tokens, dollars=row.dollars
@@ -298,19 +308,6 @@ def _compared(earlier: Body, old: int, body: Body, new: int) -> tuple[bytes, byt
 def _at(body: Body, path: str) -> int | None:
     """The block at this path."""
     return next((index for index, span in enumerate(body.blocks) if span.path == path), None)
-
-
-def _owner(prepared: Prepared, finding: Finding) -> str | None:
-    """Who a divergent block belongs to, as far as a request tells."""
-    divergence, prompt = finding.divergence, prepared.core.prompt
-    if divergence is not None and divergence.setting is not None:
-        return "host"
-    if divergence is None or divergence.block >= len(prompt.blocks):
-        return None
-    block = prompt.blocks[divergence.block]
-    if block.section != "messages":
-        return "tools" if block.section == "tools" else "host"
-    return "tool" if is_result(block.kind, block.role) else block.role or "user"
 
 
 def _judged(verdict: Verdict) -> bytes:

@@ -6,7 +6,7 @@ Every body is a value of `observe` as JSON. Nothing here reaches a provider, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from .auth import Admin
 from .runs import Runs
 
 T = TypeVar("T")
+Page = Callable[[Request], Awaitable[Response]]
 
 MOST = 1_000
 _LONGEST_NONCE = 64
@@ -44,14 +45,12 @@ GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-tok
 
 
 class Pages:
-    """The answers. `store` is None where everything is in memory only."""
+    """The answers. `store` is None where everything is in memory only; `refused` is told of who has not the token."""
 
-    def __init__(self, store: Store | None, runs: Runs) -> None:
-        self._store, self._runs = store, runs
-        self._admin: Admin | None = None
+    def __init__(self, store: Store | None, runs: Runs, admin: Admin, refused: Callable[[str], None]) -> None:
+        self._store, self._runs, self._admin, self._refused = store, runs, admin, refused
 
-    def app(self, admin: Admin) -> Starlette:
-        self._admin = admin
+    def app(self) -> Starlette:
         guarded = {
             "/calls/{id}": self.call,
             "/analytics/cache_effectiveness": self.cache_effectiveness,
@@ -59,11 +58,33 @@ class Pages:
             "/analytics/sessions": self.sessions,
             "/runs/{id}": self.run,
         }
-        routes = [Route(path, _guarded(admin, page), methods=["GET"]) for path, page in guarded.items()]
+        routes = [Route(path, self._guarded(page), methods=["GET"]) for path, page in guarded.items()]
         routes += [Route("/", self.welcome, methods=["GET"]), Route("/healthz", self.health, methods=["GET"])]
         app = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
         app.router.redirect_slashes = False
         return app
+
+    def _guarded(self, page: Page) -> Page:
+        """For those with the token."""
+
+        async def answer(request: Request) -> Response:
+            said = headers.named(request.scope["headers"])
+            if self._admin.is_foreign(said):
+                return _problem(403, "this is for the machine itself, not for pages of other origins.")
+            if not self._admin.allows(said):
+                self._refused("admin")
+                message = "send the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer TOKEN."
+                return _problem(401, message, {"www-authenticate": "Bearer"})
+            try:
+                return await page(request)
+            except (observe.UnknownIdError, _Missing) as problem:
+                return _problem(404, str(problem))
+            except _Wrong as problem:
+                return _problem(400, str(problem))
+            except HoldfastError as problem:
+                return _problem(503, str(problem))
+
+        return answer
 
     async def welcome(self, request: Request) -> Response:
         host = request.headers.get("host", "")
@@ -73,7 +94,7 @@ class Pages:
     async def health(self, request: Request) -> Response:
         said = {"status": "ok", "version": __version__, "store": await self._state()}
         nonce, server = request.query_params.get("nonce", "")[:_LONGEST_NONCE], request.scope.get("server")
-        if nonce and server is not None and self._admin is not None:
+        if nonce and server is not None:
             said["proof"] = self._admin.proof(nonce, server[1] or 0)
         return _json(said)
 
@@ -112,7 +133,7 @@ class Pages:
         """A question to the store, beside the loop: it may take a while."""
         store = self._store
         if store is None:
-            raise _Missing("nothing is stored: the store could not be opened when the gateway started.")
+            raise HoldfastError("nothing is stored: the store could not be opened when the gateway started.")
         return await asyncio.to_thread(question, store)
 
     async def _state(self) -> str:
@@ -127,27 +148,6 @@ class Pages:
 
 class _Missing(Exception):
     """404, with a sentence."""
-
-
-def _guarded(admin: Admin, page: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        said = headers.named(request.scope["headers"])
-        if admin.is_foreign(said):
-            return _problem(403, "this is for the machine itself, not for pages of other origins.")
-        if not admin.allows(said):
-            response = _problem(401, "send the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer TOKEN.")
-            response.headers["www-authenticate"] = "Bearer"
-            return response
-        try:
-            return await page(request)
-        except (observe.UnknownIdError, _Missing) as problem:
-            return _problem(404, str(problem))
-        except _Wrong as problem:
-            return _problem(400, str(problem))
-        except HoldfastError as problem:
-            return _problem(503, str(problem))
-
-    return answer
 
 
 class _Wrong(Exception):
@@ -191,11 +191,11 @@ async def _unknown(request: Request, problem: Exception) -> Response:
     return _problem(404, "there is no such page; GET / lists them.")
 
 
-def _problem(status: int, message: str) -> Response:
-    return _json({"error": {"message": message}}, status)
+def _problem(status: int, message: str, more: Mapping[str, str] = {}) -> Response:
+    return _json({"error": {"message": message}}, status, more)
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _json(value: Any, status: int = 200, more: Mapping[str, str] = {}) -> Response:
     """JSON for people: a line for each member."""
     body = msgspec.json.format(msgspec.json.encode(value)) + b"\n"
-    return Response(body, status, media_type="application/json", headers={"cache-control": "no-store"})
+    return Response(body, status, media_type="application/json", headers={"cache-control": "no-store", **more})

@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections.serving import Limits
-from holdfast.engine import Engine, Lane
-from holdfast.events.sessions import GatewayAuthFailed
-from holdfast.identity.core import LOCAL
 from holdfast.serving import Protocol, connection_of
 
 from .auth import Access, Admin, Entry, enter
@@ -29,7 +26,6 @@ SERVED = (
     "POST /v1/messages, /v1/chat/completions, /v1/responses, /v1beta/models/MODEL:generateContent, what else the "
     "providers have under /v1, /v1beta and /api, and all of it behind /anthropic, /openai, /gemini or /openrouter"
 )
-_TOLD_EVERY_S = 1.0
 _LONGEST = 200
 
 
@@ -39,11 +35,11 @@ class App:
     def __init__(
         self,
         *,
-        engine: Engine,
         routes: Routes,
         access: Access,
         admin: Admin,
         pages: ASGIApp,
+        refused: Callable[[str], None],
         limits: Limits,
         runs: Runs,
         make_relay: Callable[[], Relay],
@@ -51,13 +47,12 @@ class App:
         make_chores: Callable[[Relay], Chores],
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
-        self._engine, self._routes, self._access = engine, routes, access
-        self._admin, self._pages = admin, pages
+        self._routes, self._access, self._admin = routes, access, admin
+        self._pages, self._refused = pages, refused
         self._limits, self._runs, self._on_call = limits, runs, on_call
         self._make_relay, self._make_pipeline, self._make_chores = make_relay, make_pipeline, make_chores
         self._pipeline: Pipeline | None = None
         self.chores: Chores | None = None
-        self._told = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -119,7 +114,7 @@ class App:
         """Where a request goes, or why it goes nowhere."""
         path = entry.path
         if not self._access.allows(entry, first):
-            self._tell()
+            self._refused("access")
             style = self._routes.style(path, query, first)
             message = (
                 "this gateway needs an access key; send it as the header x-holdfast-key or as /k/KEY in the address."
@@ -139,14 +134,6 @@ class App:
             message = "websockets are not served here; send a POST request."
             return problem(route.style, 426, message, close=True, headers=headers)
         return route
-
-    def _tell(self) -> None:
-        """Somebody came without the key. Told once a second at most: whoever tries keys must not fill the store."""
-        now = time.time()
-        if now - self._told >= _TOLD_EVERY_S:
-            self._told = now
-            lane = Lane(tenant=LOCAL, session="gateway", id="gateway")
-            self._engine.tell(lane, GatewayAuthFailed(door="access"), now=now)
 
     def _over(self, call: Call) -> None:
         """A request is over."""

@@ -66,11 +66,10 @@ class Chosen(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """A client ready to be started. `outside` says why its calls will not come through the gateway, if so."""
+    """A client ready to be started."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    outside: str = ""
 
 
 def client_name(command: Sequence[str]) -> str:
@@ -102,14 +101,23 @@ def chosen(client: str, environ: Mapping[str, str], ours: str, official: Mapping
     return Chosen(upstreams, tuple(kept))
 
 
+def outside(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Why a client has to be left alone: its calls go where no gateway is, or would not arrive. Empty if it has not."""
+    client = client_name(command)
+    if client == "codex" and not environ.get("CODEX_API_KEY") and not _codex_has_key(command[0], environ):
+        return "Codex takes another address only when it is logged in with an API key (codex login --with-api-key)"
+    if client == "gemini" and _gemini_login(environ) != "gemini-api-key":
+        return "the Gemini CLI takes another address only with `Use Gemini API Key` chosen in /auth"
+    if client == "qwen" and not environ.get(_OPENAI.name) and '"baseUrl"' in _settings("qwen", environ.get("HOME", "")):
+        return "Qwen Code has an address of its own in its settings"
+    return ""
+
+
 def launch(
     command: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path, kept: Sequence[str] = ()
 ) -> Launch:
     """The command and the environment with which a client's calls come to `address`; files go into `scratch`."""
     client = client_name(command)
-    outside = _outside(client, command, environ)
-    if outside:
-        return Launch(tuple(command), dict(environ), outside)
     told = {each.name: address + each.path for each in variables(client) if each.name not in kept}
     arguments: tuple[str, ...] = ()
     if client == "codex":
@@ -141,17 +149,6 @@ def _place(address: str) -> tuple[str, int | None]:
         ), parts.port
     except ValueError:
         return "", None
-
-
-def _outside(client: str, command: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Why a client's calls will not come through, where that is known before it starts."""
-    if client == "codex" and not environ.get("CODEX_API_KEY") and not _codex_has_key(command[0], environ):
-        return "Codex takes another address only when it is logged in with an API key (codex login --with-api-key)"
-    if client == "gemini" and _gemini_login(environ) != "gemini-api-key":
-        return "the Gemini CLI takes another address only with `Use Gemini API Key` chosen in /auth"
-    if client == "qwen" and not environ.get(_OPENAI.name) and '"baseUrl"' in _settings("qwen", environ.get("HOME", "")):
-        return "Qwen Code has an address of its own in its settings"
-    return ""
 
 
 def _codex_has_key(program: str, environ: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ from .chores import Chores
 from .limits import Load
 from .pipeline import Pipeline
 from .receiving import Call
+from .refusals import Refusals
 from .relay import Relay
 from .routes import Routes
 from .runs import Runs
@@ -70,12 +71,13 @@ class Gateway:
         self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock)
         warm_up()
         self.runs, self.load = Runs(), Load(limits)
+        refusals = Refusals(self.engine, clock)
         self.app = App(
-            engine=self.engine,
             routes=routes,
             access=access,
             admin=admin,
-            pages=Pages(self.store, self.runs).app(admin),
+            pages=Pages(self.store, self.runs, admin, refusals.tell).app(),
+            refused=refusals.tell,
             limits=limits,
             runs=self.runs,
             make_relay=lambda: Relay(limits),

@@ -97,6 +97,7 @@ class Pipeline:
         body = await receive_body(call, self._limits)
         if isinstance(body, Answer):
             return body
+        call.connection.watch()
         dialect = call.route.dialect
         if dialect is None:
             return await self._carry(call, body)

@@ -21,6 +21,7 @@ class Run(Struct):
     id: str
     requests: int = 0
     failed: int = 0
+    tenants: dict[str, None] = field(default_factory=dict)
     sessions: dict[str, None] = field(default_factory=dict)
     calls: dict[str, None] = field(default_factory=dict)
 
@@ -38,18 +39,18 @@ class Seen(Struct, frozen=True):
 
 class Runs:
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, tuple[Run, dict[str, None]]] = OrderedDict()
+        self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def note(self, id: str, passage: Passage | None, status: int) -> None:
         """A request of a run is over."""
-        run, tenants = self._runs.setdefault(id, (Run(id), {}))
+        run = self._runs.setdefault(id, Run(id))
         self._runs.move_to_end(id)
         while len(self._runs) > MOST_RUNS:
             self._runs.popitem(last=False)
         run.requests += 1
         run.failed += status >= 400 or not status
         if passage is not None and passage.found is not None:
-            tenants[passage.lane.tenant] = None
+            run.tenants[passage.lane.tenant] = None
             run.sessions[passage.lane.session] = None
         if passage is not None and passage.call is not None and len(run.calls) < MOST_CALLS:
             run.calls[passage.call] = None
@@ -57,5 +58,5 @@ class Runs:
     def seen(self, id: str) -> Seen | None:
         if id not in self._runs:
             return None
-        run, tenants = self._runs[id]
-        return Seen(id, run.requests, run.failed, tuple(tenants), tuple(run.sessions), tuple(run.calls))
+        run = self._runs[id]
+        return Seen(id, run.requests, run.failed, tuple(run.tenants), tuple(run.sessions), tuple(run.calls))

@@ -81,6 +81,9 @@ class Delete(Struct, frozen=True):
 
 Command = Create | Refresh | Delete
 
+MAKING_S = 120.0
+"""Seconds in which a creation may be under way: until then its lane does not begin another, larger one."""
+
 
 class Use(Struct, frozen=True):
     """Name this object in the request, and leave out what it holds."""
@@ -291,6 +294,10 @@ def _create(
     known = objects.held.get(best.identity)
     if known is not None and known.expires >= now:
         return (), "it is being created" if not known.name else "it is about to run out"
+    if any(
+        not each.name and wanted.lane in each.lanes and now - each.since < MAKING_S for each in objects.held.values()
+    ):
+        return (), "an object of this lane is being created"
     if objects.refused.get(wanted.lane, now) > now:
         return (), "creating an object failed; it is not tried again yet"
     if rates is None or not _pays(best, found, wanted, model, rates, settings):

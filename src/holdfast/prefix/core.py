@@ -170,7 +170,8 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     route.reads += usage.read > 0
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
-    alone, paid = _alone_cost(prepared, usage), costs(model, usage.prompt).of(usage)
+    paid = costs(model, usage.prompt).of(usage)
+    alone = paid if _as_alone(prepared) else _alone_cost(prepared, usage)
     account.book(client, alone, paid)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
@@ -297,6 +298,14 @@ def _explained(prepared: Prepared, usage: Usage) -> bool:
     if usage.prompt == prepared.prompt.tokens:
         return usage.read == prepared.outcome.read
     return breaks.agrees(prepared.expectation, usage)
+
+
+def _as_alone(prepared: Prepared) -> bool:
+    """Whether nothing was done to the request that could make a difference: then what it came to is what the client
+    alone would have paid, however that was foreseen. Implicit caches give more or less than they promise."""
+    sent, alone = prepared.outcome, prepared.alone
+    same = sent.prompt.keys == alone.prompt.keys and sent.prompt.marks == alone.prompt.marks
+    return same and (sent.read, sent.writes) == (alone.read, alone.writes)
 
 
 def _alone_cost(prepared: Prepared, usage: Usage) -> float:

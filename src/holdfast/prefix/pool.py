@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import anthropic, openai_breakpoints
+from holdfast.caches import anthropic, gemini, openai_breakpoints
 from holdfast.caches.entries import Entries
 from holdfast.caches.providers import cache, rules
 from holdfast.caches.values import Block, Cache, Entry, Outcome, Prompt
@@ -105,6 +105,8 @@ class Pool:
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         if isinstance(self._cache, anthropic.AnthropicCache):
             return self._cache.enter(self._anthropic(prompt, now), now)
+        if prompt.mode and isinstance(self._cache, gemini.Gemini):
+            return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
         return self._cache.begin(prompt, now)
 
     def first_token(self, outcome: Outcome, now: float) -> None:

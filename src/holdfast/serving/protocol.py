@@ -1,7 +1,7 @@
-"""HTTP connections of our servers: uvicorn's, with three things more that an application can ask of one.
+"""HTTP connections of our servers: uvicorn's, with more that an application can ask of one.
 
-It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves; and an
-offer to go on in another protocol is overlooked.
+It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves. An offer to
+go on in another protocol is overlooked, and who sends a head without end, or none at all, is let go.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ except ImportError:  # what the kernel still holds cannot be asked here
 CONNECTION = "holdfast.connection"
 """The extension of a request's scope by which its connection is found."""
 
+_LARGEST_HEAD = 262_144
 _HEAD = 65_536  # bytes in which the headers of a request are looked for
 _NO_LINGER = struct.pack("ii", 1, 0)
 _FLUSH_S = 1.0  # for what was written before a reset to reach the client
@@ -44,6 +45,11 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lost = asyncio.Event()
+        self._head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_more()
 
     def data_received(self, data: bytes) -> None:
         """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
@@ -53,9 +59,31 @@ class Protocol(HttpToolsProtocol):
             if b"\nupgrade:" in data[: max(0, end)].lower() and (found := _offer(data, 0, end + 2)) is not None:
                 data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
         super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:  # half of a head: it counts as idle until the rest comes
+            self._wait_for_more()
+
+    def _wait_for_more(self) -> None:
+        if self.timeout_keep_alive_task is None and not self.transport.is_closing():
+            later = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = later
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        """A head that never ends would fill the memory. What is raised here is a bad request to the parser."""
+        self._head += size
+        if self._head > _LARGEST_HEAD:
+            raise ValueError("too large a head")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head = 0
         self.scope["extensions"] = {CONNECTION: {"connection": self}}
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -64,6 +92,10 @@ class Protocol(HttpToolsProtocol):
         leave, self.on_leave = self.on_leave, None
         if leave is not None:
             leave()
+
+    def watch(self) -> None:
+        """Go on reading: where much came at once that was stopped, and nobody would see the client leave."""
+        self.flow.resume_reading()
 
     async def reset(self) -> None:
         """Close with a reset, once what was sent before is out of our hands."""

@@ -108,6 +108,10 @@ class Store(Writes, Looks, Protocol):
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None: ...
 
+    def trouble(self) -> Exception | None:
+        """Why the last transaction could not be made; None if it could."""
+        ...
+
     def others(self) -> int | None:
         """A number that is the same as before only if no other process has written in between; None while that is not
         known. Who finds it unchanged need not read again what he has read."""

@@ -17,7 +17,7 @@ from .problems import file_problem, primary_code, store_problem
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
-_CACHE_KIB = 16 * 1024  # the tails of a few thousand sessions' index pages stay in memory
+_CACHE_KIB = 8 * 1024  # the tails of a few thousand sessions' index pages stay in memory
 _READER_KIB = 2 * 1024
 _CHECKPOINT_PAGES = 8000  # 32 MB of log: hot index pages are copied into the file less often
 

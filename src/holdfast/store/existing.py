@@ -33,6 +33,9 @@ class _NoWriter(Writer):
     def others(self) -> int | None:
         return None
 
+    def trouble(self) -> Exception | None:
+        return None
+
     def hurry(self) -> None:
         """Nobody can be waiting."""
 

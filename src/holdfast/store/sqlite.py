@@ -199,6 +199,9 @@ class SqliteStore(SqliteWrites, Looking):
     def ledger(self, tenant: str, lane: str) -> Ledger | None:
         return self._read(reads.ledger, tenant, lane)
 
+    def trouble(self) -> Exception | None:
+        return self._writer.trouble()
+
     def others(self) -> int | None:
         return self._writer.others()
 
@@ -294,9 +297,13 @@ def _shut(writer: Writer, readers: Readers) -> None:
     writer.close()
 
 
-def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | None = None) -> SqliteStore:
+def open_store(
+    url: str | Path, *, busy_timeout: float = 5.0, read_timeout: float = 0.5, max_bytes: int | None = None
+) -> SqliteStore:
     """Open or create the store at `sqlite:///PATH` or a plain path; blobs stand in `PATH.blobs` beside it.
 
+    `busy_timeout` is how many seconds writes wait for another process, `read_timeout` reads: they need not wait unless
+    somebody locks the whole file, and then a request must not.
     `max_bytes` is a size the database file must not pass; writes beyond it fail as on a full disk.
     """
     path = _path_of(url)
@@ -324,7 +331,7 @@ def open_store(url: str | Path, *, busy_timeout: float = 5.0, max_bytes: int | N
         raise
     blobs = BlobFiles(path.with_name(path.name + ".blobs"))
     file = OpenedFile(path)
-    return SqliteStore(path, Writer(connection, blobs, file), Readers(file, busy_timeout=busy_timeout), blobs)
+    return SqliteStore(path, Writer(connection, blobs, file), Readers(file, busy_timeout=read_timeout), blobs)
 
 
 def _path_of(url: str | Path) -> Path:

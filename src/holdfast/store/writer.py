@@ -119,6 +119,7 @@ class Writer:
         self._queued_rows = 0
         self._hurried = False
         self._closed = False
+        self._trouble: Exception | None = None
         self._ready = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="holdfast-store", daemon=True)
         self._thread.start()
@@ -232,15 +233,29 @@ class Writer:
                 for waiting in batch:
                     self._attempt(waiting)
             transaction.connection.execute("COMMIT")
+            self._recovered()
         except (sqlite3.Error, HoldfastError, MemoryError) as error:
             # A rollback that fails leaves the transaction open: the next one cannot begin and tries again.
             with suppress(sqlite3.Error):
                 transaction.undo("ROLLBACK")
             transaction.later = []
-            problem = self._problem(error)
+            self._trouble, before = self._problem(error), self._trouble
+            level = logging.WARNING if before is None else logging.DEBUG  # not again for every write of an outage
+            logger.log(level, "%s writes to the store failed: %s", len(batch), self._trouble)
             for waiting in batch:
-                waiting.error = waiting.error or problem
+                waiting.error = waiting.error or self._trouble
         self._answer(batch)
+
+    def _recovered(self) -> None:
+        if self._trouble is not None:
+            self._trouble = None
+            logger.warning("the store %s can be written again", self._path)
+
+    def trouble(self) -> Exception | None:
+        """Why the last transaction could not be made; None if it could."""
+        if self._closed:
+            return HoldfastError(f"the store {self._path} is closed; open it again to write to it")
+        return self._trouble
 
     def _together(self, batch: Sequence[_Waiting]) -> bool:
         """All of them without savepoints, as they almost always succeed. If one fails, nothing has happened: they are
@@ -303,6 +318,7 @@ class Writer:
                 continue
             with self._ready:
                 self.failed += max(1, len(waiting.answers))
-            logger.warning("store write failed: %s", waiting.error)
+            if waiting.error is not self._trouble:
+                logger.warning("store write failed: %s", waiting.error)
             for answer in waiting.answers:
                 answer.set_exception(waiting.error)

@@ -309,8 +309,9 @@ class Passage:
         if usage is not None:
             with quiet("settle"):
                 engine.settle(self.prepared, usage, now=now)
-        with quiet("abandon"):  # of no effect on what is settled; what could not be is not left pending
-            engine.abandon(self.prepared, now=now, error=error)
+        if self.prepared.verdict is None:  # also what could not be settled is not left pending
+            with quiet("abandon"):
+                engine.abandon(self.prepared, now=now, error=error)
 
     def _unanswered(self) -> None:
         if self.found is not None:

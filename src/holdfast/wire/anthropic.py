@@ -43,7 +43,7 @@ _REMEMBERED = 65_536  # bytes of a block whose places for markers are remembered
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
 _COMPACT = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant", "system")}
 _COMPACT_END = (b"]},{", b"]}]")
-_COMMA = ord(",")
+_COMMA, _SPACE = ord(","), ord(" ")
 _PATH = "messages[{0}].content[{1}]"
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -236,6 +236,9 @@ class Anthropic:
         if block.form == "string":
             head, tail = b'[{"type":"text","text":', b',"cache_control":' + value + b"}]"
             return [Splice(block.start, block.start, head), Splice(block.end, block.end, tail)]
+        at = block.end - 1
+        if body.raw[at - 1] > _SPACE and not scan.may_name(body.raw, _KEY, block.start, block.end):
+            return [Splice(at, at, b',"cache_control":' + value, outer=1)]  # a markable block is not empty
         members, end = scan.walk_object(body.raw, block.start)
         splices = change_members(members, end, {_KEY: value})
         if scan.may_name(body.raw, _KEY, block.start, block.end):

@@ -29,7 +29,7 @@ from .remembered import Remembered
 from .scan import may_name
 from .values import array_of, canon, obj, object_of, string_of
 
-KEPT_BODIES = 28_000_000
+KEPT_BODIES = 20_000_000
 """Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
 _PER_BLOCK = 400
 
@@ -38,7 +38,7 @@ _START = 256  # bytes by which a body's client is recognised before it is parsed
 _WINDOWS = (16_384, 2_048, 256)  # bytes of its messages by which its conversation is
 _KEPT_WINDOWS = 10_000
 
-KEPT_BLOCKS = 150_000
+KEPT_BLOCKS = 200_000
 """Blocks whose digest and token count are remembered."""
 _KEPT_OTHERS = 8_000_000  # bytes of those that bring something with them or are matched token by token
 
@@ -89,6 +89,8 @@ class _Seen:
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
         self.prompt: Prompt | None = None
+        self.windows = 0
+        """The longest beginning of its messages by which it is known."""
 
     @property
     def weight(self) -> int:
@@ -221,20 +223,24 @@ class PromptReader:
         self._bytes += seen.weight - (0 if before is None else before.weight)
         self._seen[lane] = seen
         self._latest = {(seen.body.dialect, model.ref): seen}
-        self._index(lane, seen.body)
+        self._index(lane, seen, before)
         while self._bytes > self._kept_bodies and len(self._seen) > 1:
             _, dropped = self._seen.popitem(last=False)
             self._bytes -= dropped.weight
 
-    def _index(self, lane: bytes, body: Body) -> None:
+    def _index(self, lane: bytes, seen: _Seen, before: _Seen | None) -> None:
+        body = seen.body
         first = body.messages_from
         if first == len(body.blocks):
             return
         raw, at = body.raw, body.blocks[first].start
         self._starts[raw[:_START]] = at, lane
+        if before is not None and body.blocks[first : first + 1] == before.body.blocks[first : first + 1]:
+            seen.windows = before.windows
         for size in _WINDOWS:
-            if at + size <= body.blocks[-1].start:  # the last message may still change
+            if size > seen.windows and at + size <= body.blocks[-1].start:  # the last message may still change
                 self._windows[at, size, hash(raw[at : at + size])] = lane
+        seen.windows = max((size for size in _WINDOWS if at + size <= body.blocks[-1].start), default=0)
         for known, most in ((self._starts, _KEPT_STARTS), (self._windows, _KEPT_WINDOWS)):
             while len(known) > most:
                 known.popitem(last=False)

@@ -102,11 +102,14 @@ def plain(body: Body, index: int) -> bytes:
 
 
 def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
-    """A block's bytes without its markers, and those."""
+    """A block's bytes without its markers, and those. One that is no object, or says a thing twice, stays as it is."""
     text = body.text(block)
     if block.form == "string" or not any(scan.may_name(text, name, 0, len(text)) for name in _MARKERS):
         return text, {}
-    members, end = scan.walk_object(text, 0)
+    try:
+        members, end = scan.walk_object(text, 0)
+    except scan.Misfit:
+        return text, {}
     found = {member.key: text[member.start : member.end] for member in members if member.key in _MARKERS}
     return apply(text, change_members(members, end, {}, _MARKERS)), found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-from ..programs import Place, interpreter, program
+from ..programs import INSTALLED, Place, interpreter, program
 
 FIRST = "Please make a note."
 SECOND = "And what did I want?"
@@ -38,6 +39,17 @@ class Agent:
     def find(self) -> str:
         """The program to run; without it the test is skipped by name."""
         return program(self.name, self.title)
+
+    @property
+    def folder(self) -> str:
+        """Where under `.clients` it was installed."""
+        return self.name
+
+    @property
+    def version(self) -> str:
+        """The version installed for these tests; empty where another one was found."""
+        pinned = INSTALLED / self.folder / ".installed"
+        return re.split("==|@", pinned.read_text("utf-8").split()[0])[-1] if pinned.is_file() else ""
 
     def script(self) -> str:
         """What the simulated model says, as rules in YAML."""
@@ -84,6 +96,10 @@ class Library(Agent):
 
     tool = "run_command"
     key = "sk-dummy"
+
+    @property
+    def folder(self) -> str:
+        return f"py-{self.name}"
 
     def find(self) -> str:
         return interpreter(self.name, self.title)

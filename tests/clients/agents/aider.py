@@ -13,6 +13,10 @@ class Aider(Agent):
     words = (NOTED, RECALLED, FINE, FINE)
     sessions = None
 
+    @property
+    def folder(self) -> str:
+        return "py-aider"
+
     def find(self) -> str:
         return interpreter(self.name, self.title)
 

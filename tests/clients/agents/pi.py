@@ -14,6 +14,10 @@ class PiAnthropic(Agent):
     tool = "bash"
     api, model, path = "anthropic-messages", "claude-sonnet-4-5", ""
 
+    @property
+    def folder(self) -> str:
+        return "pi"
+
     def find(self) -> str:
         return program("pi", "pi")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
-LIMIT = 16_000_000
+LIMIT = 12_000_000
 _OVERHEAD = 150  # of an entry: key, node, object
 
 Load = Callable[[bytes], bytes | None]

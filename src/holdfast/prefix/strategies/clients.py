@@ -24,7 +24,7 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
         return plan
     prompt = situation.prompt
     marked = {mark.block for mark in (*prompt.marks, *plan.marks)}
-    lost = {block for block in marked if place_of(prompt, block) in losses} if how == "improve" else set()
+    lost = {block for block in marked if place_of(prompt, block) in losses} if losses and how == "improve" else set()
     kept = tuple(mark for mark in prompt.marks if mark.block not in lost)
     dropped = [f"block {mark.block}: a marker there has proved a loss" for mark in prompt.marks if mark not in kept]
     taken = lost | {mark.block for mark in kept}

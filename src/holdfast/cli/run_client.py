@@ -62,30 +62,31 @@ def command(client: tuple[str, ...]) -> int:
         why = "it cannot be executed" if exists else "there is no such program"
         _say(f"{client[0]}: {why}; give a command that can be run, such as `holdfast run -- claude`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
+    outside = launch.outside(client, os.environ)
+    if outside:
+        _say(f"{outside}; it runs without Holdfast")
+        return _attend(launch.Launch(client, os.environ))
     use_configured_facts()
     config = load_here()
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        code, seen, outside = _through(config, client, Path(scratch))
-    for line in said:
-        _say(line)
-    for line in _bill(config, seen, outside):
+        code, seen = _through(config, client, Path(scratch))
+    for line in (*said, *_bill(config, seen)):
         _say(line)
     return code
 
 
-def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int, Seen | None, str]:
-    """Run the client; its exit code, what the gateway saw of it, and why that is nothing where it is known."""
+def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int, Seen | None]:
+    """Run the client; its exit code, and what the gateway saw of it."""
     run, name = secrets.token_hex(8), launch.client_name(client)
     chosen = launch.chosen(name, os.environ, reach.place(config), asdict(Upstream()))
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
         _say(f"the gateway forwards to {value}, the address in the environment")
+    for variable in chosen.kept:
+        _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
     with _gateway(config, upstreams) as (address, report):
-        ready = launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept)
-        if ready.outside:
-            _say(f"{ready.outside}; it runs without Holdfast")
-        code = _attend(ready)
-    return code, report(run), ready.outside
+        code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
+    return code, report(run)
 
 
 def _is_free(config: Config, upstream: str) -> bool:
@@ -146,10 +147,8 @@ def _in_foreground() -> bool:
         return False
 
 
-def _bill(config: Config, seen: Seen | None, outside: str) -> Iterator[str]:
+def _bill(config: Config, seen: Seen | None) -> Iterator[str]:
     """What the session cost, in lines."""
-    if outside:
-        return
     if seen is None or not seen.requests:
         yield "no call came through the gateway; the client may have an address of its own in its settings"
         return
@@ -162,8 +161,10 @@ def _bill(config: Config, seen: Seen | None, outside: str) -> Iterator[str]:
     yield from bill.sentences(total)
     if not total.breaks:
         yield "No breaks."
-    for session in seen.sessions[:1]:
-        yield f"`holdfast show {tables.printable(session)}` shows the calls."
+    if len(seen.sessions) == 1:
+        yield f"`holdfast show {seen.sessions[0]}` shows the calls."
+    else:
+        yield f"`holdfast sessions` lists its {tables.counted(len(seen.sessions), 'session')}."
 
 
 def _settled(config: Config, seen: Seen) -> observe.Sums | None:
@@ -200,4 +201,5 @@ def _kept_quiet() -> Iterator[deque[str]]:
 
 
 def _say(text: str) -> None:
-    click.echo(f"holdfast: {tables.printable(text)}", err=True)
+    with contextlib.suppress(OSError):  # the terminal may be gone with the client
+        click.echo(f"holdfast: {tables.printable(text)}", err=True)

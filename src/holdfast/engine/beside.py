@@ -1,0 +1,98 @@
+"""What the engine is told and asked beside the requests: unplanned calls, events of others, cached contents, pings.
+
+The state and its lock are those of the engine, which is one of these.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+from holdfast import facts
+from holdfast.canonical import Usage
+from holdfast.events import Bus, Event, Ulids
+
+from . import idle, objects
+from .idle import DuePing
+from .noting import Noted
+from .reports import Reports
+from .state import State
+from .telling import Teller
+from .values import Lane, Prepared, SideCall
+
+
+class Beside:
+    def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
+        self._state, self._ids, self._lock = state, Ulids(), threading.RLock()
+        self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
+
+    def note(
+        self,
+        lane: Lane,
+        *,
+        kind: str,
+        model: str,
+        started: float,
+        ended: float,
+        first_token: float | None = None,
+        usage: Usage | None = None,
+        error: str = "",
+        why: str = "",
+    ) -> str:
+        """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
+        and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
+        Gives the id of the call."""
+        priced = None if usage is None else facts.price(usage, model)
+        noted = Noted(self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why)
+        with self._lock:
+            self._state.keeper.meet(lane, started)
+            self._state.keeper.put_call(noted.row())
+            self._teller.noted(noted)
+        return noted.call
+
+    def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
+        """Events of a lane's session, for the store and the bus."""
+        with self._lock:
+            self._teller.tell(lane, None, now, *payloads)
+
+    # Cached contents (Gemini) and keep-alive
+
+    def answered(self, prepared: Prepared, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+        """A call that had to be made first has been answered: the request may name what was created (Gemini)."""
+        with self._lock:
+            objects.answered(self._state, prepared, call, status, raw, now)
+
+    def gone(self, prepared: Prepared, status: int, raw: bytes, *, now: float) -> bytes | None:
+        """The request was refused: the bytes to send instead if the provider does not know the object that it named;
+        None where the error is something else."""
+        with self._lock:
+            return objects.gone(self._state, prepared, status, raw, now)
+
+    def chores(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
+        """Calls to make between requests of a lane's agent: refresh objects in use, delete what nobody needs."""
+        with self._lock:
+            return objects.due(self._state, lane, now)
+
+    def chore_done(self, lane: Lane, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+        """A call beside the requests has been answered. An object that was created can be named from now on, and what
+        it cost is charged to the agent's next request."""
+        with self._lock:
+            objects.chore_done(self._state, lane, call, status, raw, now)
+
+    def pings(self, lanes: Collection[Lane], *, now: float) -> tuple[DuePing, ...]:
+        """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
+        once, and brought back with `pinged` or `ping_failed`."""
+        with self._lock:
+            found = (idle.due(self._state, lane, self._ids.new(), now) for lane in lanes)
+            return tuple(due for due in found if due is not None)
+
+    def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
+        """A ping has been answered: it kept what it read, and costs what was billed."""
+        with self._lock:
+            billed = idle.answered(self._state, due, usage, now)
+            self._teller.pinged(due.lane, due.call, billed, now)
+
+    def ping_failed(self, due: DuePing, *, now: float, error: str = "") -> None:
+        """A ping was not sent or not answered (`error` names how): it kept nothing."""
+        with self._lock:
+            idle.failed(self._state, due, now, error)

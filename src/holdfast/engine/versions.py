@@ -1,0 +1,72 @@
+"""Values that several processes write: which version is ours, and what becomes of somebody else's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from msgspec import Struct
+
+from holdfast.prefix import experience
+from holdfast.prefix.merging import merged as merge_experience
+from holdfast.store.base import Merge, VersionConflictError
+
+
+class Version:
+    """Which version of a stored value we have, with our writes of it that are under way."""
+
+    def __init__(self, known: int = 0) -> None:
+        self.known = known
+        self.stale = False
+        self._under_way: deque[tuple[Future[int], int]] = deque()
+
+    def writing(self, future: Future[int]) -> Future[int]:
+        """A write that takes this version to the next."""
+        self._under_way.append((future, self.known))
+        self.known += 1
+        return future
+
+    def is_stale(self, ask: Callable[[], int | None]) -> bool:
+        """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
+        one that is done is in it. None says that nobody knows: then ours goes on."""
+        while self._under_way and self._under_way[0][0].done():
+            future, before = self._under_way.popleft()
+            error = future.exception()
+            if error is not None and not isinstance(error, VersionConflictError):
+                self.known -= 1  # nothing was written
+                self._under_way = deque((later, expected - 1) for later, expected in self._under_way)
+            elif error is not None or future.result() != before + 1:
+                self.stale = True
+        stored = ask()
+        if stored is None:
+            return False
+        return self.stale or stored > self.known or (stored != self.known and not self._under_way)
+
+
+class Theirs(Struct, frozen=True):
+    """What another process wrote in between stays."""
+
+    def __call__(self, stored: bytes) -> bytes:
+        return stored
+
+    def after(self, earlier: Merge) -> Merge | None:
+        return self if isinstance(earlier, Theirs) else None
+
+
+class Added(Struct, frozen=True):
+    """What was learned since `before` is added to what another process wrote in between."""
+
+    data: bytes
+    before: bytes
+
+    def __call__(self, stored: bytes) -> bytes:
+        return merged(stored, self.data, self.before)
+
+    def after(self, earlier: Merge) -> Merge | None:
+        return Added(self.data, earlier.before) if isinstance(earlier, Added) else None
+
+
+def merged(stored: bytes, mine: bytes, base: bytes) -> bytes:
+    """What is stored, with what was learned from `base` to `mine`."""
+    return experience.encode(merge_experience(*(experience.decode(each) for each in (stored, mine, base))))

@@ -1,0 +1,35 @@
+"""Events of those who came without the right key. Seldom enough that whoever tries keys does not fill the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from holdfast.engine import Engine, Lane
+from holdfast.events.sessions import GatewayAuthFailed
+from holdfast.identity.core import LOCAL
+
+from .problems import place_of
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+LANE = Lane(tenant=LOCAL, session="gateway", id="gateway")
+
+
+class Refusals:
+    """Tells of each door once a second at most."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        self._engine, self._clock = engine, clock
+        self._told: dict[str, float] = {}
+
+    def tell(self, door: str) -> None:
+        now = self._clock()
+        if now - self._told.get(door, 0.0) < EVERY_S:
+            return
+        self._told[door] = now
+        try:
+            self._engine.tell(LANE, GatewayAuthFailed(door=door), now=now)
+        except Exception as error:  # noqa: BLE001  the answer is the same
+            log.warning("a refusal was not told: %s", place_of(error))

@@ -1,0 +1,269 @@
+"""A store that is down: no new edits, the state in memory, never an error; when it is back it is used again."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine import Lane, shelf
+from holdfast.errors import HoldfastError
+from holdfast.events.sessions import GatewayPreflight
+from holdfast.store import SqliteStore, open_store
+
+from .driving import Driver, raw_of, talk
+from .test_bypass import ON, clocked, edit_of, told, worked
+
+Breaking = Callable[[SqliteStore], Iterator[None]]
+
+
+def execute(store: SqliteStore, statement: str) -> None:
+    """On the writer's own connection, between two of its transactions."""
+    store._write(lambda _: None).result()
+    store._writer._transaction.connection.execute(statement)
+
+
+def full(store: SqliteStore) -> Iterator[None]:
+    """The file must not grow any more; what is free in it is used up first."""
+    execute(store, "PRAGMA max_page_count = 1")
+    with sqlite3.connect(store.path, isolation_level=None) as other:
+        while other.execute("PRAGMA freelist_count").fetchone()[0]:
+            other.execute("VACUUM")
+    other.close()
+    yield
+    execute_anyway(store, "PRAGMA max_page_count = 1000000")
+
+
+def execute_anyway(store: SqliteStore, statement: str) -> None:
+    store._write(lambda _: None).exception()
+    store._writer._transaction.connection.execute(statement)
+
+
+def read_only(store: SqliteStore) -> Iterator[None]:
+    execute(store, "PRAGMA query_only = ON")
+    yield
+    execute_anyway(store, "PRAGMA query_only = OFF")
+
+
+def locked(store: SqliteStore) -> Iterator[None]:
+    store._write(lambda _: None).result()
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+
+def moved(store: SqliteStore) -> Iterator[None]:
+    store._write(lambda _: None).result()
+    away = store.path.with_name("away.db")
+    store.path.rename(away)
+    yield
+    away.rename(store.path)
+
+
+breaking = pytest.mark.parametrize("how", [full, read_only, locked, moved], ids=lambda how: how.__name__)
+
+
+firmly = pytest.mark.parametrize("how", [read_only, locked, moved], ids=lambda how: how.__name__)
+"""In a full file there is room for this and that."""
+
+
+@contextmanager
+def broken(driver: Driver, how: Breaking) -> Iterator[None]:
+    """While the store is down, and known to be."""
+    assert driver.store is not None
+    failing = how(driver.store)
+    next(failing)
+    while driver.store.trouble() is None:  # of a full disk what is left is used up first
+        driver.engine.note(driver.lane, kind="side", model="m", started=driver.now, ended=driver.now, why="x" * 50_000)
+        driver.store._write(lambda _: None).exception()
+    yield
+    next(failing, None)
+
+
+def come_back(driver: Driver) -> None:
+    """What is written behind a request shows that the store is back."""
+    assert driver.store is not None
+    driver.store._write(lambda _: None).result()
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    made = Driver(path=tmp_path / "h.db", busy_timeout=0.01)
+    yield made
+    made.close()
+
+
+@breaking
+def test_requests_go_on_from_memory_and_the_store_is_used_again(driver: Driver, how: Breaking) -> None:
+    driver.send(worked(3))
+    read = [0]
+    with broken(driver, how):
+        for turns in (4, 5):
+            _, used, verdict = driver.send(worked(turns))
+            assert verdict.explained
+            assert used.read > read[-1]
+            read.append(used.read)
+        cut = driver.prepare(worked(6))
+        driver.engine.abandon(cut, now=driver.now, error="status 529")
+        driver.engine.note(driver.lane, kind="side", model="anthropic:m", started=driver.now, ended=driver.now + 1)
+        event = GatewayPreflight(call="c", action="warned", dollars=Decimal(1), limit=Decimal(1))
+        driver.engine.tell(driver.lane, event, now=driver.now)
+        driver.engine.announce(driver.lane, "compaction", now=driver.now)
+    prepared, used, verdict = driver.send(worked(6))
+    assert verdict.explained
+    assert used.read > read[-1]
+    driver.restart()
+    assert driver.store is not None
+    stored = driver.store.call("t", prepared.call)
+    assert stored is not None
+    assert stored.status == "settled"
+    _, used, verdict = driver.send(worked(7))
+    assert verdict.explained
+    assert verdict.finding is None
+
+
+@firmly
+def test_an_edit_is_not_made_while_it_cannot_be_kept(driver: Driver, how: Breaking) -> None:
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    with broken(driver, how):
+        prepared, _, verdict = driver.send(worked(4), edits={digest: data})
+        assert prepared.edits is not None
+        assert not prepared.edits.made
+        assert "store is down" in prepared.edits.why
+        assert data not in prepared.raw
+        assert verdict.explained
+    driver.send(worked(5))
+    come_back(driver)
+    driver.wait(4_000)
+    prepared, _, verdict = driver.send(worked(6), edits={digest: data})
+    assert prepared.edits is not None
+    assert prepared.edits.made
+    assert data in prepared.raw
+    assert verdict.explained
+
+
+@breaking
+def test_an_edit_that_is_recorded_is_replayed_from_memory(driver: Driver, how: Breaking) -> None:
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    assert data in driver.send(worked(4), edits={digest: data})[0].raw
+    assert data in driver.send(worked(5))[0].raw
+    with broken(driver, how):
+        prepared, _, verdict = driver.send(worked(6))
+        assert data in prepared.raw
+        assert prepared.reset is None
+        assert verdict.explained
+
+
+@firmly
+def test_what_was_told_stays_and_nothing_new_is_told(tmp_path: Path, how: Breaking) -> None:
+    driver = Driver(ON, path=tmp_path / "h.db", busy_timeout=0.01)
+    driver.send(clocked(0, 0))
+    assert told(driver.send(clocked(1, 1))[0]) == [2]
+    with broken(driver, how):
+        prepared, _, verdict = driver.send(clocked(2, 1))  # nothing new
+        assert told(prepared) == [2]
+        assert prepared.reset is None
+        assert verdict.explained
+        prepared, _, verdict = driver.send(clocked(3, 3))  # the clock went on: the client's own text goes
+        assert told(prepared) in ([2], [])
+        assert prepared.reset == "bypassed"
+        assert verdict.explained
+    driver.send(clocked(4, 3))
+    come_back(driver)
+    again, _, verdict = driver.send(clocked(5, 5))
+    assert told(again)[:1] == [2]
+    assert told(again)[-1] == 10
+    assert verdict.explained
+    driver.close()
+
+
+def test_a_lane_that_cannot_be_read_begins_anew_and_goes_on_when_it_can(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    driver.send(worked(3))
+    driver.restart()
+    with broken(driver, moved):
+        _, _, verdict = driver.send(worked(4))
+        assert verdict.finding is None
+    driver.send(worked(5))
+    ledger = driver.engine.ledger(driver.lane, now=driver.now)
+    assert ledger.requests == 2  # what was stored, and what came after
+    assert driver.send(worked(6))[2].explained
+
+
+def test_a_store_that_was_closed_is_no_error(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(0))
+    driver.close()
+    for turns in (1, 2):
+        assert driver.send(talk(turns))[2].explained
+    other = Lane(tenant="t", session="s2", id="l2")
+    assert driver.send(talk(1), lane=other)[2].explained
+    driver.engine.end(other, now=driver.now)
+    driver.engine.close(now=driver.now)
+
+
+def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
+    """The first to find out; `patience` is how long it takes."""
+    driver = Driver(path=tmp_path / "h.db", patience=0.01)
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    assert driver.store is not None
+    driver.store._write(lambda _: None).result()
+    other = sqlite3.connect(driver.store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
+        driver.prepare(worked(4), edits={digest: data})
+    other.execute("ROLLBACK")
+    other.close()
+    assert driver.send(raw_of(worked(4)))[2].finding is None
+    driver.close()
+
+
+def test_an_outage_is_told_once(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    driver.send(talk(0))
+    with caplog.at_level(logging.WARNING), broken(driver, read_only):
+        for turns in (1, 2, 3):
+            driver.send(talk(turns))
+    driver.send(talk(4))
+    assert driver.store is not None
+    driver.store._write(lambda _: None).result()
+    driver.send(talk(5))
+    lines = [record.message for record in caplog.records]
+    assert sum("failed" in line for line in lines) == 1
+    assert sum("no new edits are made" in line for line in lines) == 1
+    assert sum("can be used again" in line for line in lines) == 1
+    assert sum("can be written again" in line for line in lines) == 1
+
+
+def test_two_engines_on_one_store_go_on_after_an_outage(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db", busy_timeout=0.01)
+    driver.send(worked(3))
+    with broken(driver, locked):
+        driver.send(worked(4))
+    driver.send(worked(5))
+    assert driver.store is not None
+    driver.store._write(lambda _: None).result()
+    first, driver.store = driver.store, open_store(tmp_path / "h.db")
+    driver.engine, before = driver._start(), driver.engine
+    assert driver.send(worked(6))[2].explained
+    assert driver.store is not None
+    driver.store.close()
+    driver.engine, driver.store = before, first
+    _, _, verdict = driver.send(worked(7))
+    assert verdict.finding is None
+    assert driver.engine.ledger(driver.lane, now=driver.now).requests == 5
+    driver.close()

@@ -1,0 +1,238 @@
+"""Writes gather where nobody waits, the latest of a value stands for those before it, others' commits are noticed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from holdfast.canonical.usage import Usage
+from holdfast.errors import HoldfastError
+from holdfast.store import SqliteStore, VersionConflictError, open_store
+from holdfast.store import writer as writer_module
+from holdfast.store.base import Merge
+from holdfast.store.turns import Turns
+
+from .samples import NOON, call, event, lane, session
+from .test_writer import Hold
+
+
+class Latest(Struct, frozen=True):
+    """A merge that says whose bytes it has in it."""
+
+    mine: bytes
+
+    def __call__(self, stored: bytes) -> bytes:
+        return stored + b"+" + self.mine
+
+    def after(self, earlier: Merge) -> Merge | None:
+        return Latest(earlier.mine + self.mine) if isinstance(earlier, Latest) else None
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LINGER", 60.0)
+
+
+@pytest.mark.usefixtures("slow")
+def test_who_waits_is_served_at_once_and_everybody_before_with_him(store: SqliteStore) -> None:
+    ignored = store.put_session(session())
+    assert store.put_lane(lane()).result(timeout=30) is None
+    assert ignored.done()
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("how", ["exception", "callback", "batch", "close", "many"])
+def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, done = open_store(path), threading.Event()
+    answer = store.put_session(session())
+    if how == "exception":
+        assert answer.exception(timeout=30) is None
+    elif how == "callback":
+        answer.add_done_callback(lambda _: done.set())
+        assert done.wait(30)
+    elif how == "batch":
+        with store.batch() as batch:
+            inside = batch.put_lane(lane())
+        assert inside.result(timeout=30) is None
+    elif how == "many":
+        monkeypatch.setattr(writer_module, "GATHERED", 3)
+        store.append_events("t1", [event(1), event(2), event(3)])
+        while not answer.done():
+            done.wait(0.001)
+    store.close()
+    assert answer.done()
+    with open_store(path) as again:
+        assert again.session("t1", "s1") is not None
+
+
+def test_without_anybody_waiting_it_is_written_soon(store: SqliteStore) -> None:
+    answer = store.put_session(session())
+    while not answer.done():
+        threading.Event().wait(0.001)
+    assert store.session("t1", "s1") is not None
+
+
+def test_of_a_call_that_is_still_queued_only_the_latest_is_written(store: SqliteStore) -> None:
+    held = Hold(store)
+    begun = call(status="pending", usage=None)
+    ended = call(id=begun.id, status="settled", usage=Usage(input=5, output=1))
+    answers = [store.put_call(begun), store.put_call(ended)]
+    assert len(store._writer._queue) == 1
+    held.go.set()
+    assert [answer.result() for answer in answers] == [None, None]
+    assert store.call("t1", begun.id) == ended
+    assert store.cache_effectiveness(NOON, NOON + 60).total.call_count == 1
+
+
+def test_a_call_is_followed_from_place_to_place_and_counted_once(store: SqliteStore) -> None:
+    begun = call(status="pending", usage=None)
+    store.put_call(begun).result()
+    for tokens in (5, 7):
+        ended = call(id=begun.id, status="settled", usage=Usage(input=tokens))
+        store.put_call(ended).result()
+        assert store.call("t1", begun.id) == ended
+    moved = call(id=begun.id, status="settled", model="m2", lane="l2", usage=Usage(input=9))
+    store.put_call(moved).result()
+    assert store.call("t1", begun.id) == moved
+    total = store.cache_effectiveness(NOON, NOON + 60)
+    assert (total.total.call_count, total.total.uncached_tokens) == (1, 9)
+    assert [model.model for model in total.models] == ["m2"]
+
+
+def test_a_pending_call_that_was_deleted_is_stored_again_as_a_whole(store: SqliteStore) -> None:
+    begun = call(status="pending", usage=None)
+    store.put_call(begun).result()
+    store.delete_session("t1", begun.session).result()
+    ended = call(id=begun.id, status="settled", usage=Usage(input=5))
+    store.put_call(ended).result()
+    assert store.call("t1", begun.id) == ended
+
+
+def test_what_is_deleted_in_between_is_not_written_before_it(store: SqliteStore) -> None:
+    held = Hold(store)
+    begun = call(status="pending", usage=None)
+    store.put_call(begun)
+    store.delete_session("t1", begun.session)
+    last = store.put_call(call(id=begun.id, status="settled", usage=Usage(input=5)))
+    held.go.set()
+    last.result()
+    found = store.call("t1", begun.id)
+    assert found is not None
+    assert found.status == "settled"
+
+
+def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> None:
+    held = Hold(store)
+    answers = [
+        store.put_ledger("t1", "l1", b"%d" % number, expected=number, merge=Latest(b"%d" % number))
+        for number in range(3)
+    ]
+    assert len(store._writer._queue) == 1
+    held.go.set()
+    assert [answer.result() for answer in answers] == [1, 2, 3]
+    row = store.ledger("t1", "l1")
+    assert row is not None
+    assert (row.version, row.data) == (3, b"2")
+    assert store.put_ledger("t1", "l1", b"x", expected=3).result() == 4
+    assert store.ledger_version("t1", "l1") == 4
+    assert store.ledger_version("t1", "l2") == 0
+
+
+def test_one_write_for_many_is_merged_as_many(store: SqliteStore) -> None:
+    """What another process wrote stays, all of ours is added, and nobody takes the version for his own."""
+    store.put_pool("t1", "m", b"theirs", expected=0).result()
+    held = Hold(store)
+    answers = [
+        store.put_pool("t1", "m", b"%d" % number, expected=number, merge=Latest(b"%d" % number)) for number in range(2)
+    ]
+    held.go.set()
+    found = [answer.result() for answer in answers]
+    assert [version != number + 1 for number, version in enumerate(found)] == [True, True]
+    row = store.pool("t1", "m")
+    assert row is not None
+    assert (row.data, row.version) == (b"theirs+01", found[0])
+
+
+@pytest.mark.parametrize("merge", [None, lambda stored: stored], ids=["none", "plain"])
+def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, merge: Merge | None) -> None:
+    held = Hold(store)
+    first = store.put_ledger("t1", "l1", b"a", expected=0, merge=Latest(b"a"))
+    second = store.put_ledger("t1", "l1", b"b", expected=1, merge=merge)
+    third = store.put_ledger("t1", "l1", b"c", expected=5, merge=None)
+    assert len(store._writer._queue) == 3
+    held.go.set()
+    assert (first.result(), second.result()) == (1, 2)
+    with pytest.raises(VersionConflictError):
+        third.result()
+
+
+def test_one_that_fails_fails_for_all_it_stands_for(store: SqliteStore) -> None:
+    held = Hold(store)
+    begun = call(status="pending", usage=None)
+    answers = [store.put_call(begun), store.put_call(call(id=begun.id, started_at=2**70))]
+    good = store.put_session(session())
+    held.go.set()
+    for answer in answers:
+        with pytest.raises(HoldfastError):
+            answer.result()
+    assert good.result() is None
+    assert store.failed_writes == 2
+    assert store.call("t1", begun.id) is None
+
+
+def test_a_store_in_trouble_says_so_until_it_is_written_again(store: SqliteStore) -> None:
+    assert store.trouble() is None
+    away = store.path.with_name("away.db")
+    store.path.rename(away)
+    assert store.put_session(session()).exception() is not None
+    assert "moved" in str(store.trouble())
+    away.rename(store.path)
+    store.put_session(session()).result()
+    assert store.trouble() is None
+    store.close()
+    assert "closed" in str(store.trouble())
+
+
+OTHER = """
+import sys
+from holdfast.store import Session, open_store
+with open_store(sys.argv[1]) as store:
+    store.put_session(Session(tenant="t", id="other", started_at=0)).result()
+"""
+
+
+def test_commits_of_another_process_are_noticed_and_our_own_are_not(store: SqliteStore) -> None:
+    assert store.others() is None, "nothing is certain before we have written"
+    store.put_session(session()).result()
+    known = store.others()
+    assert known is not None
+    store.put_lane(lane()).result()
+    assert store.others() == known
+    subprocess.run([sys.executable, "-c", OTHER, str(store.path)], check=True, timeout=60)
+    assert store.others() is None
+    store.put_lane(lane()).result()
+    later = store.others()
+    assert later is not None
+    assert later != known
+
+
+def test_a_process_that_does_not_keep_the_number_is_noticed_with_the_next_write(store: SqliteStore) -> None:
+    store.put_session(session()).result()
+    known = store.others()
+    store.path.with_name(store.path.name + "-turn").unlink()
+    subprocess.run([sys.executable, "-c", OTHER, str(store.path)], check=True, timeout=60)
+    store.put_lane(lane()).result()
+    assert store.others() not in (None, known)
+
+
+def test_without_a_place_for_the_number_nothing_is_certain(tmp_path: Path) -> None:
+    (tmp_path / "h.db-turn").mkdir()
+    turns = Turns(tmp_path / "h.db")
+    turns.take(foreign=False)
+    assert turns.others() is None
+    turns.close()
