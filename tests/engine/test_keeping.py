@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane, keeping
-from holdfast.engine.keeping import REBUILT, Effects, Keeper, effects_of
+from holdfast.engine.effects import Effects, effects_of
+from holdfast.engine.keeping import REBUILT, Keeper
 from holdfast.errors import HoldfastError
 from holdfast.facts import model
 from holdfast.prefix.ledger import Ledger, encode

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from holdfast.config.sections.cache import Cache
-from holdfast.engine.keeping import Effects
+from holdfast.engine.effects import Effects
 from holdfast.engine.reports import Reports
 from holdfast.events import Bus, Envelope
 from tests.properties.sessions import Talk

@@ -24,7 +24,7 @@ from .fuzzing_shrinking import shrunk
 from .fuzzing_wire import Client, Heard, Provider
 
 CONNECTIONS = 4
-MOST_RSS = 400 * 2**20
+MOST_RSS = 800 * 2**20
 _ALARMS = ("Traceback", "untouched", "identify failed", "answer failed", "finish failed", "cut failed", "tell failed")
 """What the log must not have. An engine that failed on a request says so to the client too; a provider's answer that
 cannot be read is its own matter."""
@@ -43,6 +43,7 @@ class Fuzz:
         self.statuses: Counter[str] = Counter()
         self.failed: tuple[Case, str] | None = None
         self.goes_on = False
+        self.slowest = (0.0, "")
         self._stop = threading.Event()
 
     def run(self, count: int, progress: float = 0.0) -> None:
@@ -71,6 +72,7 @@ class Fuzz:
             **{f"HOLDFAST_UPSTREAM_{name.upper()}": f"http://127.0.0.1:{port}{base}" for name, base in BASES.items()},
             "HOLDFAST_CACHE_REPAIR": self.repair,
             "HOLDFAST_GATEWAY_LIMITS_BODY_BYTES": str(MOST_BYTES),
+            "HOLDFAST_GATEWAY_LIMITS_STAGES_MS": "5000",  # a busy machine is no reason to let requests pass by
         }
 
     def _connection(self, index: int, share: int, provider: Provider, port: int) -> None:
@@ -78,11 +80,12 @@ class Fuzz:
         for _ in range(share):
             if self._stop.is_set():
                 break
-            case = author.next()
+            case, began = author.next(), time.monotonic()
             try:
                 found = ask(case, provider, client, self.statuses)
             except Exception as error:  # noqa: BLE001  whatever it is, it is the gateway's or ours, and is told
                 found = f"{type(error).__name__}: {error}"
+            self.slowest = max(self.slowest, (time.monotonic() - began, f"{case.number.decode()} {case.target}"))
             if found == FAILED and self.goes_on:
                 (self.home / f"failed-{case.number.decode()}.http").write_bytes(b"".join(case.pieces()))
             elif found is not None:
@@ -175,8 +178,9 @@ def main() -> None:
         try:
             fuzz.run(asked.count // len(settings), progress=1.0)
         except (Failure, KeyboardInterrupt) as end:
-            sys.exit(f"\n{end or 'stopped'} after {fuzz.done:,} requests with repairs {repair}")
-        print(f"\nrepairs {repair}: {fuzz.done:,} requests, {dict(sorted(fuzz.statuses.items()))}", flush=True)  # noqa: T201
+            sys.exit(f"\n{str(end) or 'stopped'} after {fuzz.done:,} requests with repairs {repair}")
+        slowest = f"{fuzz.slowest[1]} took {fuzz.slowest[0]:.2f} s"
+        print(f"\nrepairs {repair}: {dict(sorted(fuzz.statuses.items()))}; {slowest}", flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

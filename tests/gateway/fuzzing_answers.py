@@ -44,7 +44,9 @@ def answer(random: Random, dialect: str | None, model: str, number: bytes) -> Sa
     status, headers, pieces = _ANSWERS[kind](random, dialect or "anthropic", model, number.decode())
     headers = [*headers, *random.sample(_EXTRA, random.choice((0, 0, 1, 2, 4)))]
     framing = random.choices(("length", "chunked", "close"), (4, 5, 1))[0]
-    said = Said(status, headers, tuple(pieces), framing, pause=0.001 if random.random() < 0.02 else 0.0)
+    said = Said(
+        status, headers, tuple(pieces), framing, pause=0.001 if random.random() < 0.02 and len(pieces) < 99 else 0.0
+    )
     return said if framing == "chunked" else Said(status, headers, (said.body,), framing)
 
 

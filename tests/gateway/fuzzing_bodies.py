@@ -54,13 +54,16 @@ def _markers_fault(dialect: Dialect, old: Body, new: Body) -> str | None:
         return f"{len(ours)} markers"
     if _in_order(theirs) and not _in_order(ours):
         return f"lifetimes in a wrong order: {[marker.ttl for marker in ours]}"
-    known = {(marker.block, marker.nested) for marker in theirs}
-    for marker in ours:
-        if marker.block is None or (marker.block, marker.nested) in known:
-            continue
-        if not dialect.markable(new, marker.block):
-            return f"a marker where none may stand: {new.blocks[marker.block].path}"
+    wrong = _misplaced(dialect, new, ours)
+    if len(wrong) > len(_misplaced(dialect, old, theirs)):
+        return f"markers where none may stand: {wrong}"
     return None
+
+
+def _misplaced(dialect: Dialect, body: Body, markers: tuple[Marker, ...]) -> list[str]:
+    """Blocks that carry a marker and may not: a client's own stay."""
+    placed = [marker.block for marker in markers if marker.block is not None and not marker.nested]
+    return [body.blocks[place].path for place in placed if not dialect.markable(body, place)]
 
 
 def _in_order(markers: tuple[Marker, ...]) -> bool:

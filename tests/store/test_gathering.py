@@ -70,6 +70,16 @@ def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.Monk
         assert again.session("t1", "s1") is not None
 
 
+@pytest.mark.usefixtures("slow")
+def test_who_wants_to_read_what_was_written_flushes_first(store: SqliteStore) -> None:
+    store.put_session(session())
+    assert store.session("t1", "s1") is None
+    store.flush()
+    assert store.session("t1", "s1") is not None
+    store.close()
+    store.flush()
+
+
 def test_without_anybody_waiting_it_is_written_soon(store: SqliteStore) -> None:
     answer = store.put_session(session())
     while not answer.done():

@@ -55,7 +55,7 @@ def test_an_engine_that_fails_does_not_disturb(
 ) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(door.engine, name, fails)
-        door.send(raw_of(talk(0)))
+        door.send(raw_of(talk(0), stream=True))
     status = {"settle": "abandoned", "first_token": "settled"}[name]
     assert [row.status for row in door.rows()] == [status]
     assert "the client's words" not in caplog.text

@@ -33,7 +33,8 @@ from holdfast.wire.prompts import PromptReader, Reading
 from . import drafting, idle, objects
 from .beside import Beside
 from .drafting import Draft
-from .keeping import WAIT, effects_of, wait
+from .effects import effects_of
+from .keeping import WAIT, wait
 from .marking import marked
 from .reports import Reports
 from .state import State, facts_of

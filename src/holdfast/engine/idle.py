@@ -27,7 +27,7 @@ from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.values import object_of, string_of
 
-from .keeping import effects_of
+from .effects import effects_of
 from .marking import marked
 from .state import State
 from .values import Lane, Prepared

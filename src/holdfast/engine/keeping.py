@@ -25,7 +25,7 @@ from holdfast.prefix.edits import EditRef
 from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.merging import merged as merge_experience
-from holdfast.prefix.pool import Effect, Pool
+from holdfast.prefix.pool import Pool
 from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Call, Owner, Store
 from holdfast.store import Lane as LaneRow
@@ -35,6 +35,7 @@ from holdfast.store import Session as SessionRow
 from holdfast.store.base import Merge
 
 from . import editing
+from .effects import Pools, pools_of, stored_effects
 from .shelf import Shelf
 from .values import Lane
 from .versions import Added, Theirs, Version, merged
@@ -54,20 +55,6 @@ BLOBS = 32_000_000
 MOST_LANES = 2_000
 _MOST_CALLS = 100_000
 _NOTHING = experience.encode(Experience())
-
-
-class _Pools(Struct, frozen=True):
-    """A tenant's pools of one model, as they are kept."""
-
-    sent: bytes
-    alone: bytes
-
-
-class Effects(Struct, frozen=True):
-    """What a call did to the pool, and what it would have done without us."""
-
-    sent: Effect
-    alone: Effect
 
 
 class Kept(Struct):
@@ -286,14 +273,14 @@ class Keeper:
         if store is None or not pool.by_entry:
             return 0
         row = store.pool(name, pool.model.ref)
-        saved = None if row is None else _pools(row.data)
+        saved = None if row is None else pools_of(row.data)
         since = now - REBUILT
         if saved is not None:
             times = pool.restore(saved.sent), alone.restore(saved.alone)
             if None not in times:
                 since = max(since, times[0] or since)
         calls = store.calls(name, model=pool.model.ref, start=_micro(now - REBUILT), limit=_MOST_CALLS)
-        effects = [found for call in calls if (found := _effects(call, since)) is not None]
+        effects = [found for call in calls if (found := stored_effects(call, since)) is not None]
         pool.rebuild(each.sent for each in effects)
         alone.rebuild(each.alone for each in effects)
         return len(effects)
@@ -302,7 +289,7 @@ class Keeper:
         """Keep a tenant's pools, so that the next engine need not read an hour of calls."""
         for ref, pool in tenant.pools.items():
             if self._store is not None and pool.by_entry:
-                kept = _Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
+                kept = Pools(pool.encode(now), tenant.pool_alone(pool.model).encode(now))
                 data = msgspec.msgpack.encode(kept)
                 self._store.put_pool(name, ref, data, expected=0, merge=_instead(data))
 
@@ -361,28 +348,6 @@ class Keeper:
 
 def _stored_version(row: LedgerRow | PoolRow | None) -> int:
     return 0 if row is None else row.version
-
-
-def effects_of(sent: Effect, alone: Effect) -> bytes:
-    return msgspec.msgpack.encode(Effects(sent, alone))
-
-
-def _pools(data: bytes) -> _Pools | None:
-    try:
-        return msgspec.msgpack.decode(data, type=_Pools)
-    except msgspec.DecodeError:
-        return None
-
-
-def _effects(call: Call, since: float) -> Effects | None:
-    """What a call did that ended after this moment, or began to be answered after it and has no end."""
-    over = call.ended_at or call.first_token_at
-    if call.chain is None or over is None or over < _micro(since):
-        return None
-    try:
-        return msgspec.msgpack.decode(call.chain, type=Effects)
-    except msgspec.DecodeError:
-        return None
 
 
 def _instead(data: bytes) -> Merge:

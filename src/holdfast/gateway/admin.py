@@ -31,6 +31,7 @@ Page = Callable[[Request], Awaitable[Response]]
 MOST = 1_000
 _LONGEST_NONCE = 64
 _US = 1_000_000
+_PATIENCE_S = 1.0
 
 WELCOME = """Holdfast {version}: a gateway that keeps prompts byte-stable, so that the provider's cache is hit.
 
@@ -134,16 +135,22 @@ class Pages:
         store = self._store
         if store is None:
             raise HoldfastError("nothing is stored: the store could not be opened when the gateway started.")
-        return await asyncio.to_thread(question, store)
+        return await asyncio.to_thread(_answered, question, store)
 
     async def _state(self) -> str:
-        if self._store is None:
+        if self._store is None or self._store.trouble() is not None:
             return "down"
         try:
             await asyncio.to_thread(self._store.sessions, limit=1)
         except HoldfastError:
             return "down"
         return "ok"
+
+
+def _answered(question: Callable[[Store], T], store: Store) -> T:
+    """What has happened counts, also what is still on its way to the disk."""
+    store.flush(_PATIENCE_S)
+    return question(store)
 
 
 class _Missing(Exception):

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from multidict import CIMultiDict
 
+from holdfast.transport.incoming import OURS
+
 Raw = Iterable[tuple[bytes, bytes]]
 
 _HOP = frozenset(
@@ -27,7 +29,6 @@ _HOP = frozenset(
     )
 )
 _NOT_SENT = _HOP | {b"host", b"content-length", b"expect"}
-_OURS = b"x-holdfast"
 
 
 def named(headers: Raw) -> dict[str, str]:
@@ -39,12 +40,15 @@ def named(headers: Raw) -> dict[str, str]:
 
 
 def to_send(headers: Raw, first: Mapping[str, str], *, verbatim: bool) -> CIMultiDict[str]:
-    """A client's headers for the provider; the length comes with the body. `first` are the same by name."""
+    """A client's headers for the provider, a character for a byte; the length comes with the body. `first` are the same
+    by name."""
     drop = _dropped(first.get("connection"), _NOT_SENT)
     if not verbatim:
         drop = drop | {b"content-encoding"}
     return CIMultiDict(
-        (_text(name), _text(value)) for name, value in headers if name not in drop and not name.startswith(_OURS)
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in headers
+        if name not in drop and not name.startswith(OURS)
     )
 
 
@@ -61,11 +65,3 @@ def _dropped(connection: str | None, usual: frozenset[bytes]) -> frozenset[bytes
     if not connection or connection.lower() in ("keep-alive", "close"):
         return usual
     return usual | {part.strip().lower().encode("latin-1") for part in connection.split(",")}
-
-
-def _text(value: bytes) -> str:
-    """As the library wants it, which encodes it as UTF-8 again."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import secrets as random
 import time
@@ -11,14 +10,14 @@ from pathlib import Path
 
 from holdfast.config import Config
 from holdfast.config.secrets import secret
-from holdfast.engine import Engine, Lane
+from holdfast.engine import Engine
 from holdfast.engine.reports import Reports
 from holdfast.errors import HoldfastError
 from holdfast.identity import Identities
 from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store
 from holdfast.transport import Passages
-from holdfast.wire import DIALECTS, Body
+from holdfast.transport.warming import warm_up
 
 from .admin import Pages
 from .app import App
@@ -34,11 +33,6 @@ from .runs import Runs
 
 log = logging.getLogger(__name__)
 
-_SMALL = {
-    "anthropic": b'{"model":"claude-sonnet-4-6","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}',
-    "openai_responses": b'{"model":"gpt-5.5","input":"hello"}',
-    "gemini": b'{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}',
-}
 ACCESS_KEY, ADMIN_TOKEN, TENANT_KEY = "access-key", "admin-token", "tenant-key"
 
 
@@ -66,6 +60,7 @@ class Gateway:
             config.for_agent,
             store=self.store,
             reports=Reports(config.path(breaks.dir), keep=breaks.keep, keep_bodies=settings.store.keep_bodies),
+            patience=limits.stages_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
         self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock)
@@ -93,17 +88,6 @@ class Gateway:
         finally:
             if self.store is not None:
                 self.store.close()
-
-
-@functools.cache
-def warm_up() -> None:
-    """Load what is loaded on first use, prices and token counts: the first request would not wait so long for it."""
-    engine, now = Engine(), time.time()
-    for name, raw in _SMALL.items():
-        body = engine.parse(DIALECTS[name], raw, model="gemini-2.5-flash" if name == "gemini" else "")
-        assert isinstance(body, Body)
-        prepared = engine.prepare(body, lane=Lane(tenant=name, session=name, id=name), now=now)
-        engine.abandon(prepared, now=now)
 
 
 def _store(url: str) -> Store | None:

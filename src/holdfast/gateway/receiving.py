@@ -44,14 +44,12 @@ async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
     declared = call.first.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         return await _too_large(call, limits)
-    message = await _receive(call)
-    if not message["more_body"] and len(message["body"]) <= most:
-        return bytes(message["body"])
-    pieces, size = [message["body"]], len(message["body"])
+    pieces, size, more = [], 0, True
     try:
-        while message["more_body"] and size <= most:
+        while more and size <= most:
             async with asyncio.timeout(limits.idle_s):
                 message = await _receive(call)
+            more = message["more_body"]
             pieces.append(message["body"])
             size += len(message["body"])
     except TimeoutError:

@@ -20,6 +20,7 @@ from yarl import URL
 from holdfast.config.sections.serving import Limits
 from holdfast.serving import is_loopback
 
+from .heads import Request
 from .routes import Address
 
 KEEP_ALIVE_S = 15.0
@@ -29,7 +30,8 @@ FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 """How an answer can break off."""
 
 _LONGEST_HEADER = 65_536
-_LAST_STATUS = 599
+_MOST_HEADERS = 1_000
+_STATUSES = range(200, 600)
 _NOT_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
@@ -65,6 +67,8 @@ class Relay:
             skip_auto_headers=_NOT_ADDED,
             max_line_size=_LONGEST_HEADER,
             max_field_size=_LONGEST_HEADER,
+            max_headers=_MOST_HEADERS,
+            request_class=Request,
         )
 
     async def send(
@@ -90,9 +94,10 @@ class Relay:
             )
         except (*FAILURES, ValueError) as error:
             raise self._unreachable(upstream, error) from error
-        if response.status > _LAST_STATUS:
+        if response.status not in _STATUSES:
             response.close()
-            raise Unreachable(502, f"upstream.{upstream.name} answered with the unknown status {response.status}.")
+            said = f"answered with the status {response.status:03}, which ends no call; check the address"
+            raise Unreachable(502, f"upstream.{upstream.name} ({upstream.host} port {upstream.port}) {said}.")
         return response
 
     async def close(self) -> None:
@@ -145,12 +150,14 @@ def proxy_for(upstream: Address, proxies: Mapping[str, str] | None = None) -> st
 
 
 async def rest_of(response: aiohttp.ClientResponse) -> bytes:
-    """What had come of an answer before it broke off, and was not given out: the library keeps it back."""
+    """What had come of an answer before it broke off, and was not given out: the library keeps it back. Should another
+    version of it keep that elsewhere, there is nothing."""
     await asyncio.sleep(0)
     content = response.content
-    pieces = list(content._buffer)
-    if pieces:
-        pieces[0] = pieces[0][content._buffer_offset :]
+    try:
+        found = b"".join(content._buffer)[content._buffer_offset :]
         content._buffer.clear()
         content._buffer_offset = 0
-    return b"".join(pieces)
+    except (AttributeError, TypeError):
+        return b""
+    return found

@@ -108,6 +108,10 @@ class Store(Writes, Looks, Protocol):
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None: ...
 
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything written so far is durable, or cannot be: then reads see it."""
+        ...
+
     def trouble(self) -> Exception | None:
         """Why the last transaction could not be made; None if it could."""
         ...

@@ -6,7 +6,7 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -198,6 +198,10 @@ class SqliteStore(SqliteWrites, Looking):
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None:
         return self._read(reads.ledger, tenant, lane)
+
+    def flush(self, timeout: float | None = None) -> None:
+        with suppress(HoldfastError, TimeoutError):
+            self._writer.submit(lambda _: None, apart=True).result(timeout)
 
     def trouble(self) -> Exception | None:
         return self._writer.trouble()

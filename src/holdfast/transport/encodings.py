@@ -13,6 +13,10 @@ import brotli
 import zstandard
 
 KNOWN = ("gzip", "x-gzip", "deflate", "br", "zstd")
+MOST = 4_194_304
+"""Bytes that one piece of a response may unpack to. Honest ones come to far less; all other calls wait meanwhile."""
+
+_TOO_MUCH = "it unpacks to too much"
 _GZIP = 16 + zlib.MAX_WBITS
 _BARE = -zlib.MAX_WBITS
 _ZLIB = b"\x78"  # what zlib's format begins with at every usual setting
@@ -61,10 +65,11 @@ def _bits(encoding: str, start: bytes) -> int:
 
 
 class Decoder:
-    """Decodes the copy of a response piece by piece. ValueError where it is no such stream."""
+    """Decodes the copy of a response piece by piece. ValueError where it is no such stream, or unpacks to too much: in
+    one piece, or to more than `limit` bytes in all. It is of no use afterwards."""
 
-    def __init__(self, encoding: str) -> None:
-        self._encoding = encoding
+    def __init__(self, encoding: str, limit: int | None = None) -> None:
+        self._encoding, self._left = encoding, limit
         self._decode: Callable[[bytes], bytes] | None = None
 
     def feed(self, chunk: bytes) -> bytes:
@@ -73,13 +78,40 @@ class Decoder:
         if self._decode is None:
             self._decode = self._begin(chunk)
         try:
-            return bytes(self._decode(chunk))
+            plain = bytes(self._decode(chunk))
         except _PROBLEMS as problem:
             raise ValueError(f"not a stream of {self._encoding}") from problem
+        if self._left is not None:
+            self._left -= len(plain)
+        if len(plain) > MOST or (self._left is not None and self._left < 0):
+            raise ValueError(_TOO_MUCH)
+        return plain
 
     def _begin(self, start: bytes) -> Callable[[bytes], bytes]:
+        """What decodes a piece, and stops where that comes to more than `MOST`."""
         if self._encoding == "br":
-            return brotli.Decompressor().process  # type: ignore[no-any-return]
+            unpacking = brotli.Decompressor()
+            return lambda chunk: unpacking.process(chunk, output_buffer_limit=MOST + 1)  # type: ignore[no-any-return]
         if self._encoding == "zstd":
-            return zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress
-        return zlib.decompressobj(_bits(self._encoding, start)).decompress
+            return _Zstd().decode
+        inflating = zlib.decompressobj(_bits(self._encoding, start))
+        return lambda chunk: inflating.decompress(chunk, MOST + 1)
+
+
+class _Zstd:
+    """The library's only way to unpack in steps, and to be stopped between them, is to write into something."""
+
+    def __init__(self) -> None:
+        self._plain = bytearray()
+        self._writer = zstandard.ZstdDecompressor().stream_writer(self, closefd=False)  # type: ignore[arg-type]
+
+    def decode(self, chunk: bytes) -> bytes:
+        self._plain = bytearray()
+        self._writer.write(chunk)
+        return bytes(self._plain)
+
+    def write(self, piece: bytes) -> int:
+        self._plain += piece
+        if len(self._plain) > MOST:
+            raise ValueError(_TOO_MUCH)
+        return len(piece)

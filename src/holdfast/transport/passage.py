@@ -21,7 +21,7 @@ from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
 from holdfast.identity import Found, Identities
 from holdfast.wire import Body, Dialect, Tap, Unreadable
-from holdfast.wire.stream import Report
+from holdfast.wire.stream import LONGEST_LINE, Report
 
 from . import encodings, saying
 from .incoming import Incoming, Wishes, wishes
@@ -222,7 +222,8 @@ class Passage:
             self._streams = named.get(b"content-type", b"").lower().startswith(b"text/event-stream")
             encoding = encodings.named(named.get(b"content-encoding", b"").decode("latin-1"))
             if not encoding or encoding in encodings.KNOWN:
-                self._decoder = encodings.Decoder(encoding) if encoding else None
+                longest = None if self._streams else LONGEST_LINE  # of what is one line, the tap reads no more
+                self._decoder = encodings.Decoder(encoding, longest) if encoding else None
                 self._tap = self._dialect.tap()
         if self.bypass is not None:  # off the request's path: this may take a while
             self._went_past()
@@ -251,9 +252,13 @@ class Passage:
                 self._tap = None
         if self._first_token is None and (self._tap is None or self._tap.report.started or not self._streams):
             self._first_token = self._now()
-            if self.prepared is not None:
-                with quiet("first_token"):
-                    self._passages.engine.first_token(self.prepared, now=self._first_token)
+            if self._streams:  # an answer that comes whole is settled at once
+                self._begins(self._first_token)
+
+    def _begins(self, at: float) -> None:
+        if self.prepared is not None:
+            with quiet("first_token"):
+                self._passages.engine.first_token(self.prepared, now=at)
 
     def finish(self) -> None:
         """The response came whole."""
@@ -310,6 +315,8 @@ class Passage:
             with quiet("settle"):
                 engine.settle(self.prepared, usage, now=now)
         if self.prepared.verdict is None:  # also what could not be settled is not left pending
+            if self._first_token is not None:
+                self._begins(self._first_token)
             with quiet("abandon"):
                 engine.abandon(self.prepared, now=now, error=error)
 

@@ -21,13 +21,13 @@ from holdfast.caches.providers import rules
 from holdfast.caches.values import Block, Mark, Prompt
 from holdfast.facts import IMAGE_TOKENS, ModelFacts, encode, estimate, estimate_json
 
-from . import caching
+from . import affecting, caching
 from .body import BlockSpan, Body, Unreadable
 from .cache_control import MARKERS
 from .dialects import DIALECTS, Dialect
 from .remembered import Remembered
 from .scan import may_name
-from .values import array_of, canon, obj, object_of, string_of
+from .values import object_of, string_of
 
 KEPT_BODIES = 20_000_000
 """Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
@@ -55,9 +55,6 @@ _ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
 """A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
 """Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
-
-_BY_VALUE = {"thinking": ("type", "budget_tokens"), "tool_choice": ("type", "name", "disable_parallel_tool_use")}
-"""Settings that count by these members alone, in whatever order they stand."""
 
 
 class Reading(Struct, frozen=True):
@@ -151,7 +148,9 @@ class PromptReader:
         like = self._seen.get(lane) or self._latest.get((body.dialect, model.ref))
         seen = self._read_blocks(body, dialect, like, rules(model).by_token)
         special = seen.specials()
-        asked, settings = caching.read(body), _settings(body, model, special)
+        asked = caching.read(body)
+        images, citations = any(item.images for _, item in special), any(item.citations for _, item in special)
+        settings = affecting.settings(body, model, images=images, citations=citations)
         left_out = [index for index, item in special if item.block is None]
         prompt = prompt_of(
             model,
@@ -372,42 +371,6 @@ def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> b
         return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()
     words = text if text is not None else content.decode("utf-8", "replace")
     return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
-
-
-def _settings(body: Body, model: ModelFacts, special: Sequence[tuple[int, _Known]]) -> dict[str, bytes]:
-    """The members that a cached prefix depends on, in canonical text, by the names the rules know them by."""
-    found: dict[str, bytes] = {}
-    for name in rules(model).affecting:
-        member, _, inner = name.partition(".")
-        value = body.member(member)
-        if value is not None and inner:
-            value = (object_of(value) or {}).get(inner)
-        if value is not None and value != b"null":
-            found[name] = _canonical(name, value)
-    if any(item.images for _, item in special):
-        found["images"] = b"true"
-    if any(item.citations for _, item in special):
-        found["citations"] = b"true"
-    if "thinking" in found and _keeps_thinking(body):
-        found["thinking.keep"] = b"all"
-    return found
-
-
-def _canonical(name: str, value: bytes) -> bytes:
-    members = object_of(value) if name in _BY_VALUE else None
-    if members is None:
-        return canon(value)
-    return obj((key, canon(members[key])) for key in _BY_VALUE[name] if key in members)
-
-
-def _keeps_thinking(body: Body) -> bool:
-    """Whether the client asks the provider to keep the thinking that older models would drop at a new turn."""
-    edits = (object_of(body.member("context_management") or b"") or {}).get("edits", b"")
-    asked = [object_of(edit) or {} for edit in array_of(edits) or ()]
-    return any(
-        (string_of(edit.get("type")) or "").startswith("clear_thinking_") and string_of(edit.get("keep")) == "all"
-        for edit in asked
-    )
 
 
 def _marks(special: Sequence[tuple[int, _Known]], left_out: Sequence[int]) -> list[Mark]:

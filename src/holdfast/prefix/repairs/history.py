@@ -73,7 +73,7 @@ class Walk:
 
 def recall(memory: ByteMemory, name: bytes) -> History | None:
     """The history of this name; None where a part of it is lost. It is not to be changed."""
-    known = memory.read.get(name)
+    known: _Read | None = memory.read.get(name)
     if known is not None and memory.touch_all(known.parts):
         memory.read.move_to_end(name)
         return known.history

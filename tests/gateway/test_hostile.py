@@ -1,0 +1,264 @@
+"""Clients and providers that mean harm or are merely broken, over bare sockets."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .gate import OK, Gated, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
+
+BODY = b'{"model":"claude-sonnet-4-5","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}'
+KEY = (("x-api-key", "sk-hostile"),)
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+class Stage:
+    """A gateway, and a provider whose next answer can be set; with `closes` it ends the connection after it."""
+
+    def __init__(self, home: Path, **flags: object) -> None:
+        self.answer, self.closes = OK, False
+        self.provider = Provider(self._say)
+        self._gated = gated(home, self.provider.address, **flags)
+
+    def _say(self, connection: socket.socket, _: Received) -> None:
+        connection.sendall(self.answer)
+        if self.closes:
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Stage:
+        self.provider.__enter__()
+        self.gate: Gated = self._gated.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gated.__exit__(None, None, None)
+        self.provider.__exit__()
+
+    def hear(self, data: bytes) -> Heard:
+        return hear(self.gate.address, data)
+
+    def ask(self, path: str = "/v1/messages") -> Heard:
+        return self.hear(spoken("POST", path, KEY, BODY))
+
+    @property
+    def targets(self) -> list[bytes]:
+        return [each.line.split(b" ")[1] for each in self.provider.received]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with Stage(tmp_path) as stage:
+        yield stage
+
+
+# Clients
+
+
+@pytest.mark.parametrize(
+    ("path", "arrives"),
+    [
+        ("http://evil.example/v1/messages", b"/v1/messages"),  # the host of a request says nothing
+        ("/v1/@evil.example:80/x", b"/v1/@evil.example:80/x"),
+        ("/anthropic/@evil.example/x", b"/@evil.example/x"),
+        ("/anthropic//evil.example/x", b"//evil.example/x"),
+        ("/openai/http://evil.example/", b"/http://evil.example/"),
+        ("//evil.example/v1/messages", None),
+        ("/anthropic@evil.example/v1/messages", None),
+        ("/k/a/k/b/v1/messages", None),
+        ("/run/a/run/b/v1/messages", None),
+        ("/v1\\..\\x", None),
+    ],
+)
+def test_no_path_leads_to_another_host(stage: Stage, path: str, arrives: bytes | None) -> None:
+    heard = stage.ask(path)
+    assert heard.status == (404 if arrives is None else 200)
+    assert stage.targets == ([] if arrives is None else [arrives])
+    where = stage.provider.address.removeprefix("http://").encode()
+    assert all(each.header(b"host") == where for each in stage.provider.received)
+
+
+def test_requests_that_come_all_at_once_are_answered_in_turn(stage: Stage) -> None:
+    heard = stage.hear(
+        spoken("POST", "/v1/messages?1", KEY, BODY, close=False)
+        + spoken("GET", "/healthz", close=False)
+        + spoken("POST", "/v1/messages?2", KEY, BODY)
+    )
+    assert heard.data.count(b"HTTP/1.1 200 OK") == 3
+    assert heard.data.index(b"{}") < heard.data.index(b'"status"') < heard.data.rindex(b"{}")
+    assert stage.targets == [b"/v1/messages?1", b"/v1/messages?2"]
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello!",
+        b"transfer-encoding: xchunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"x-a: a\r\n folded\r\ncontent-length: 0\r\n\r\n",
+        b"x-api-key : k\r\ncontent-length: 0\r\n\r\n",
+        b"x-a: a\0b\r\ncontent-length: 0\r\n\r\n",
+    ],
+    ids=["two-lengths", "different-lengths", "unknown-coding", "folded", "space", "nul"],
+)
+def test_what_could_be_read_in_two_ways_is_not_read(stage: Stage, framing: bytes) -> None:
+    heard = stage.hear(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n" + framing)
+    assert heard.status == 400
+    assert stage.targets == []
+
+
+def test_an_old_client_gets_its_answer(stage: Stage) -> None:
+    stage.answer = HEAD + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    head = b"POST /v1/messages HTTP/1.0\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(BODY)
+    heard = stage.hear(head + BODY)
+    assert (heard.status, heard.body, heard.reset) == (200, b"hello", False)
+
+
+def test_our_headers_cannot_be_made_to_say_more(stage: Stage) -> None:
+    names = (("x-holdfast-session", "a%0d%0aset-cookie: x=1"), ("x-holdfast-agent", "b\\r\\nset-cookie: y=1"))
+    heard = stage.hear(spoken("POST", "/v1/messages", KEY + names, BODY))
+    assert heard.status == 200
+    assert b"set-cookie" not in heard.head.lower()
+
+
+def test_a_thousand_headers_arrive(stage: Stage) -> None:
+    many = tuple((f"x-header-{number}", "value") for number in range(1_000))
+    assert stage.hear(spoken("POST", "/v1/messages", KEY + many, BODY)).status == 200
+    assert [name for name in stage.provider.received[0].names if name.startswith(b"x-header-")] == [
+        name.encode() for name, _ in many
+    ]
+
+
+def test_a_body_that_unpacks_to_more_than_is_allowed_goes_on_as_it_came(tmp_path: Path) -> None:
+    packed = gzip.compress(b" " * 50_000_000, 9)
+    with Stage(tmp_path, gateway__limits__body_bytes=1_000_000) as stage:
+        heard = stage.hear(spoken("POST", "/v1/messages", (*KEY, ("content-encoding", "gzip")), packed))
+        assert (b"x-holdfast-bypassed: encoding" in heard.head, heard.status) == (True, 200)
+        assert stage.provider.received[0].body == packed
+
+
+def test_those_who_do_not_finish_their_request_do_not_hold_up_the_others(stage: Stage) -> None:
+    waiting = [connect(stage.gate.address) for _ in range(50)]
+    for number, each in enumerate(waiting):
+        each.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n" + (b"content-length: 9\r\n\r\n{" if number % 2 else b"")
+        )
+    assert stage.ask().status == 200
+    for each in waiting:
+        each.close()
+
+
+def test_those_who_do_not_read_their_answer_do_not_hold_up_the_others(stage: Stage) -> None:
+    piece = b"4000\r\n" + b"y" * 0x4000 + b"\r\n"
+    stage.answer = HEAD + b"transfer-encoding: chunked\r\n\r\n" + piece * 2_000 + b"0\r\n\r\n"
+    with connect(stage.gate.address) as slow:
+        slow.sendall(spoken("POST", "/v1/messages?slow", KEY, BODY))
+        eventually(lambda: stage.targets)
+        stage.answer = OK
+        assert stage.ask().body == b"{}"
+        assert len(listen_to(slow).body) == 2_000 * 0x4000
+
+
+def test_many_at_once_in_one_lane(tmp_path: Path) -> None:
+    with Stage(tmp_path) as stage:
+        names = (*KEY, ("x-holdfast-session", "crowded"))
+        heard: list[Heard] = []
+        bodies = [BODY.replace(b'"hi"', b'"%s %d"' % (b"hi " * 3_000, number)) for number in range(20)]
+
+        def ask(body: bytes) -> None:
+            heard.append(stage.hear(spoken("POST", "/v1/messages", names, body)))
+
+        threads = [threading.Thread(target=ask, args=(body,)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [each.status for each in heard] == [200] * 20
+        ids = {value for each in heard for name, value in each.headers() if name == "x-holdfast-call"}
+        assert len(ids) == 20
+        stored = stage.gate.gateway.store
+        assert stored is not None
+        eventually(lambda: sum(session.id == "crowded" for session in stored.sessions()) == 1)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1, evil.example", "", "2130706433"]
+)
+def test_a_page_that_points_its_name_at_this_machine_gets_nothing(stage: Stage, host: str) -> None:
+    head = f"GET /analytics/sessions HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {stage.gate.token}\r\n"
+    assert stage.hear(head.encode() + b"connection: close\r\n\r\n").status == 403
+
+
+# Providers
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"hello\r\n\r\n",
+        b"",
+        b"HTTP/1.1 200 OK\r\ncontent-le",
+        b"HTTP/1.1 9999 Odd\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 600 Odd\r\ncontent-length: 0\r\n\r\n",
+        HEAD + b"content-length: -2\r\n\r\n{}",
+        HEAD + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}x",
+        HEAD + b"x-a: a\rset-cookie: b\r\ncontent-length: 2\r\n\r\n{}",
+        HEAD + b"x a: b\r\ncontent-length: 2\r\n\r\n{}",
+    ],
+    ids=["no-http", "nothing", "half-a-head", "status", "unknown-status", "negative", "lengths", "return", "space"],
+)
+def test_an_answer_that_is_none_is_told_as_that(stage: Stage, answer: bytes) -> None:
+    stage.answer, stage.closes = answer, True
+    heard = stage.ask()
+    assert (heard.status, heard.reset) == (502, False)
+    assert b"Holdfast: upstream.anthropic" in heard.body
+    assert b"set-cookie" not in heard.head
+    stage.answer, stage.closes = OK, False
+    assert stage.ask().status == 200
+
+
+@pytest.mark.parametrize("early", [b"100 Continue", b"102 Processing", b"103 Early Hints\r\nlink: </x>"])
+def test_what_comes_before_an_answer_is_not_taken_for_it(stage: Stage, early: bytes) -> None:
+    stage.answer = (b"HTTP/1.1 " + early + b"\r\n\r\n") * 3 + OK
+    heard = stage.ask()
+    assert (heard.status, heard.body) == (200, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "reset"),
+    [
+        (b"\r\nuntil the end", b"until the end", False),
+        (b"transfer-encoding: chunked\r\ntrailer: x-t\r\n\r\n5\r\nhello\r\n0\r\nx-t: 1\r\n\r\n", b"hello", False),
+        (b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n", b"hello", True),
+        (b"content-length: 50\r\n\r\nhello", b"hello", True),
+    ],
+    ids=["no-length", "trailers", "cut-chunks", "cut-short"],
+)
+def test_an_answer_ends_as_it_ended(stage: Stage, answer: bytes, body: bytes, reset: bool) -> None:
+    stage.answer, stage.closes = HEAD + answer, True
+    heard = stage.ask()
+    assert (heard.status, heard.body, heard.reset) == (200, body, reset)
+
+
+def test_an_answer_of_one_endless_line_is_passed_on(stage: Stage) -> None:
+    line = b'data: {"type":"content_block_delta","x":"' + b"y" * 20_000_000
+    stage.answer = HEAD + b"content-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(line) + line
+    with connect(stage.gate.address) as connection:
+        connection.sendall(spoken("POST", "/v1/messages", KEY, BODY))
+        size, ends = 0, time.monotonic() + 20
+        while (piece := connection.recv(1_048_576)) and time.monotonic() < ends:
+            size += len(piece)
+    assert size > len(line)
+
+
+def test_a_marked_tool_with_a_key_that_stands_twice_is_planned_all_the_same(stage: Stage) -> None:
+    tool = b'{"name":"a","input_schema":{},"description":"x","cache_control":{"type":"ephemeral"},"description":"y"}'
+    body = BODY.replace(b'"messages"', b'"tools":[' + tool + b'],"messages"')
+    heard = stage.hear(spoken("POST", "/v1/messages", KEY, body))
+    assert b"x-holdfast-plan" in heard.head
+    assert stage.provider.received[0].body == body
