@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.canonical import usage
 from holdfast.engine import Engine
 from holdfast.engine import Lane as EngineLane
 from holdfast.prefix.repairs import Mode
@@ -274,12 +275,26 @@ def test_a_request_sent_again_is_the_same_bytes_whatever_came_before(seed: int) 
         b'"cache_control":{"type":"ephemeral"},"description":"y"}],"messages":[{"role":"user","content":"hi"}]}',
         b'{"model":"claude-opus-5-5","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"hi",'
         b'"cache_control":{"type":"ephemeral"},"text":"hi"}]}]}',
+        b'{"model":"claude-opus-5-5","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"hi",'
+        b'"cache_control":{"type":"ephemeral","ttl":"\\ud800"}}]}]}',
     ],
-    ids=["tool", "message"],
+    ids=["tool", "message", "ttl"],
 )
-def test_a_block_that_says_a_thing_twice_is_left_alone(raw: bytes) -> None:
+def test_a_block_that_says_odd_things_is_left_alone(raw: bytes) -> None:
     engine, lane = Engine(), EngineLane(tenant="t", session="s", id="s/main")
     for turn in range(3):
         body = engine.parse(DIALECTS["anthropic"], raw)
         assert isinstance(body, Body)
         assert engine.prepare(body, lane=lane, now=1_700_000_000.0 + turn).raw == raw
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+def test_a_prompt_of_nothing_may_come_twice(dialect: str) -> None:
+    """Also where the provider says that it read something."""
+    engine, lane = Engine(), EngineLane(tenant="t", session="s", id="s/main")
+    for turn in range(2):
+        body = engine.parse(DIALECTS[dialect], b"{}", model="gemini-2.5-pro")
+        assert isinstance(body, Body)
+        prepared = engine.prepare(body, lane=lane, now=1_700_000_000.0 + turn)
+        assert prepared.raw == b"{}"
+        engine.settle(prepared, usage(read=5_000, output=1), now=1_700_000_000.5 + turn)

@@ -244,7 +244,7 @@ def _target(random: Random, dialect: str, model: str) -> tuple[str, str]:
     return prefix + path + query, BASES[upstream] + path + query
 
 
-_QUERIES = ("", "", "", "?beta=true", "?alt=sse", "?a=%zz&b=%20+%2F", "?x=1&x=2&&=", "?q=a?b/c:d@e", "?%C3%A9=%FF")
+_QUERIES = ("", "", "", "?", "?beta=true", "?alt=sse", "?a=%zz&b=%20+%2F", "?x=1&x=2&&=", "?q=a?b/c:d@e", "?%C3%A9=%FF")
 _SIDE_HEADERS: dict[str, Headers] = {
     "anthropic": [(b"x-api-key", b"sk-side"), (b"anthropic-version", b"2023-06-01")],
     "openai": [(b"authorization", b"Bearer sk-side")],

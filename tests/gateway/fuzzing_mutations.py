@@ -213,6 +213,8 @@ _NONSENSE = (
     b"",
     b"x",
     b"caf\xc3\xa9",
+    b"caf\xe9",
+    b"\xff\x80 caf\xc3\xa9",
     b'a,b;c="d"',
     b"-1",
     b"null",

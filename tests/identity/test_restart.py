@@ -11,8 +11,8 @@ import pytest
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 from holdfast.identity import Found, records
+from holdfast.store import Call, Session, SqliteStore, Store, open_store
 from holdfast.store import Lane as LaneRow
-from holdfast.store import Session, SqliteStore, Store, open_store
 from holdfast.store.base import Writes
 from tests.identity.asking import NOW, Desk, run_of, words
 
@@ -221,3 +221,33 @@ def test_a_closed_store_means_memory_only(tmp_path: Path) -> None:
     desk = Desk(kept)
     lanes = [desk.send(HEADERS, desk.body("anthropic", words(*texts))).lane for texts in (("A",), ("A", "B", "C"))]
     assert lanes[0] == lanes[1]
+
+
+def test_what_was_used_last_is_found_among_many_that_began_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MOST", 3)
+    with open_store(tmp_path / "h.db") as store:
+        desk = Desk(store)
+        _send(desk, "the first")
+        first = _send(desk, "the first", "an answer", "more")
+        for number in range(6):
+            desk.now += 1
+            other = _send(desk, f"another {number}")
+            later = Session(tenant=other.lane.tenant, id=other.lane.session, started_at=int(desk.now * 1e6))
+            store.put_session(later).result()
+        desk.now += 1
+        assert _send(desk, "the first", "an answer", "more", "yes", "and more").lane == first.lane
+        call = Call(
+            tenant=first.lane.tenant,
+            id="c",
+            session=first.lane.session,
+            lane=first.lane.id,
+            model="anthropic:claude-opus-5-5",
+            started_at=int(desk.now * 1e6),
+        )
+        store.put_call(call).result()
+    with open_store(tmp_path / "h.db") as store:
+        again, found = Desk(store), ("the first", "an answer", "more", "yes", "and more", "well", "go on")
+        again.now = desk.now + 5
+        assert _send(again, *found).lane.id == first.lane.id

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from holdfast.errors import HoldfastError
-from holdfast.serving import Protocol, address_of, connection_of, is_loopback, listen
+from holdfast.serving import Protocol, address_of, connection_of, ends_with_mark, is_loopback, listen, protocol
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -43,7 +43,7 @@ async def body_of(receive: Any) -> bytes:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with the body and the names of the headers."""
+    """Answers with the body and the names of the headers, which are read last."""
     said = await body_of(receive) + b"|" + b",".join(name for name, _ in scope["headers"])
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
     await send({"type": "http.response.body", "body": said})
@@ -143,6 +143,59 @@ class TestHeads:
     def test_that_do_not_come(self, half: bytes) -> None:
         with served(echo, timeout_keep_alive=0) as address:
             assert talk(address, half) == b""  # it is closed
+
+    @pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"])
+    @pytest.mark.parametrize(("half", "bit"), [(b"GET / HTTP/1.1\r\nx: ", b"y"), (b"\r\n", b"\r\n")])
+    def test_that_come_bit_by_bit(self, first: bytes, half: bytes, bit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(protocol, "HEAD_S", 0.1)
+        with served(echo, timeout_keep_alive=1) as address, socket.create_connection(address) as client:
+            client.sendall(first + half)
+            client.settimeout(0.02)
+            said, closed = b"", False
+            for _ in range(400):
+                with contextlib.suppress(TimeoutError, ConnectionError):
+                    said += (piece := client.recv(65_536))
+                    closed = not piece
+                if closed:
+                    break
+                with contextlib.suppress(ConnectionError):
+                    client.sendall(bit)
+        assert closed  # though every bit came in time
+        assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 200 ") == bool(first)
+
+    def test_that_wait_behind_an_answer_do_not_end_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(protocol, "HEAD_S", 0.05)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await asyncio.sleep(0.2)
+            await send({"type": "http.response.body", "body": b"all of it"})
+
+        with served(app) as address:
+            said = talk(address, b"GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HT")
+        assert said.endswith(b"all of it\r\n0\r\n\r\n")  # and then it is closed
+
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_what_comes_after_a_body_is_no_part_of_one(self, apart: bool) -> None:
+        head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        rest = b"4\r\nbody\r\n0\r\nx-trail: 1\r\nx-api-key: k\r\n\r\n"
+        with served(echo) as address:
+            said = talk(address, *((head, rest) if apart else (head + rest,)))
+        assert said.endswith(b"\r\n\r\nbody|host,transfer-encoding,connection")
+
+    @pytest.mark.parametrize(
+        ("target", "marked"), [(b"/a?", True), (b"/a", False), (b"/a?b", False), (b"/a?b?", False), (b"/?", True)]
+    )
+    def test_a_question_mark_without_a_question(self, target: bytes, marked: bool) -> None:
+        found: list[bool] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            found.append(ends_with_mark(scope))
+            await echo(scope, receive, send)
+
+        with served(app) as address:
+            talk(address, b"GET " + target + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        assert found == [marked]
 
 
 class TestListening:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.sections.cache import Cache
@@ -123,8 +124,17 @@ def test_any_requests_in_any_order_under_any_settings(data: st.DataObject) -> No
         assert before == after or unwrapped(before, dialect, model) == unwrapped(after, dialect, model)
 
 
+def is_object(raw: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(raw), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+@example(raw=b'{"":', dialect="anthropic", encoding="")
 @given(raw=st.binary(max_size=200), dialect=st.sampled_from(sorted(DIALECTS)), encoding=st.sampled_from(["", "gzip"]))
 def test_what_is_no_request_goes_as_it_came(raw: bytes, dialect: str, encoding: str) -> None:
+    assume(not is_object(raw))  # which is one, if it says little
     door = Door()
     headers = ((b"content-encoding", encoding.encode()),) if encoding else ()
     passage = door.passages.begin(Incoming("POST", "/v1/messages", "", headers, raw), DIALECTS[dialect], "m")

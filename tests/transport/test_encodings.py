@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -13,7 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.transport.encodings import KNOWN, Decoder, decoded, named
+from holdfast.transport.encodings import KNOWN, MOST, Decoder, decoded, named
 
 
 def bare(body: bytes) -> bytes:
@@ -100,6 +101,38 @@ def test_a_response_is_read_whatever_its_pieces(kind: str, cuts: list[int]) -> N
     places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
     pieces = [whole[start:end] for start, end in pairwise(places)]
     assert b"".join(decoder.feed(piece) for piece in pieces) == BODY
+
+
+@each
+def test_a_response_that_unpacks_to_too_much_at_once_is_given_up(
+    encoding: str, encode: Callable[[bytes], bytes]
+) -> None:
+    whole = encode(b"\0" * (MOST + 1))
+    with pytest.raises(ValueError, match="too much"):
+        Decoder(encoding).feed(whole)
+    assert len(Decoder(encoding).feed(encode(b"\0" * MOST))) == MOST
+
+
+@each
+def test_a_bomb_of_a_response_takes_no_memory(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+    whole = encode(b"\0" * 40_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="too much"):
+            Decoder(encoding).feed(whole)
+        assert tracemalloc.get_traced_memory()[1] < 4 * MOST
+    finally:
+        tracemalloc.stop()
+
+
+@each
+def test_a_response_that_unpacks_to_too_much_in_all_is_given_up(
+    encoding: str, encode: Callable[[bytes], bytes]
+) -> None:
+    whole, size = encode(BODY), len(BODY)
+    assert Decoder(encoding, size).feed(whole) == BODY
+    with pytest.raises(ValueError, match="too much"):
+        Decoder(encoding, size - 1).feed(whole)
 
 
 @each

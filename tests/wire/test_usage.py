@@ -331,6 +331,16 @@ def test_events_without_end_do_not_grow(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(tap._data) <= 1000
 
 
+def test_nothing_before_an_answer_does_not_grow() -> None:
+    tap = DIALECTS["anthropic"].tap()
+    for piece in (b"\xef", b"\xbb", b"\xbf", *[b"  \r\n\t"] * 100):
+        tap.feed(piece)
+    assert not tap._line
+    tap.feed(b'{"type":"message","usage":{"input_tokens":3,"output_tokens":1}}')
+    tap.close()
+    assert tap.usage is not None
+
+
 def test_a_repeated_sum_of_writes_keeps_its_split() -> None:
     """The API's own `message_delta` repeats the sum of `message_start`, without saying again how it splits by TTL."""
     delta = {"type": "message_delta", "usage": {"cache_creation_input_tokens": 60, "output_tokens": 5}}

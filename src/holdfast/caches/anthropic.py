@@ -235,7 +235,7 @@ def _shown(
     kept = not model.strips_thinking or settings.get("thinking.keep") == b"all"
     if not kept and thinking and b'"disabled"' not in thinking:
         drop = _stripped(blocks)
-    tools = sum(1 for _ in takewhile(_is_tool, blocks))
+    tools = next((i for i, block in enumerate(blocks) if block.section != "tools"), len(blocks))
     web = [i for i in range(tools) if blocks[i].kind.startswith(_WEB)]
     if not drop and not web:
         return blocks, None

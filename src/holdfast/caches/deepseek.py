@@ -21,8 +21,8 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
-from .streams import Stream, Streams
-from .tokens import WIDTH, Names, Tokens, read
+from .streams import Room, Stream, Streams
+from .tokens import WIDTH, Tokens
 from .values import NEVER, Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {}
@@ -41,9 +41,9 @@ def unit_ends(length: int, interval: int, floor: int, seen: Iterable[int] = ()) 
 class Units:
     """Stored prefixes of any length, found by what a prompt begins with."""
 
-    def __init__(self, floor: int) -> None:
+    def __init__(self, floor: int, room: Room | None = None) -> None:
         self._step = max(1, min(_STEP, floor))
-        self._names = Names(self._step)
+        self._names = (room or Room()).names(self._step)
         self._entries = Entries()
         self._lengths: dict[bytes, set[int]] = {}
 
@@ -84,17 +84,17 @@ class Units:
 class DeepSeek:
     """The cache of one model; units are shared within a scope."""
 
-    def __init__(self, facts: ModelFacts) -> None:
+    def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
         self._facts = facts
         self._interval = facts.knobs.unit_interval or facts.context_limit
-        self._units = Units(facts.floor)
-        self._seen = Streams(facts.floor)
+        self._seen = Streams(facts.floor, room=room)
+        self._units = Units(facts.floor, self._seen.room)
         self._ttl = facts.default_ttl or ""
         self._seconds = float(facts.ttl_seconds(self._ttl) or NEVER)
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         self._seen.sweep(now)
-        tokens = read(prompt)
+        tokens = self._seen.room.tokens(prompt)
         unit = self._units.longest(tokens, now)
         hit = unit.tokens if unit is not None else 0
         refreshed = () if unit is None else (structs.replace(unit, expires=now + self._seconds),)
@@ -117,12 +117,12 @@ class DeepSeek:
         )
 
     def first_token(self, outcome: Outcome, now: float) -> None:
-        tokens = read(outcome.prompt)
+        tokens = self._seen.room.tokens(outcome.prompt)
         self._units.put(tokens, [structs.replace(entry, readable=now) for entry in outcome.new], now)
         self._see(tokens, now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
-        tokens = read(outcome.prompt)
+        tokens = self._seen.room.tokens(outcome.prompt)
         whole = tokens.followed_by(output)
         if len(whole) > len(tokens):
             new = self._new(whole, len(tokens), (), now)

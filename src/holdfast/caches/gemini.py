@@ -20,8 +20,7 @@ from holdfast.facts import ModelFacts
 
 from .chance import chance
 from .gemini_contents import CachedContents
-from .streams import Stream, Streams
-from .tokens import read
+from .streams import Room, Stream, Streams
 from .values import Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
@@ -33,11 +32,13 @@ ORDER: Sequence[Section] = ("system", "tools", "messages")
 class Gemini:
     """The cache of one model. `contents` may be shared by all models; a named one is given as `Prompt.mode`."""
 
-    def __init__(self, facts: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None) -> None:
+    def __init__(
+        self, facts: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None, room: Room | None = None
+    ) -> None:
         self._facts = facts
         self._seed = seed
         self._number = 0
-        self._streams = Streams(facts.floor)
+        self._streams = Streams(facts.floor, room=room)
         self._seconds = float(facts.knobs.implicit_seconds or 0)
         self.contents = contents if contents is not None else CachedContents()
 
@@ -51,7 +52,8 @@ class Gemini:
 
     def first_token(self, outcome: Outcome, now: float) -> None:
         if not outcome.prompt.mode and self._facts.caching != "explicit":
-            stream = Stream(read(outcome.prompt), "", self._seconds, outcome.at, outcome.at + self._seconds, now)
+            tokens = self._streams.room.tokens(outcome.prompt)
+            stream = Stream(tokens, "", self._seconds, outcome.at, outcome.at + self._seconds, now)
             self._streams.put(b"", stream)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
@@ -89,7 +91,7 @@ class Gemini:
 
     def _implicit(self, prompt: Prompt, now: float) -> Outcome:
         self._streams.sweep(now)
-        tokens = read(prompt)
+        tokens = self._streams.room.tokens(prompt)
         shared = max((shared for shared, _ in self._streams.match(b"", tokens, now)), default=0)
         chances = self._facts.knobs.implicit_hit_probability or 0.0
         hit, why = 0, "no earlier prompt shares as much as the floor (G2)"

@@ -22,8 +22,8 @@ from hashlib import sha256
 from holdfast.facts import ModelFacts
 
 from .openai_breakpoints import AFFECTING, ORDER
-from .streams import Stream, Streams
-from .tokens import WIDTH, Tokens, read
+from .streams import Room, Stream, Streams
+from .tokens import WIDTH, Tokens
 from .values import NEVER, Block, Entry, Outcome, Prompt
 
 __all__ = ["AFFECTING", "ORDER", "OpenAIPrefix", "machine_name", "whole_steps"]
@@ -48,14 +48,14 @@ def machine_name(tokens: Tokens, route: str, facts: ModelFacts) -> bytes:
 class OpenAIPrefix:
     """The machines of one model."""
 
-    def __init__(self, facts: ModelFacts) -> None:
+    def __init__(self, facts: ModelFacts, *, room: Room | None = None) -> None:
         self._facts = facts
-        self._streams = Streams(facts.floor)
+        self._streams = Streams(facts.floor, room=room)
         self._recent: dict[bytes, deque[float]] = {}
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
         self._streams.sweep(now)
-        tokens = read(prompt)
+        tokens = self._streams.room.tokens(prompt)
         machine = self._machine(machine_name(tokens, prompt.route, self._facts), now)
         matches = self._streams.match(machine, tokens, now) if self._facts.caching != "none" else []
         hit = whole_steps(max((shared for shared, _ in matches), default=0), self._facts)
@@ -79,7 +79,7 @@ class OpenAIPrefix:
     def first_token(self, outcome: Outcome, now: float) -> None:
         if self._facts.caching == "none":
             return
-        stream = self._stream(read(outcome.prompt), outcome.prompt.mode, outcome.at, readable=now)
+        stream = self._stream(self._streams.room.tokens(outcome.prompt), outcome.prompt.mode, outcome.at, readable=now)
         self._streams.put(outcome.new[0].key, stream)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:

@@ -11,6 +11,7 @@ from holdfast.facts import ModelFacts
 
 from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
 from .gemini_contents import CachedContents
+from .streams import Room
 from .values import Block, Cache, Entry, Mark, Outcome, Prompt, Section
 
 
@@ -83,13 +84,20 @@ def _behind(model: ModelFacts) -> str:
     return _VENDORS.get(vendor, vendor)
 
 
-def cache(model: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None) -> Cache:
+def cache(
+    model: ModelFacts, *, seed: int = 0, contents: CachedContents | None = None, room: Room | None = None
+) -> Cache:
     """An empty cache under the rules of the model's provider.
 
-    `seed` is for those that leave something to chance; `contents` are the cached objects that requests may name.
+    `seed` is for those that leave something to chance; `contents` are the cached objects that requests may name;
+    `room` is what it shares with others that match token by token.
     """
-    known = rules(model)
-    return gemini.Gemini(model, seed=seed, contents=contents) if known is _RULES["gemini"] else known.make(model)
+    made = rules(model).make
+    if made is gemini.Gemini:
+        return gemini.Gemini(model, seed=seed, contents=contents, room=room)
+    if made is openai.OpenAIPrefix or made is deepseek.DeepSeek:
+        return made(model, room=room)
+    return made(model)
 
 
 def prompt(

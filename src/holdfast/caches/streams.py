@@ -1,16 +1,18 @@
 """Where caches that match token by token keep what they have seen: whole sequences, found by their longest common
 prefix with a new one.
 
-A sequence that is continued gives way to its continuation. Bounded by tokens: beyond that the least recently used goes.
-Knows no provider's rules.
+A sequence that is continued gives way to its continuation. Bounded by tokens, for one cache or for several together:
+beyond that the least recently used goes. Knows no provider's rules.
 """
 
 from __future__ import annotations
 
+from weakref import ref
+
 from msgspec import Struct
 
-from .tokens import Names, Tokens, common
-from .values import Entry
+from .tokens import Names, Tokens, common, read
+from .values import Entry, Prompt
 
 CAPACITY = 20_000_000
 """Tokens kept, four bytes each."""
@@ -32,18 +34,57 @@ class Stream(Struct, frozen=True):
         return self.readable <= now <= self.expires
 
 
+class Room:
+    """What the streams of several caches may take together, and what they need not do twice. Not safe for threads."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._size = 0
+        self._serial = 0
+        self._order: dict[int, tuple[ref[Streams], int]] = {}  # of use, the oldest first
+        self._names: dict[int, Names] = {}
+        self._last: tuple[Prompt, Tokens] | None = None
+
+    def names(self, step: int) -> Names:
+        return self._names.setdefault(step, Names(step))
+
+    def tokens(self, prompt: Prompt) -> Tokens:
+        """The tokens of a prompt: one sequence for all caches that are asked about it one after the other."""
+        if self._last is None or not _same(self._last[0], prompt):
+            self._last = prompt, read(prompt)
+        return self._last[1]
+
+    def enter(self, streams: Streams, size: int) -> int:
+        """Room for a stream of this size, and its number; the caller keeps it before it makes room again."""
+        self._serial += 1
+        self._order[self._serial] = ref(streams), size
+        self._size += size
+        return self._serial
+
+    def leave(self, serial: int) -> None:
+        self._size -= self._order.pop(serial)[1]
+
+    def make(self) -> None:
+        """Let go of the least recently used, whosever they are. Those of a cache that is no more go like the others."""
+        while self._size > self._capacity and len(self._order) > 1:
+            serial = next(iter(self._order))
+            streams = self._order[serial][0]()
+            if streams is None:
+                self.leave(serial)
+            else:
+                streams.remove(serial)
+
+
 class Streams:
     """`floor` is the smallest prefix anyone will ask for; shorter sequences are not kept."""
 
-    def __init__(self, floor: int, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
+    def __init__(self, floor: int, capacity: int = CAPACITY, *, room: Room | None = None) -> None:
+        self.room = Room(capacity) if room is None else room
         self._step = max(1, min(_STEP, floor))
-        self._size = 0
-        self._serial = 0
         self._streams: dict[int, tuple[Stream, tuple[bytes, ...]]] = {}  # in order of use, the oldest first
         self._through: dict[bytes, dict[int, None]] = {}  # streams by the name of each of their whole steps
         self._ending: dict[bytes, dict[int, None]] = {}  # streams by the name of their last whole step
-        self._names = Names(self._step)
+        self._names = self.room.names(self._step)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -64,15 +105,13 @@ class Streams:
         if not names:
             return
         for serial in self._contained(stream, names):
-            self._remove(serial)
-        self._serial += 1
-        self._streams[self._serial] = (stream, names)
+            self.remove(serial)
+        serial = self.room.enter(self, len(stream.tokens))
+        self._streams[serial] = (stream, names)
         for name in names:
-            self._through.setdefault(name, {})[self._serial] = None
-        self._ending.setdefault(names[-1], {})[self._serial] = None
-        self._size += len(stream.tokens)
-        while self._size > self._capacity and len(self._streams) > 1:
-            self._remove(next(iter(self._streams)))
+            self._through.setdefault(name, {})[serial] = None
+        self._ending.setdefault(names[-1], {})[serial] = None
+        self.room.make()
 
     def sweep(self, now: float) -> None:
         """Forget what is dead, from the least recently used on up to the first that lives."""
@@ -80,7 +119,7 @@ class Streams:
             serial = next(iter(self._streams))
             if self._streams[serial][0].expires >= now:
                 return
-            self._remove(serial)
+            self.remove(serial)
 
     def live(self, now: float) -> list[Entry]:
         return [
@@ -100,12 +139,18 @@ class Streams:
             and common(other.tokens, stream.tokens, depth * self._step) == len(other.tokens)
         ]
 
-    def _remove(self, serial: int) -> None:
-        stream, names = self._streams.pop(serial)
+    def remove(self, serial: int) -> None:
+        _, names = self._streams.pop(serial)
         for name in names:
             _discard(self._through, name, serial)
         _discard(self._ending, names[-1], serial)
-        self._size -= len(stream.tokens)
+        self.room.leave(serial)
+
+
+def _same(one: Prompt, other: Prompt) -> bool:
+    """Whether two prompts are the same but for their markers."""
+    scopes = one.scope == other.scope and one.model == other.model
+    return one.blocks is other.blocks and one.seeds == other.seeds and scopes
 
 
 def _discard(index: dict[bytes, dict[int, None]], name: bytes, serial: int) -> None:

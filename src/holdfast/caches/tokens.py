@@ -18,6 +18,7 @@ from .values import Block, Prompt
 WIDTH = 4  # bytes of a token id
 _WINDOWS = (16_384, 1_024, 64, WIDTH)  # bytes compared at once, ever closer to where two sequences part
 _REMEMBERED = 64  # sequences whose names are kept, so that a longer one is named from where it goes on
+_MOST = 1_000_000  # tokens of all of them
 
 
 class Tokens(Struct, frozen=True):
@@ -73,6 +74,8 @@ def block_ids(block: Block) -> bytes:
 
 def common(a: Tokens, b: Tokens, known: int = 0) -> int:
     """How many leading tokens two sequences share; `known` of them need not be compared again."""
+    if a is b:
+        return len(a)
     shared = _common_bytes(a.ids, b.ids, known * WIDTH) // WIDTH
     if a.borders == b.borders:
         return shared
@@ -98,6 +101,7 @@ class Names:
     def __init__(self, step: int) -> None:
         self._step = step
         self._memory: dict[bytes, tuple[Tokens, tuple[bytes, ...]]] = {}
+        self._size = 0
 
     def of(self, tokens: Tokens, head: bytes = b"") -> tuple[bytes, ...]:
         steps = len(tokens) // self._step
@@ -107,13 +111,15 @@ class Names:
         names = [first]
         known = self._memory.pop(first, None)
         if known is not None:
+            self._size -= len(known[0])
             shared = min(common(tokens, known[0]) // self._step, len(known[1]))
             names = list(known[1][:shared]) or names
         for index in range(len(names), steps):
             names.append(self._name(names[-1], tokens, index))
         self._memory[first] = (tokens, tuple(names))
-        if len(self._memory) > _REMEMBERED:
-            del self._memory[next(iter(self._memory))]
+        self._size += len(tokens)
+        while len(self._memory) > _REMEMBERED or (self._size > _MOST and len(self._memory) > 1):
+            self._size -= len(self._memory.pop(next(iter(self._memory)))[0])
         return tuple(names)
 
     def _name(self, before: bytes, tokens: Tokens, index: int) -> bytes:

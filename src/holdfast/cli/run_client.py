@@ -176,7 +176,8 @@ def _settled(config: Config, seen: Seen) -> observe.Sums | None:
             return None
         with store:
             total = observe.bill(store, calls=seen.calls).total
-        if (total.calls == len(seen.calls) and not total.unanswered) or time.monotonic() > deadline:
+            open_calls = [id for id in seen.calls if (call := store.call(None, id)) is None or call.status == "pending"]
+        if not open_calls or time.monotonic() > deadline:
             return total
         time.sleep(0.1)
 

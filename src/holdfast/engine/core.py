@@ -24,7 +24,7 @@ from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.pool import effect
 from holdfast.prefix.preflight import Preflight, calibrated
-from holdfast.store import Store
+from holdfast.store import Call, Store
 from holdfast.store.base import VersionConflictError
 from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, caching
@@ -90,11 +90,13 @@ class Engine(Beside):
         pinned: Mapping[str, str] | None = None,
         summary: str | None = None,
         turn: str | None = None,
+        patience: float | None = None,
     ) -> Prepared:
         """Make a client's body ready to be sent, and register it as pending.
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
+        `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own.
 
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
@@ -104,7 +106,8 @@ class Engine(Beside):
                 alone = self._read(body, lane, now)
             try:
                 _check_reason(reset)
-                draft = self._durable(body, alone, lane, now, skip, edits or {})
+                seconds = self._patience if patience is None else min(patience, self._patience)
+                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds)
                 with self._lock:
                     asked = draft.asked(
                         self._ids.new(),
@@ -129,7 +132,9 @@ class Engine(Beside):
         with self._lock:
             if prepared.core.first_token is None and not prepared.core.done:
                 core.first_token(self._state.tenant(prepared.lane.tenant), prepared.core, now)
-                self._put_call(prepared, "pending")
+                row = self._row(prepared, "pending")
+                if row is not None:
+                    self._state.keeper.put_call(row)
 
     def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: what it read and wrote, against what was predicted.
@@ -154,10 +159,9 @@ class Engine(Beside):
             verdict = core.settle(tenant, ledger, found, priced, now, state.settings(lane))
             verdict = prepared.verdict = objects.with_storage(state, prepared, verdict, now)
             idle.returned(ledger, prepared, verdict)
-            self._put_call(prepared, "settled", now, verdict)
+            self._teller.settled(prepared, verdict, now, self._row(prepared, "settled", now, verdict))
             state.keeper.save_lane(lane)
             state.keeper.save_tenant(lane.tenant, tenant)
-            self._teller.settled(prepared, verdict, now)
             return verdict
 
     def abandon(self, prepared: Prepared, *, now: float, error: str = "") -> None:
@@ -167,9 +171,9 @@ class Engine(Beside):
             if not prepared.core.done:
                 core.abandon(state.tenant(lane.tenant), state.fresh(lane, now), prepared.core, now)
                 objects.abandoned(state, prepared)
-                self._put_call(prepared, "failed" if error else "abandoned", now, error=error)
+                row = self._row(prepared, "failed" if error else "abandoned", now, error=error)
+                self._teller.abandoned(prepared, now, error, row)
                 state.keeper.save_lane(lane)
-                self._teller.abandoned(prepared, now, error)
 
     def bypassed(self, lane: Lane, body: Body, *, now: float) -> None:
         """The client's own bytes went out, past us: the lane's next request is compared with them, and carries the
@@ -270,6 +274,7 @@ class Engine(Beside):
         now: float,
         skip: frozenset[str],
         edits: Mapping[bytes, bytes],
+        patience: float,
         again: bool = True,
     ) -> Draft:
         """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
@@ -277,11 +282,11 @@ class Engine(Beside):
         with self._lock:
             draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
         try:
-            wait(draft.writes, self._patience)
+            wait(draft.writes, patience)
         except VersionConflictError:
             if not again:
                 raise
-            return self._durable(body, alone, lane, now, skip, edits, again=False)
+            return self._durable(body, alone, lane, now, skip, edits, patience, again=False)
         return draft
 
     def _planned(
@@ -312,8 +317,7 @@ class Engine(Beside):
                 prepared.raw = _stored(prepared.raw, dialect, body.model)
             if body.dialect == "gemini" and settings.gemini.enabled:
                 objects.offer(state, prepared, ledger, now)
-            self._put_call(prepared, "pending")
-            self._teller.planned(prepared)
+            self._teller.planned(prepared, self._row(prepared, "pending"))
         except Exception:
             core.abandon(tenant, ledger, found, now)
             raise
@@ -326,22 +330,24 @@ class Engine(Beside):
         state.remember(lane, body)
         state.keeper.save_lane(lane)
 
-    def _put_call(
+    def _row(
         self,
         prepared: Prepared,
         status: CallStatus,
         now: float | None = None,
         verdict: Verdict | None = None,
         error: str = "",
-    ) -> None:
-        """The call as it stands, with what it did to the pools: it refreshed what it read even if it never answered."""
+    ) -> Call | None:
+        """The call as it stands, with what it did to the pools once it began to be answered: it refreshed what it read
+        even if it was never answered whole. None without a store."""
         if not self._state.keeper.durable:
-            return
+            return None
         found, began = prepared.core, prepared.core.first_token
-        sent, alone = (found.outcome, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
-        chain = effects_of(effect(found.outcome, sent, began), effect(found.alone, alone, began))
-        row = self._teller.row(prepared, status, now=now, verdict=verdict, error=error, chain=chain)
-        self._state.keeper.put_call(row)
+        chain = None
+        if began is not None or now is not None:
+            sent, alone = (found.outcome, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
+            chain = effects_of(effect(found.outcome, sent, began), effect(found.alone, alone, began))
+        return self._teller.row(prepared, status, now=now, verdict=verdict, error=error, chain=chain)
 
 
 def _check_reason(reason: str | None) -> None:

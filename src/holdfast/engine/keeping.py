@@ -53,6 +53,8 @@ BLOBS = 32_000_000
 """Bytes kept where there is no store; those of the least recently used lanes are forgotten first."""
 
 MOST_LANES = 2_000
+_ENCODED = 128
+"""Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
 _NOTHING = experience.encode(Experience())
 
@@ -88,6 +90,9 @@ class Keeper:
     def __init__(self, store: Store | None) -> None:
         self.shelf = self._store = None if store is None else Shelf(store)
         self._lanes: OrderedDict[tuple[str, str], Kept] = OrderedDict()
+        self._encoded: OrderedDict[tuple[str, str], bytes] = (
+            OrderedDict()
+        )  # as the ledger is, if nothing changed it since
         self._met: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._learned: dict[str, _Learned] = {}
         self._blobs = ByteMemory(BLOBS)
@@ -170,6 +175,7 @@ class Keeper:
         kept.others = others
         if stale:
             del self._lanes[lane.tenant, lane.id]
+            self._encoded.pop((lane.tenant, lane.id), None)
             return
         if any(future.done() and future.exception() is not None for future in kept.born):
             known = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in kept.ledger.edits.values())
@@ -177,12 +183,14 @@ class Keeper:
             kept.born = [editing.record(store, lane.tenant, lane.id, block, data, now) for block, data in found]
         if kept.recording:
             kept.recording = [future for future in kept.recording if not future.done()]
+            self._encoded.pop((lane.tenant, lane.id), None)
             editing.take_in(store, lane.tenant, lane.id, kept.ledger)
 
     def begin(self, lane: Lane) -> list[Future[Any]]:
         """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
-        kept = self._lanes[lane.tenant, lane.id]
-        kept.before = ledger.encode(kept.ledger)
+        name = (lane.tenant, lane.id)
+        kept = self._lanes[name]
+        kept.before = self._encoded.pop(name, None) or ledger.encode(kept.ledger)
         return kept.born
 
     def begun(self, lane: Lane) -> None:
@@ -190,6 +198,7 @@ class Keeper:
         kept = self._lanes.get((lane.tenant, lane.id))
         if kept is not None:
             kept.before = None
+            self._encoded.pop((lane.tenant, lane.id), None)
 
     def undo(self, lane: Lane) -> None:
         """The request that began does not go out: the ledger is as it was before."""
@@ -197,6 +206,7 @@ class Keeper:
         if kept is None or kept.before is None:
             return
         found, kept.before = ledger.decode(kept.before), None
+        self._encoded.pop((lane.tenant, lane.id), None)
         for name in kept.ledger.__struct_fields__:
             setattr(kept.ledger, name, getattr(found, name))
 
@@ -210,10 +220,14 @@ class Keeper:
         return [] if written is None else [written]
 
     def _put_lane(self, lane: Lane, merge: Merge | None) -> Future[int] | None:
-        kept = self._lanes.get((lane.tenant, lane.id))
+        name = (lane.tenant, lane.id)
+        kept = self._lanes.get(name)
         if self._store is None or kept is None:
             return None
         data, version = ledger.encode(kept.ledger), kept.version
+        self._encoded[name] = data
+        if len(self._encoded) > _ENCODED:
+            self._encoded.popitem(last=False)
         return version.writing(self._store.put_ledger(lane.tenant, lane.id, data, expected=version.known, merge=merge))
 
     def known(self, lane: Lane) -> bool:
@@ -221,6 +235,7 @@ class Keeper:
 
     def end_lane(self, lane: Lane, now: float) -> None:
         self._lanes.pop((lane.tenant, lane.id), None)
+        self._encoded.pop((lane.tenant, lane.id), None)
         if self._store is not None:
             self._store.end_lane(lane.tenant, lane.id, _micro(now))
 

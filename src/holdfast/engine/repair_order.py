@@ -16,12 +16,20 @@ from holdfast.prefix.edits import FINAL
 from holdfast.prefix.repairs import texts
 from holdfast.prefix.repairs.history import History, Match, Walk, recall, record
 from holdfast.prefix.repairs.order import first_order, set_of
+from holdfast.prefix.strategies.places import head
+from holdfast.prefix.values import DIGEST
 from holdfast.prefix.volatile import between
 from holdfast.wire import rewrite
 from holdfast.wire.values import object_of, string_of
 
 from .repair_work import Work
 
+MOST_REKEYED = 64
+"""Repaired blocks that are known one by one after a restart."""
+MOST_COMPARED = 500
+"""Blocks of one request that are looked at for another order of their keys."""
+MOST_VALUES = 200
+"""Tools of a lane whose values are kept."""
 _REKEYED = "its keys came in another order than when it was first sent"
 
 
@@ -44,25 +52,31 @@ def keys(work: Work) -> None:
     compared; a block that departs is compared with the one that stood in its place."""
     state, before = work.state, recall(work.memory, work.state.history)
     walk, now, rekeyed = Walk(before or History()), History(), b""
-    said = [number for number, block in enumerate(work.prompt.blocks) if block.section == "messages"]
+    said = range(head(work.prompt), len(work.prompt.blocks))
     for number in said[_taken_over(work, said, before, walk, now) :]:
         digest = work.prompt.blocks[number].digest
         first = _first(work, number, walk.match(digest))
         now.add(digest, first)
-        if first != digest:
-            rekeyed = rekeyed or first
-    if before is None and state.rekeyed and state.rekeyed not in now.client:
+        if first != digest and len(rekeyed) <= MOST_REKEYED * DIGEST:
+            rekeyed += first
+    if before is None and state.rekeyed and not _as_first(state.rekeyed, now):
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, before, now), rekeyed
 
 
-def _taken_over(work: Work, said: list[int], before: History | None, walk: Walk, now: History) -> int:
+def _as_first(rekeyed: bytes, now: History) -> bool:
+    """Whether the client sends all blocks that were repaired as they were first sent; of too many nobody knows."""
+    digests = {rekeyed[at : at + DIGEST] for at in range(0, len(rekeyed), DIGEST)}
+    return len(rekeyed) <= MOST_REKEYED * DIGEST and digests <= set(now.client)
+
+
+def _taken_over(work: Work, said: range, before: History | None, walk: Walk, now: History) -> int:
     """How many messages stand where they stood, as they were first sent: almost all of them, so that what is done for
     each has to be little. Whose parts were forgotten is remembered again."""
     if before is None or before.client != before.first:
         return 0
     blocks, count = work.prompt.blocks, len(before.client)
-    digests = [blocks[number].digest for number in said[:count]]
+    digests = [block.digest for block in blocks[said.start : said.start + count]]
     if digests != before.client:
         pairs = zip(digests, before.client, strict=False)
         digests = [digest for digest, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
@@ -86,7 +100,7 @@ def _first(work: Work, number: int, match: Match | None) -> bytes:
     if match is not None and other:
         kept = work.memory.get(match.first)
         first = None if kept is None else msgspec.msgpack.decode(kept, type=list[bytes])
-        if first is not None and (match.sure or rewrite.reordered(first, parts)):
+        if first is not None and (match.sure or _reordered(work, first, parts)):
             work.restored[number] = match.first
             if "key-order" not in work.skip:
                 work.splices += rewrite.restored(work.body, index, first)
@@ -96,6 +110,12 @@ def _first(work: Work, number: int, match: Match | None) -> bytes:
             work.because("repair_forgotten")
     work.memory.put(digest, msgspec.msgpack.encode(parts))
     return digest
+
+
+def _reordered(work: Work, before: list[bytes], after: list[bytes]) -> bool:
+    """Whether two blocks differ in the order of keys alone; a request is not held up by looking at more than so many."""
+    work.compared += 1
+    return work.compared <= MOST_COMPARED and rewrite.reordered(before, after)
 
 
 def _name(raw: bytes) -> bytes | None:
@@ -116,7 +136,7 @@ def tools(work: Work) -> None:
     blocks = [(number, block) for number, block in enumerate(work.prompt.blocks) if block.section == "tools"]
     told = any(slot[:1] == b"t" for _, insert in work.present for slot in insert.told)
     unchanged = b"".join(block.digest for _, block in blocks) == work.state.tools_sent
-    if unchanged and not told and all(work.memory.touch(b.digest) for _, b in blocks if b.digest in work.sent):
+    if unchanged and not told and work.memory.touch_all([b.digest for _, b in blocks if b.digest in work.sent]):
         return
     found = [tool for number, block in blocks if (tool := _tool(work, number, block.digest)) is not None]
     undone = _keep_values(work, found)
@@ -201,6 +221,8 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         if kept is None:
             if work.told(slot):
                 work.lines[slot] = (_said(tool.raw), _said(tool.raw))
+            continue
+        if kept not in work.state.kept_tools and len(work.state.kept_tools) >= MOST_VALUES:
             continue
         raw = _kept(work, kept) or b""
         kinds = between(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))

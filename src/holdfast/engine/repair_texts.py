@@ -15,6 +15,10 @@ from holdfast.wire.values import string_of
 from .repair_work import Work
 
 
+LONGEST = 300_000
+"""Bytes of a system text up to which it is looked at: all other requests wait meanwhile."""
+
+
 def retire(work: Work) -> None:
     """What was kept and told while repairs were on ends with them."""
     state = work.state
@@ -94,6 +98,8 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes) -> b
     if before is None:
         if kept.applied:
             work.because("repair_forgotten")
+        return _begin_anew(work, place, fresh, now, literal)
+    if max(len(before), len(literal)) > LONGEST:
         return _begin_anew(work, place, fresh, now, literal)
     diff = texts.compare(first := string_of(before) or "", now, place)
     if diff.repairable:

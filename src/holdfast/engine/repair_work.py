@@ -29,6 +29,7 @@ class Work:
         self.volatile: list[str] = []
         self.new: dict[bytes, bytes] = {}
         self.reset: str | None = None
+        self.compared = 0
         self.restored: dict[int, bytes] = {}
         self.present: list[tuple[int, Insert]] = []
         self.lines: dict[bytes, tuple[str, str]] = {}

@@ -130,8 +130,8 @@ class Shelf:
     def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Any]:
         return self._write(lambda: self._store.put_blob(tenant, owner, data, at=at))
 
-    def put_call(self, call: Call) -> Future[None]:
-        return self._write(lambda: self._store.put_call(call))
+    def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
+        return self._write(lambda: self._store.put_call(call, told))
 
     def put_break(self, found: Break) -> Future[None]:
         return self._write(lambda: self._store.put_break(found))

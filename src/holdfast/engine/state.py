@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from holdfast import facts
+from holdfast.caches.streams import Room
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts
@@ -26,6 +27,9 @@ KEPT_BODIES = 16_000_000
 OURS_BODIES, OURS_BLOCKS = 8_000_000, 20_000
 """What the reader of repaired and edited bodies keeps: their blocks are mostly the client's own."""
 
+STREAMS = 6_000_000
+"""Tokens, four bytes each, of all tenants' prompts that may still be read from caches which match token by token."""
+
 MOST_TENANTS = 1_000
 MOST_MEMORIES = 32
 """Tenants in memory, and those of them with first bytes; the least recently used are loaded again or begin anew."""
@@ -44,6 +48,7 @@ class State:
         self.theirs = PromptReader()
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
         self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self._room = Room(STREAMS)
         self._memories: OrderedDict[str, Memory] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
         self._bytes = 0
@@ -56,7 +61,8 @@ class State:
 
     def tenant(self, name: str) -> Tenant:
         if name not in self._tenants:
-            self._tenants[name] = self.keeper.tenant(name)
+            self._tenants[name] = tenant = self.keeper.tenant(name)
+            tenant.room = self._room
             if len(self._tenants) > MOST_TENANTS:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(name)

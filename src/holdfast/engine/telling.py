@@ -98,7 +98,7 @@ class Teller:
 
     # Moments
 
-    def planned(self, prepared: Prepared) -> None:
+    def planned(self, prepared: Prepared, row: Call | None = None) -> None:
         found, lane, flight = prepared.core, prepared.lane, prepared.preflight
         self._tell(
             prepared,
@@ -118,9 +118,10 @@ class Teller:
                     (each.name, _name(each.path), each.saved_tokens, each.applied) for each in prepared.repairs
                 ),
             ),
+            row=row,
         )
 
-    def settled(self, prepared: Prepared, verdict: Verdict, now: float) -> Break | None:
+    def settled(self, prepared: Prepared, verdict: Verdict, now: float, row: Call | None = None) -> Break | None:
         usage, predicted, lane = verdict.usage, verdict.predicted, prepared.lane
         events: list[Event] = [
             _completed(prepared.call, prepared.core.asked.model.ref, usage),
@@ -147,13 +148,13 @@ class Teller:
         if verdict.finding is not None:
             found, told = self._broken(prepared, verdict.finding, now)
             events.append(told)
-        self._tell(prepared, now, *events)
+        self._tell(prepared, now, *events, row=row)
         return found
 
-    def abandoned(self, prepared: Prepared, now: float, error: str) -> None:
+    def abandoned(self, prepared: Prepared, now: float, error: str, row: Call | None = None) -> None:
         model = _name(prepared.core.asked.model.ref)
         failed = LlmCallFailed(call=prepared.call, model=model, error=_name(error or "abandoned"), abandoned=not error)
-        self._tell(prepared, now, failed)
+        self._tell(prepared, now, failed, row=row)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.tell(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
@@ -207,18 +208,21 @@ class Teller:
             return row, reset
         return row, _event(row, cure)
 
-    def _tell(self, prepared: Prepared, at: float, *payloads: Event) -> None:
-        self.tell(prepared.lane, prepared.turn, at, *payloads)
+    def _tell(self, prepared: Prepared, at: float, *payloads: Event, row: Call | None = None) -> None:
+        self.tell(prepared.lane, prepared.turn, at, *payloads, row=row)
 
-    def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event) -> None:
-        """Events of a session, to the store and to the bus."""
+    def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event, row: Call | None = None) -> None:
+        """Events of a session, to the store and to the bus; with the call as it stands, where they are of one."""
         if self._store is None and self._bus is None:
             return
+        moment, session = _micro(at), lane.session
         envelopes = [
-            Envelope.of(payload, id=self._ids.new(), at=_micro(at), session=lane.session, turn=turn, actor="system")
+            Envelope.of(payload, id=self._ids.new(), at=moment, session=session, turn=turn, actor="system")
             for payload in payloads
         ]
-        if self._store is not None:
+        if self._store is not None and row is not None:
+            self._store.put_call(row, envelopes)
+        elif self._store is not None:
             self._store.append_events(lane.tenant, envelopes)
         if self._bus is not None:
             for envelope in envelopes:

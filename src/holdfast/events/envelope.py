@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from decimal import Decimal
 from difflib import get_close_matches
+from typing import get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,9 +70,10 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
         """
         if not isinstance(payload, Event):
             raise HoldfastError(f"{type(payload).__name__} is no event; make one of holdfast.events.CATALOGUE")
-        head = {"id": id, "at": at, "session": session, "turn": turn, "parent": parent, "actor": actor}
         try:
-            msgspec.convert(head, _Head)
+            if not _plain(id, at, session, turn, parent, actor):
+                head = {"id": id, "at": at, "session": session, "turn": turn, "parent": parent, "actor": actor}
+                msgspec.convert(head, _Head)
             msgspec.convert(msgspec.to_builtins(payload, builtin_types=(bytes, Decimal)), payload.__class__)
         except msgspec.ValidationError as error:
             raise HoldfastError(f"event {payload.type} is not valid: {error}; correct the value") from error
@@ -85,6 +87,15 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
             payload=payload,
             sensitivity=sensitivity or payload.sensitivity,
         )
+
+
+def _plain(id: object, at: object, session: object, turn: object, parent: object, actor: object) -> bool:
+    """Whether a head is right at first sight. Any other is looked at again, to say what is wrong with it."""
+    texts = type(id) is str and type(session) is str and (turn is None or type(turn) is str) and parent is None
+    return texts and type(at) is int and actor in _ACTORS
+
+
+_ACTORS = frozenset(get_args(Actor))
 
 
 class _Head(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
-# The split pattern and the special tokens that belong to the vocabulary; without them the counts differ.
+# The split pattern and the special tokens that belong to the vocabulary; without them the counts differ. Of the pattern
+# one branch is left out, `\s+(?!\S)`, which gives the last space of a run to the word behind it: a pattern that looks
+# ahead takes half as long again. Without it the count of indented source code is within 1% of the published one (nine
+# files in ten), that of other text nearly always the same.
 _PATTERN = "|".join(
     [
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -33,7 +36,6 @@ _PATTERN = "|".join(
         r"\p{N}{1,3}",
         r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
         r"\s*[\r\n]+",
-        r"\s+(?!\S)",
         r"\s+",
     ]
 )
@@ -61,7 +63,7 @@ _EMBEDDED = re.compile(
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text: exact in o200k up to EXACT_CHARS, scaled from evenly spaced windows above."""
+    """Tokens of a text: counted in o200k up to EXACT_CHARS, scaled from evenly spaced windows above."""
     if len(text) <= EXACT_CHARS:
         return _count(text)
     last_start = len(text) - SAMPLE_CHARS
@@ -79,6 +81,8 @@ def encode(text: str) -> list[int]:
 
 def estimate_json(raw: bytes) -> int:
     """Tokens of a block as it stands on the wire; embedded base64 counts IMAGE_TOKENS apiece."""
+    if b"data" not in raw:
+        return estimate(raw.decode("utf-8", "replace"))
     text, embedded = _EMBEDDED.subn(b"", raw)
     return estimate(text.decode("utf-8", "replace")) + embedded * IMAGE_TOKENS
 

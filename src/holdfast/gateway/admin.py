@@ -112,9 +112,11 @@ class Pages:
 
     async def breaks(self, request: Request) -> Response:
         start, end = _window(request)
-        limit, tenant = _limit(request), request.query_params.get("tenant")
+        limit, tenant, resets = _limit(request), request.query_params.get("tenant"), _yes(request, "resets")
         return _json(
-            await self._ask(lambda store: observe.breaks(store, start=start, end=end, tenant=tenant, limit=limit))
+            await self._ask(
+                lambda store: observe.breaks(store, start=start, end=end, tenant=tenant, resets=resets, limit=limit)
+            )
         )
 
     async def sessions(self, request: Request) -> Response:
@@ -189,6 +191,13 @@ def _limit(request: Request) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 6 and 1 <= int(text) <= MOST):
         raise _Wrong(f"limit is no number from 1 to {MOST:,}.")
     return int(text)
+
+
+def _yes(request: Request, name: str) -> bool:
+    text = request.query_params.get(name, "false").lower()
+    if text not in ("true", "1", "false", "0"):
+        raise _Wrong(f"{name} is neither true nor false.")
+    return text in ("true", "1")
 
 
 async def _unknown(request: Request, problem: Exception) -> Response:

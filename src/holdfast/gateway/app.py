@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections.serving import Limits
-from holdfast.serving import Protocol, connection_of
+from holdfast.identity.credentials import credentials_of
+from holdfast.serving import Protocol, connection_of, ends_with_mark
 
 from .auth import Access, Admin, Entry, enter
 from .chores import Chores
@@ -91,6 +92,7 @@ class App:
             Call(
                 method=method,
                 query=query,
+                marked=ends_with_mark(scope),
                 headers=headers,
                 first=first,
                 route=found,
@@ -122,7 +124,7 @@ class App:
             return problem(style, 401, message)
         if len(connection.connections) > self._limits.connections:
             return too_many_connections(self._routes.style(path, query, first), self._limits)
-        if self._admin.allows(first):
+        if self._admin.is_given(credentials_of(first, query)):
             style = self._routes.style(path, query, first)
             return problem(style, 403, "the admin token is not for providers; send the provider's own key.")
         route = self._routes.find(method, path, query, first)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -71,6 +71,10 @@ class Admin:
         value = headers.get("authorization", "")
         given = value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else ""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+    def is_given(self, credentials: Iterable[str]) -> bool:
+        """Whether somebody shows the token where a provider's key belongs."""
+        return any(hmac.compare_digest(each.encode("utf-8", "replace"), self._token) for each in credentials)
 
     def is_foreign(self, headers: Mapping[str, str]) -> bool:
         """Whether a page of another origin asks, or one that made its name point at this machine."""

@@ -5,6 +5,7 @@ Names come in lower case, as servers give them; order and repetition stay.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from multidict import CIMultiDict
@@ -29,6 +30,7 @@ _HOP = frozenset(
     )
 )
 _NOT_SENT = _HOP | {b"host", b"content-length", b"expect"}
+_controls = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").sub
 
 
 def named(headers: Raw) -> dict[str, str]:
@@ -53,11 +55,13 @@ def to_send(headers: Raw, first: Mapping[str, str], *, verbatim: bool) -> CIMult
 
 
 def to_pass_on(headers: Raw) -> list[tuple[bytes, bytes]]:
-    """A provider's headers for the client. The length stays, and with it how the body ends."""
+    """A provider's headers for the client. The length stays, and with it how the body ends. Control characters, which
+    no header may have, become spaces (RFC 9110, 5.5)."""
     lower = [(name.lower(), value) for name, value in headers]
     listed = [value for name, value in lower if name == b"connection"]
     drop = _dropped(b",".join(listed).decode("latin-1"), _HOP) if listed else _HOP
-    return [(name, value) for name, value in lower if name not in drop]
+    kept = [each for each in lower if each[0] not in drop and not each[0].startswith(OURS)]
+    return [(name, _controls(b" ", value)) for name, value in kept]
 
 
 def _dropped(connection: str | None, usual: frozenset[bytes]) -> frozenset[bytes]:

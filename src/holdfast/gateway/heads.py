@@ -21,9 +21,8 @@ class Request(aiohttp.ClientRequest):
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         protocol = conn.protocol
         plain = all(name.isascii() and value.isascii() for name, value in self.headers.items())
-        if plain or protocol is None or protocol.transport is None:
-            return await super().send(conn)
-        protocol.transport = Exact(protocol)  # type: ignore[assignment]
+        if not plain and protocol is not None and protocol.transport is not None:
+            protocol.transport = Exact(protocol)  # type: ignore[assignment]
         return await super().send(conn)
 
 
@@ -31,7 +30,11 @@ class Exact:
     """Stands in for a connection's transport until the head is written."""
 
     def __init__(self, protocol: Any) -> None:
-        self._protocol, self._transport = protocol, protocol.transport
+        known = protocol.transport
+        if isinstance(known, Exact):  # nothing was written the last time
+            known = known._transport
+        self._protocol: Any = protocol
+        self._transport: Any = known
 
     def write(self, data: bytes) -> None:
         if self._protocol.transport is self:

@@ -20,7 +20,7 @@ from holdfast.transport.encodings import decoded
 from holdfast.transport.encodings import named as encoding_of
 
 from .headers import to_pass_on, to_send
-from .limits import Load, too_many_streams
+from .limits import RETRY_S, Load, too_many_streams
 from .problems import Answer, place_of, problem
 from .receiving import Call, receive_body
 from .relay import FAILURES, Relay, Unreachable, rest_of
@@ -65,27 +65,27 @@ class Pipeline:
             call.left = True
             task.cancel()
 
-        call.connection.on_leave = leave
+        call.connection.on_leave = call.leave = leave
         try:
             answer = await self._answer(call)
             if answer is not None:
                 await say(call, answer)
         except asyncio.CancelledError:
             if not call.left:  # the gateway ends, and this must not look like an end of the answer
-                call.connection.on_leave = None
+                call.unwatch()
                 await call.connection.reset()
         except Exception as error:  # noqa: BLE001  a fault of ours; its words may be the client's, and are not told
             log.error("a request failed: %s", place_of(error))
             await self._fail(call)
         finally:
-            call.connection.on_leave = None
+            call.unwatch()
             if call.passage is not None:  # of no effect on one that is finished
                 _quietly(call.passage.cut, "" if call.left else "the gateway ended")
             _quietly(self._on_done, call)
 
     async def _fail(self, call: Call) -> None:
         """The end of a request that something of ours broke."""
-        call.connection.on_leave = None
+        call.unwatch()
         if call.status:
             await call.connection.reset()
             return
@@ -115,7 +115,8 @@ class Pipeline:
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
         incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body)
-        if len(body) < LARGE and "content-encoding" not in call.first:  # who knows what it unpacks to
+        waits = self._passages.settings.cache.repair == "on"  # for what it inserts to be durable
+        if len(body) < LARGE and not waits and "content-encoding" not in call.first:  # who knows what it unpacks to
             return _quietly(self._passages.begin, incoming, dialect, route.model)
         beside = asyncio.get_running_loop().run_in_executor(
             self._beside, lambda: _quietly(self._passages.begin, incoming, dialect, route.model)
@@ -141,7 +142,7 @@ class Pipeline:
         except Unreachable as problem_:
             if passage is not None:
                 _quietly(passage.cut, str(problem_))
-            return problem(call.route.style, problem_.status, str(problem_))
+            return problem(call.route.style, problem_.status, str(problem_), retry_after=RETRY_S)
         try:
             await self._pass_on(call, response, early)
         except BaseException:
@@ -152,7 +153,8 @@ class Pipeline:
     async def _ask(self, call: Call, raw: bytes, verbatim: bool) -> aiohttp.ClientResponse:
         route = call.route
         headers = to_send(call.headers, call.first, verbatim=verbatim)
-        return await self._relay.send(route.upstream, call.method, route.path, call.query, headers, raw)
+        path = f"{route.path}?" if call.marked else route.path
+        return await self._relay.send(route.upstream, call.method, path, call.query, headers, raw)
 
     async def _pass_on(self, call: Call, response: aiohttp.ClientResponse, early: bytes) -> None:
         """The answer as it comes, chunk by chunk; a copy of each is read when the client has it."""
@@ -175,7 +177,7 @@ class Pipeline:
         except FAILURES as error:
             await self._break_off(call, response, error)
             return
-        call.connection.on_leave = None  # it has everything
+        call.unwatch()  # it has everything
         if passage is not None:
             await asyncio.sleep(0)  # the last bytes are written before we work on
             _quietly(passage.finish)
@@ -189,7 +191,7 @@ class Pipeline:
             _quietly(call.passage.feed, rest)
             _quietly(call.passage.cut, self._relay.broken(call.route.upstream, error))
         response.close()
-        call.connection.on_leave = None
+        call.unwatch()
         await call.connection.reset()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from starlette.types import Message, Receive, Send
@@ -21,10 +21,12 @@ DRAIN_S = 5.0
 
 
 class Call(Struct, eq=False):
-    """A request under way, and what became of it. Status 0: it was given up before there was one."""
+    """A request under way, and what became of it. Status 0: it was given up before there was one. `marked`: its query
+    is empty, but the question mark is there."""
 
     method: str
     query: str
+    marked: bool
     headers: list[tuple[bytes, bytes]]
     first: Mapping[str, str]
     route: Route
@@ -36,6 +38,13 @@ class Call(Struct, eq=False):
     passage: Passage | None = None
     status: int = 0
     left: bool = False
+    leave: Callable[[], None] | None = None
+    """What is called when the client leaves."""
+
+    def unwatch(self) -> None:
+        """The client may leave from here on; behind it another request of its connection may be watched."""
+        if self.connection.on_leave is self.leave:
+            self.connection.on_leave = None
 
 
 async def receive_body(call: Call, limits: Limits) -> bytes | Answer:

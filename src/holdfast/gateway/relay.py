@@ -70,6 +70,7 @@ class Relay:
             max_headers=_MOST_HEADERS,
             request_class=Request,
         )
+        self._session._retry_connection = False  # the library would send what is not a POST once more
 
     async def send(
         self, upstream: Address, method: str, path: str, query: str, headers: CIMultiDict[str], body: bytes
@@ -94,10 +95,10 @@ class Relay:
             )
         except (*FAILURES, ValueError) as error:
             raise self._unreachable(upstream, error) from error
-        if response.status not in _STATUSES:
+        wrong = _wrong(response)
+        if wrong:
             response.close()
-            said = f"answered with the status {response.status:03}, which ends no call; check the address"
-            raise Unreachable(502, f"upstream.{upstream.name} ({upstream.host} port {upstream.port}) {said}.")
+            raise Unreachable(502, f"{_place(upstream)} answered with {wrong}; check the address.")
         return response
 
     async def close(self) -> None:
@@ -110,7 +111,7 @@ class Relay:
         return f"{upstream.host} broke off"
 
     def _unreachable(self, upstream: Address, error: Exception) -> Unreachable:
-        where = f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
+        where = _place(upstream)
         if isinstance(error, (aiohttp.ConnectionTimeoutError, aiohttp.SocketTimeoutError, TimeoutError)):
             if isinstance(error, aiohttp.SocketTimeoutError):
                 limit = f"did not answer within {self._limits.idle_s:g} seconds (gateway.limits.idle_s)"
@@ -134,6 +135,20 @@ class Relay:
         if upstream.name not in self._proxies:
             self._proxies[upstream.name] = proxy_for(upstream)
         return self._proxies[upstream.name]
+
+
+def _place(upstream: Address) -> str:
+    return f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
+
+
+def _wrong(response: aiohttp.ClientResponse) -> str:
+    """What makes an answer one that cannot be passed on."""
+    if response.status not in _STATUSES:
+        return f"the status {response.status:03}, which ends no call"
+    codings = response.headers.getall("transfer-encoding", ())
+    if any(each.strip().lower() != "chunked" for each in codings):
+        return "a transfer coding that was not asked for"
+    return ""
 
 
 def _reason(error: OSError) -> str:

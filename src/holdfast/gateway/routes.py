@@ -20,6 +20,7 @@ NAMES = ("anthropic", "openai", "gemini", "openrouter")
 _STYLES = {"anthropic": "anthropic", "openai": "openai_chat", "gemini": "gemini", "openrouter": "openrouter"}
 _CLAUDE = "claude-cli"  # looks at `/` without a key
 _PORTS = {"http": 80, "https": 443}
+_KEYS = ("key=", "access_token=")
 
 _prefixed = re.compile(r"/(anthropic|openai|gemini|openrouter)(/.*)?\Z", re.DOTALL).match
 _generate = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):(?:generateContent|streamGenerateContent)\Z").match
@@ -94,6 +95,8 @@ def _upstream(path: str, query: str, headers: Mapping[str, str]) -> str | None:
         return "openai"
     if _gemini(path) is not None:
         return "gemini"
+    if path.startswith("/v1/projects/"):  # Vertex: another service, whose credentials are nobody else's
+        return None
     if path.startswith("/v1/"):
         return _by_credential(query, headers)
     if path == "/":  # a client that looks whether its provider is there
@@ -118,7 +121,7 @@ def _by_credential(query: str, headers: Mapping[str, str]) -> str:
 
 
 def _has_key(query: str) -> bool:
-    return query.startswith("key=") or "&key=" in query
+    return query.startswith(_KEYS) or any(f"&{name}" in query for name in _KEYS)
 
 
 def _dialect(method: str, path: str, address: Address) -> tuple[Dialect | None, str]:

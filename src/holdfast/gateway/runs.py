@@ -49,7 +49,7 @@ class Runs:
             self._runs.popitem(last=False)
         run.requests += 1
         run.failed += status >= 400 or not status
-        if passage is not None and passage.found is not None:
+        if passage is not None and passage.found is not None and len(run.sessions) < MOST_CALLS:
             run.tenants[passage.lane.tenant] = None
             run.sessions[passage.lane.session] = None
         if passage is not None and passage.call is not None and len(run.calls) < MOST_CALLS:

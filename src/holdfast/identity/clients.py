@@ -10,10 +10,9 @@ from .values import Headers
 _LONGEST = 256  # characters of a user-agent that are looked at
 _SHORT = 32
 
-AGENTS = frozenset(
-    {"claude-code", "claude-agent-sdk", "codex", "opencode", "gemini-cli", "qwen-code", "cline", "aider", "pi"}
-)
-"""Clients that are agents for people at work: they make requests beside the conversation, such as titles."""
+AGENTS = frozenset({"claude-code", "claude-agent-sdk", "codex", "opencode", "gemini-cli", "qwen-code", "pi"})
+"""Clients whose conversations always have tools: what they send without is beside it, such as titles. aider and cline
+describe their tools in words, so that nothing tells a first question from a title."""
 
 _BEGINNINGS = (
     ("codex", "codex"),

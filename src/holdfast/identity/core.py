@@ -177,7 +177,7 @@ class Identities:
         scope = self._scope(who.tenant, who.client, body.dialect, body.model, who.agent, who.session)
         previous = previous_response(body)
         if previous is not None:
-            known, why = self._after(who.tenant, previous), "field previous_response_id"
+            known, why = self._after(who.tenant, previous, now), "field previous_response_id"
         else:
             chain = self._chain(body, scope, read)
             known, why = self._going_on(who.tenant, chain, now, retried=_is_retry(headers))
@@ -188,14 +188,14 @@ class Identities:
             session = known.lane.session  # it goes on from a response, with another model or agent
         return self._new(who, session, body.model, f"new, {named_by}" if named_by else "new", scope)
 
-    def _after(self, tenant: str, response: str) -> Known | None:
+    def _after(self, tenant: str, response: str, now: float) -> Known | None:
         with self._lock:
-            self._load(tenant)
+            self._load(tenant, now)
             return self._lanes.by_response(tenant, response)
 
     def _going_on(self, tenant: str, chain: Chain, now: float, *, retried: bool) -> tuple[Known | None, str]:
         with self._lock:
-            self._load(tenant)
+            self._load(tenant, now)
             if (known := self._lanes.match(chain)) is not None:
                 return known, "prefix chain"
             return self._lanes.opening(chain, now, retried=retried), "resend"
@@ -228,12 +228,12 @@ class Identities:
                 self._chains.popitem(last=False)
         return chain
 
-    def _load(self, tenant: str) -> None:
+    def _load(self, tenant: str, now: float) -> None:
         """A tenant that was not here lately: its lanes from the store."""
         if self._store is None:
             return
         if tenant not in self._tenants:
-            for known in records.load(self._store, tenant):
+            for known in records.load(self._store, tenant, now):
                 self._lanes.restore(known)
         self._tenants[tenant] = None
         self._tenants.move_to_end(tenant)

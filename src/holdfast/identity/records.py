@@ -40,16 +40,23 @@ class _Record(Struct, frozen=True, array_like=True):
     responses: tuple[str, ...]
 
 
+RECENT_S = 3_600.0
+"""Seconds in which a cached prefix can live: a lane that was used within them is worth finding again."""
+
 _KIND = "chain-1"
 _decode = msgspec.msgpack.Decoder(_Record).decode
 
 
-def load(store: Store, tenant: str) -> list[Known]:
-    """A tenant's newest lanes that have a chain, the one used last first."""
+def load(store: Store, tenant: str, now: float) -> list[Known]:
+    """A tenant's lanes that have a chain, the one used last first: those of the sessions used within the hour, and of
+    those that began last."""
     found: list[Known] = []
     try:
-        for session in store.sessions(tenant, limit=MOST):
-            rows = store.lanes(tenant, session.id)
+        active = store.active_sessions(tenant, start=round((now - RECENT_S) * 1e6), limit=MOST)
+        sessions = dict.fromkeys(each.session for each in active)
+        sessions |= dict.fromkeys(each.id for each in store.sessions(tenant, limit=MOST))
+        for session in sessions:
+            rows = store.lanes(tenant, session)
             found += [known for row in rows if (known := _known(row)) is not None]
             if len(found) >= MOST:
                 break

@@ -307,7 +307,7 @@ def _known(
     divergence = comparison.divergence
     shared = len(before) if divergence is None else divergence.block if divergence.kept else 0
     last = _last_mark(before, model)
-    if last is not None and last.block < min(shared, len(prompt.blocks)) and last.block not in known:
+    if last is not None and 0 <= last.block < min(shared, len(prompt.blocks)) and last.block not in known:
         entry = replace(_left_by(before, last, model), key=prompt.keys[last.block], tokens=prompt.ends[last.block])
         if entry.tokens >= model.floor and entry.seconds:
             known[last.block] = entry
@@ -326,7 +326,7 @@ def _last_mark(before: Sent, model: ModelFacts) -> Mark | None:
     earlier marker has left an entry depends on what was there before."""
     if before.marks:
         return max(before.marks, key=lambda mark: mark.block)
-    if model.default_ttl is None or model.caching == "explicit":
+    if not len(before) or model.default_ttl is None or model.caching == "explicit":
         return None
     return Mark(len(before) - 1, model.default_ttl)
 

@@ -48,7 +48,8 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     prompt, model = asked.prompt, asked.model
     client = tenant.experience.client(ledger.client)
     last, kind, digests = ledger.last, kind_of(prompt), _digests(asked)
-    comparison = None if last is None else compare(last, prompt, digests, model)
+    joined = all_digests(prompt)
+    comparison = None if last is None else compare(last, prompt, digests, model, joined=joined)
     gap = _seen(tenant, ledger, client, asked, comparison, kind, now)
     pool, alone = tenant.pool(model), tenant.pool_alone(model)
     situation = _situation(tenant, ledger, asked, pool, now, settings)
@@ -80,7 +81,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         reserved=account.reserve(client, reserved),
         raise_test=test,
     )
-    ledger.last = _sent(asked, outcome, digests, now)
+    ledger.last = _sent(asked, outcome, digests, now, joined)
     ledger.requests += 1
     ledger.reset = None
     return prepared
@@ -335,13 +336,15 @@ def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
     return tuple((name, sha256(value).digest()[:DIGEST]) for name, value in sorted(settings.items()))
 
 
-def _sent(asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...], now: float) -> Sent:
+def _sent(
+    asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...], now: float, joined: bytes | None = None
+) -> Sent:
     blocks = asked.prompt.blocks
     return Sent(
         call=asked.call,
         at=now,
         model=asked.prompt.model,
-        digests=all_digests(asked.prompt),
+        digests=all_digests(asked.prompt) if joined is None else joined,
         tokens=array("I", [block.tokens for block in blocks]).tobytes(),
         sections=bytes([_NUMBERS[block.section] for block in blocks]),
         entries=tuple(_entries(outcome)),

@@ -70,10 +70,12 @@ class Place(Struct, frozen=True):
     after: str
 
 
-def compare(before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts) -> Comparison:
+def compare(
+    before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts, *, joined: bytes | None = None
+) -> Comparison:
     """How a request continues the lane's last one. Of several departures the first in prefix order is named: what lies
-    behind it is lost whatever else changed."""
-    joined = digests(prompt)
+    behind it is lost whatever else changed. `joined` are the digests of its blocks, where they are at hand."""
+    joined = digests(prompt) if joined is None else joined
     counts = before.counts()
     same = _common(before.digests, joined) // DIGEST
     grown = same == len(before)  # then nobody asks for single digests

@@ -53,6 +53,10 @@ class Gaps(Struct):
     after_user: list[float] = field(default_factory=lambda: [0.0, 0.0])
     after_tools: list[float] = field(default_factory=lambda: [0.0, 0.0])
 
+    @property
+    def after_any(self) -> list[float]:
+        return [self.after_user[0] + self.after_tools[0], self.after_user[1] + self.after_tools[1]]
+
     def see(self, before: Kind, kind: Kind, gap: float) -> None:
         counts = self.user if kind == "user" else self.tools
         counts[0 if gap <= SHORT else 1 if gap <= LONG else 2] += 1
@@ -112,10 +116,12 @@ class Experience(Struct):
     owed: dict[str, Decimal] = field(default_factory=dict)
 
     def client(self, name: str) -> Client:
-        return self.clients.setdefault(name, Client())
+        known = self.clients.get(name)
+        return self.clients.setdefault(name, Client()) if known is None else known
 
     def route(self, model: str) -> Route:
-        return self.routes.setdefault(model, Route())
+        known = self.routes.get(model)
+        return self.routes.setdefault(model, Route()) if known is None else known
 
 
 def encode(experience: Experience) -> bytes:

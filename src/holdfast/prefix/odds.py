@@ -57,19 +57,16 @@ class Odds(Struct, frozen=True):
 
 def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int) -> Odds:
     """What the lane, its client and its tenant have shown; `tokens` is the size of the request at hand."""
-    client = Client() if experience is None else experience.clients.get(ledger.client, Client())
-    others = Gaps()
-    if experience is not None:
-        for name, known in experience.clients.items():
-            if name != ledger.client:
-                others.add(known.gaps)
-    levels = ((others, _MOST_TENANT), (client.gaps, _MOST_CLIENT), (ledger.gaps, _MOST_LANE))
+    client = None if experience is None else experience.clients.get(ledger.client)
+    client = client or Client()
+    levels = [(client.gaps, _MOST_CLIENT), (ledger.gaps, _MOST_LANE)]
+    if experience is not None and len(experience.clients) > (ledger.client in experience.clients):
+        levels.insert(0, (_others(experience, ledger.client), _MOST_TENANT))
     user = _blend(PRIOR_USER, _WEIGHT_USER, [(gaps.user, most) for gaps, most in levels])
     tools = _blend(PRIOR_TOOLS, _WEIGHT_TOOLS, [(gaps.tools, most * _TOOLS) for gaps, most in levels])
     after = [(gaps.after_user if kind == "user" else gaps.after_tools, most) for gaps, most in levels]
     soon = _blend(PRIOR_NEXT, _WEIGHT_NEXT, after)[0]
-    both = [[a + b for a, b in zip(gaps.after_user, gaps.after_tools, strict=True)] for gaps, _ in levels[:2]]
-    usual = _blend(PRIOR_NEXT, _WEIGHT_NEXT, [(both[0], _MOST_TENANT), (both[1], _MOST_CLIENT)])[0]
+    usual = _blend(PRIOR_NEXT, _WEIGHT_NEXT, [(gaps.after_any, most) for gaps, most in levels[:-1]])[0]
     ends, remaining = _life(client, ledger.asked)
     return Odds(
         next=_mix(soon, user, tools),
@@ -79,6 +76,15 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
         growth=(ledger.grown + PRIOR_GROWTH * tokens * _WEIGHT_GROWTH) / (ledger.growths + _WEIGHT_GROWTH),
         shared=(client.heads[0] + _PRIOR_HEADS[0]) / (sum(client.heads) + sum(_PRIOR_HEADS)),
     )
+
+
+def _others(experience: Experience, name: str) -> Gaps:
+    """What the tenant's other clients have shown."""
+    gaps = Gaps()
+    for other, known in experience.clients.items():
+        if other != name:
+            gaps.add(known.gaps)
+    return gaps
 
 
 def _life(client: Client, asked: int) -> tuple[float, float]:
@@ -103,14 +109,14 @@ def _ends(client: Client, number: int, *, lane: bool) -> float:
 
 
 def _blend(prior: Sequence[float], weight: float, levels: Sequence[tuple[Sequence[float], float]]) -> tuple[float, ...]:
-    found = list(prior)
+    found = prior
     for counts, most in levels:
         total = sum(counts)
         if total:
-            effect = min(total, most)
-            for index, count in enumerate(counts):
-                found[index] = (found[index] * weight + count / total * effect) / (weight + effect)
-            weight += effect
+            effect = total if total < most else most
+            share, whole = effect / total, weight + effect
+            found = [(each * weight + count * share) / whole for each, count in zip(found, counts, strict=True)]
+            weight = whole
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holdfast.caches import anthropic, gemini, openai_breakpoints
 from holdfast.caches.entries import Entries
 from holdfast.caches.providers import cache, rules
+from holdfast.caches.streams import Room
 from holdfast.caches.values import Block, Cache, Entry, Outcome, Prompt
 from holdfast.facts import ModelFacts
 
@@ -36,8 +37,9 @@ class _Saved(Struct):
 class Pool:
     """What is believed alive. Times come in; nothing here waits or stores."""
 
-    def __init__(self, model: ModelFacts) -> None:
+    def __init__(self, model: ModelFacts, *, room: Room | None = None) -> None:
         self.model = model
+        self._room = room
         self._entries = Entries(CAPACITY)
         self._cache = self._make()
         self._decided: tuple[Outcome, int] | None = None
@@ -49,7 +51,7 @@ class Pool:
             return anthropic.AnthropicCache(self.model, self._entries)
         if made is openai_breakpoints.OpenAIBreakpoints:
             return openai_breakpoints.OpenAIBreakpoints(self.model, self._entries)
-        return cache(self.model)
+        return cache(self.model, room=self._room)
 
     @property
     def by_entry(self) -> bool:

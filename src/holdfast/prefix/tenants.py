@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from holdfast.caches.streams import Room
 from holdfast.facts import ModelFacts
 
 from .experience import Experience
@@ -18,6 +19,8 @@ class Tenant:
 
     def __init__(self, experience: Experience | None = None) -> None:
         self.experience = Experience() if experience is None else experience
+        self.room: Room | None = None
+        """What its pools may take together with those of others; None for each on its own."""
         self.pools: dict[str, Pool] = {}
         self.alone: dict[str, Pool] = {}
         self.loaded: set[str] = set()
@@ -36,7 +39,7 @@ class Tenant:
     def _pool(self, pools: dict[str, Pool], model: ModelFacts) -> Pool:
         pool = pools.get(model.ref)
         if pool is None:
-            pool = pools[model.ref] = Pool(model)
+            pool = pools[model.ref] = Pool(model, room=self.room)
         raises = self.experience.route(model.ref).raises
         if raises is not None:
             pool.believe(raises)

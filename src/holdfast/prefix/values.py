@@ -101,9 +101,10 @@ class Turn(Struct, frozen=True, kw_only=True):
 def digests(prompt: Prompt) -> bytes:
     """The blocks' digests, one after the other, as `Sent.digests` has them."""
     each = [block.digest for block in prompt.blocks]
-    if set(map(len, each)) != {DIGEST}:
-        each = [digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each]
-    return b"".join(each)
+    joined = b"".join(each)
+    if len(joined) != DIGEST * len(each) or max(map(len, each), default=DIGEST) != DIGEST:
+        joined = b"".join([digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each])
+    return joined
 
 
 def kind_of(prompt: Prompt) -> Kind:

@@ -4,6 +4,6 @@ Decides nothing about what is sent. Imports `errors` only.
 """
 
 from .listening import address_of, is_loopback, listen
-from .protocol import CONNECTION, Protocol, connection_of
+from .protocol import CONNECTION, Protocol, connection_of, ends_with_mark
 
-__all__ = ["CONNECTION", "Protocol", "address_of", "connection_of", "is_loopback", "listen"]
+__all__ = ["CONNECTION", "Protocol", "address_of", "connection_of", "ends_with_mark", "is_loopback", "listen"]

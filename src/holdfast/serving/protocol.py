@@ -1,7 +1,7 @@
 """HTTP connections of our servers: uvicorn's, with more that an application can ask of one.
 
 It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves. An offer to
-go on in another protocol is overlooked, and who sends a head without end, or none at all, is let go.
+go on in another protocol is overlooked, so are trailers, and who sends a head without end, or none at all, is let go.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ except ImportError:  # what the kernel still holds cannot be asked here
 CONNECTION = "holdfast.connection"
 """The extension of a request's scope by which its connection is found."""
 
+HEAD_S = 30.0
+"""Seconds from the first byte of a head to its last."""
+
 _LARGEST_HEAD = 262_144
 _HEAD = 65_536  # bytes in which the headers of a request are looked for
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -46,10 +49,12 @@ class Protocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._lost = asyncio.Event()
         self._head = 0
+        self._in_head = self._coded = False
+        self._waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_more()
+        self._wait(self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
         """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
@@ -59,13 +64,29 @@ class Protocol(HttpToolsProtocol):
             if b"\nupgrade:" in data[: max(0, end)].lower() and (found := _offer(data, 0, end + 2)) is not None:
                 data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:  # half of a head: it counts as idle until the rest comes
-            self._wait_for_more()
+        if self._in_head and self._waiting is None:
+            self._wait(min(HEAD_S, self.timeout_keep_alive))
 
-    def _wait_for_more(self) -> None:
-        if self.timeout_keep_alive_task is None and not self.transport.is_closing():
-            later = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
-            self.timeout_keep_alive_task = later
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None:  # it would be called off by any byte
+            self._unset_keepalive_if_required()
+            self._wait(min(HEAD_S, self.timeout_keep_alive) if self._in_head else self.timeout_keep_alive)
+
+    def _wait(self, seconds: float) -> None:
+        """For the first byte of a head, or for the last."""
+        self._wait_no_more()
+        if not self.transport.is_closing():
+            self._waiting = self.loop.call_later(seconds, self._too_late)
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _too_late(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:  # else the wait begins again with the answer's end
+            self.timeout_keep_alive_handler()
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -73,6 +94,12 @@ class Protocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value))
+        if not self._in_head:  # a trailer: what comes after the body is not taken for what came before it
+            return
+        if name.lower() == b"transfer-encoding":
+            if self._coded or value.strip().lower() != b"chunked":
+                raise ValueError("a transfer coding that is not read")
+            self._coded = True
         super().on_header(name, value)
 
     def _count(self, size: int) -> None:
@@ -83,11 +110,20 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head = 0
+        self._wait_no_more()
+        self._head, self._in_head, self._coded = 0, True, False
         self.scope["extensions"] = {CONNECTION: {"connection": self}}
+
+    def on_headers_complete(self) -> None:
+        self._wait_no_more()
+        self._in_head = False
+        if self.url.endswith(b"?"):
+            self.scope["extensions"][CONNECTION]["mark"] = True
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._wait_no_more()
         self._lost.set()
         leave, self.on_leave = self.on_leave, None
         if leave is not None:
@@ -130,3 +166,8 @@ def connection_of(scope: Mapping[str, Any]) -> Protocol:
     if not isinstance(found, Protocol):
         raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
     return found
+
+
+def ends_with_mark(scope: Mapping[str, Any]) -> bool:
+    """Whether a request's target ends with a question mark and no query, which the scope of a request does not say."""
+    return not scope["query_string"] and "mark" in scope.get("extensions", {}).get(CONNECTION, {})

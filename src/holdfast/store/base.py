@@ -80,8 +80,8 @@ class Writes(Protocol):
         """Record an edit once. The same bytes again change nothing; other bytes are refused."""
         ...
 
-    def put_call(self, call: Call) -> Future[None]:
-        """Insert the call, or replace it as a whole."""
+    def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
+        """Insert the call, or replace it as a whole, with the events that are `told` of it."""
         ...
 
     def put_break(self, found: Break) -> Future[None]: ...

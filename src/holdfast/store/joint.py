@@ -11,14 +11,19 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..events import Envelope
 from . import writes
+from .appending import event_rows
 from .base import Merge
 from .rows import Call
 from .writer import Transaction
 
 
 class PutCall(Struct, frozen=True):
+    """A call with the events told of it: those of all the writes that it stands for."""
+
     call: Call
+    told: tuple[Envelope, ...] = ()
     count: int = 1
 
     @property
@@ -26,9 +31,11 @@ class PutCall(Struct, frozen=True):
         return "call", self.call.tenant, self.call.id
 
     def after(self, earlier: Any) -> PutCall | None:
-        return replace(self, count=earlier.count + 1)
+        return PutCall(self.call, earlier.told + self.told, earlier.count + 1)
 
     def __call__(self, transaction: Transaction) -> list[None]:
+        if self.told:
+            writes.append_events(self.call.tenant, event_rows(self.told), transaction)
         writes.checked(writes.put_call, self.call, Call, transaction)
         return [None] * self.count
 

@@ -22,6 +22,7 @@ def end_lane(tenant: str, lane: str, at: int, transaction: Transaction) -> None:
 
 
 def delete_session(tenant: str, session: str, transaction: Transaction) -> None:
+    transaction.pour()
     connection = transaction.connection
     of_session = "WHERE tenant = ? AND session = ?"
     key = (tenant, session)
@@ -78,6 +79,7 @@ def forget_before(before: int, transaction: Transaction) -> None:
 
 def prune_step(table: Literal["calls", "breaks", "events"], before: int, transaction: Transaction) -> int:
     """Delete a bounded number of old rows, so that other writes are never held up for long."""
+    transaction.pour()
     column = "started_at" if table == "calls" else "at"
     finished = "AND status != 'pending'" if table == "calls" else ""
     return transaction.connection.execute(

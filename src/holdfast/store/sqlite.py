@@ -16,6 +16,7 @@ from ..errors import HoldfastError
 from ..events import Envelope
 from . import reads, removals, rollups, writes
 from .answers import Answer
+from .appending import event_rows
 from .base import Merge, Store
 from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
@@ -86,8 +87,8 @@ class SqliteWrites:
     ) -> Future[Edit]:
         return self._add(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
 
-    def put_call(self, call: Call) -> Future[None]:
-        return self._join(PutCall(call))
+    def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
+        return self._join(PutCall(call, tuple(told)))
 
     def put_break(self, found: Break) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_break, found, Break))
@@ -96,15 +97,15 @@ class SqliteWrites:
         return self._add(partial(writes.put_blob, tenant, owner, data, at))
 
     def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
-        rows = writes.event_rows(envelopes)
-        return self._add(partial(writes.append_events, tenant, rows), rows=rows.count)
+        events = event_rows(envelopes)
+        return self._add(partial(writes.append_events, tenant, events), rows=len(events.rows))
 
 
 class Batch(SqliteWrites):
     """Collects writes that become durable together; their futures are resolved together."""
 
-    def __init__(self, hurry: Callable[[], None]) -> None:
-        self._hurry = hurry
+    def __init__(self, answer: Callable[[], Answer[Any]]) -> None:
+        self._answer = answer
         self.rows = 0
         self.ended = False
         self._parts: list[tuple[Write[Any], Future[Any]]] = []
@@ -112,7 +113,7 @@ class Batch(SqliteWrites):
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
         if self.ended:
             raise HoldfastError("this batch of writes has ended; begin another one with store.batch()")
-        answer: Future[T] = Answer(self._hurry)
+        answer = self._answer()
         self._parts.append((write, answer))
         self.rows += rows
         return answer
@@ -169,7 +170,7 @@ class SqliteStore(SqliteWrites, Looking):
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
-        batch = Batch(self._writer.hurry)
+        batch = Batch(self._writer.answer)
         try:
             yield batch
             batch.ended = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -22,12 +23,14 @@ CALL_COLUMNS = (*_PLAIN, *_USAGE, "written")
 FIXED = ("session", "lane", "model", "started_at", "kind", "client")
 """What of a call does not change from its beginning to its end: the columns that its indexes are made of."""
 
+_plain_part = attrgetter(*_PLAIN)
+fixed_part = attrgetter(*FIXED)
 _writes = msgspec.json.Decoder(tuple[tuple[str, int], ...])
 
 
 def call_row(call: Call) -> list[Any]:
     usage = call.usage
-    plain = [getattr(call, name) for name in _PLAIN]
+    plain = _plain_part(call)
     if usage is None:
         return [*plain, None, None, None, None, None, None, None]
     if usage.cost is not None and not usage.cost.is_finite():

@@ -2,6 +2,7 @@
 
 Knows no tables. A write is a function of the transaction; it fails alone unless the whole store is in trouble. Where
 nobody waits for an answer, writes gather for a few milliseconds: what is lost by a kill then is what nobody waited for.
+While they keep coming the thread looks for them by itself: to be woken costs the request that does it more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from ..errors import HoldfastError
-from .answers import Answer
+from .answers import Answer, give
+from .appending import Appended
 from .blobs import BlobFiles
 from .connections import OpenedFile
 from .migrations import check_ours
@@ -31,8 +33,10 @@ T = TypeVar("T")
 
 ROWS_PER_COMMIT = 40_000
 BACKLOG_ROWS = 200_000
-LINGER = 0.02
+LINGER = 0.03
 """Seconds that writes gather for, where nobody waits for one of them."""
+LOOKS = 30
+"""How often in a row it finds nothing before it sleeps until it is woken."""
 GATHERED = 1_000
 """Rows that are not waited with."""
 _PENDING = 5_000
@@ -51,6 +55,7 @@ class Transaction:
         self.pending: dict[tuple[str, str], tuple[int, tuple[Any, ...]]] = {}
         """Calls that we wrote and that count in no sum yet: where they stand, and what of them does not change."""
         self.sums = Sums()
+        self.appended = Appended()
         self.turns = Turns(file.path)
         self._seen = -1
 
@@ -71,11 +76,18 @@ class Transaction:
             self.pending.clear()
         self.later = []
         self.sums.clear()
+        self.appended.clear()
+
+    def pour(self) -> None:
+        """Write what was put off to be written at once."""
+        self.appended.write(self.connection, self.streams)
+        self.sums.write(self.connection)
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
         self.pending.clear()
         self.sums.clear()
+        self.appended.clear()
         if self.connection.in_transaction:
             self.connection.execute(statement)
 
@@ -118,9 +130,12 @@ class Writer:
         self._joint: dict[tuple[str, ...], _Waiting] = {}  # those in the queue that a later write may follow
         self._queued_rows = 0
         self._hurried = False
+        self._asleep = False
+        self._looks = LOOKS
         self._closed = False
         self._trouble: Exception | None = None
         self._ready = threading.Condition()
+        self._done = threading.Condition()  # what waits for an answer waits on this
         self._thread = threading.Thread(target=self._run, name="holdfast-store", daemon=True)
         self._thread.start()
 
@@ -131,7 +146,7 @@ class Writer:
         """
         if self._file.inherited():
             self._file.check()
-        answer: Answer[T] = Answer(self.hurry)
+        answer: Answer[T] = Answer(self._done, self.hurry)
         waiting = _Waiting(write, rows, [answer])
         with self._ready:
             self._check()
@@ -146,7 +161,7 @@ class Writer:
         """Queue a write of a value, in the place of the queued one of the same value if it can follow that."""
         if self._file.inherited():
             self._file.check()
-        answer: Answer[Any] = Answer(self.hurry)
+        answer: Answer[Any] = Answer(self._done, self.hurry)
         waiting = _Waiting(write, 1, [answer], True)
         with self._ready:
             self._check()
@@ -162,6 +177,10 @@ class Writer:
         if not accepted:
             self._answer([waiting])
         return answer
+
+    def answer(self) -> Answer[Any]:
+        """One for a part of a write."""
+        return Answer(self._done, self.hurry)
 
     def others(self) -> int | None:
         """Moves on when somebody else has written; None while that is not certain."""
@@ -185,7 +204,7 @@ class Writer:
             return False
         self._queue.append(waiting)
         self._queued_rows += waiting.rows
-        if len(self._queue) == 1 or self._queued_rows >= GATHERED:
+        if self._asleep or self._queued_rows >= GATHERED:
             self._ready.notify()
         return True
 
@@ -214,8 +233,7 @@ class Writer:
         batch: list[_Waiting] = []
         rows = 0
         with self._ready:
-            self._ready.wait_for(lambda: self._queue or self._closed)
-            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, LINGER)
+            self._gather()
             while self._queue and (not batch or rows + self._queue[0].rows <= ROWS_PER_COMMIT):
                 waiting = self._queue.popleft()
                 batch.append(waiting)
@@ -224,6 +242,20 @@ class Writer:
             self._joint.clear()
             self._hurried = self._hurried and bool(self._queue)
         return batch
+
+    def _gather(self) -> None:
+        """Until there is something to write, and those who wait for nothing have had time to add to it."""
+        while True:
+            if self._looks >= LOOKS and not self._queue and not self._closed:
+                self._asleep = True
+                self._ready.wait_for(lambda: self._queue or self._closed)
+                self._asleep, self._looks = False, 0
+            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, LINGER)
+            if self._queue or self._closed:
+                self._looks = 0
+                return
+            self._hurried = False  # what it was for is written
+            self._looks += 1
 
     def _commit(self, batch: Sequence[_Waiting]) -> None:
         transaction = self._transaction
@@ -264,7 +296,7 @@ class Writer:
         try:
             for waiting in batch:
                 waiting.result = waiting.write(transaction)
-            transaction.sums.write(transaction.connection)
+            transaction.pour()
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not transaction.connection.in_transaction:
                 raise
@@ -283,7 +315,7 @@ class Writer:
         later = len(self._transaction.later)
         try:
             waiting.result = waiting.write(self._transaction)
-            self._transaction.sums.write(connection)
+            self._transaction.pour()
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not connection.in_transaction:
                 raise
@@ -310,11 +342,11 @@ class Writer:
         )
 
     def _answer(self, batch: Sequence[_Waiting]) -> None:
+        made: list[tuple[Answer[Any], Any]] = []
         for waiting in batch:
             if waiting.error is None:
                 results = waiting.result if waiting.joint else [waiting.result] * len(waiting.answers)
-                for answer, result in zip(waiting.answers, results, strict=True):
-                    answer.set_result(result)
+                made += zip(waiting.answers, results, strict=True)
                 continue
             with self._ready:
                 self.failed += max(1, len(waiting.answers))
@@ -322,3 +354,4 @@ class Writer:
                 logger.warning("store write failed: %s", waiting.error)
             for answer in waiting.answers:
                 answer.set_exception(waiting.error)
+        give(self._done, made)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import cache
-from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from ..errors import HoldfastError
-from ..events import Envelope, encode_payload
+from .appending import EventRows
 from .base import Merge, VersionConflictError
 from .blobs import digest_of
-from .rollups import HOUR, hour_of
+from .rollups import hour_of
 from .rows import Blob, Break, Call, Edit, Lane, Owner, Session
 from .tables import (
     BREAK_COLUMNS,
@@ -27,14 +22,12 @@ from .tables import (
     SESSION_COLUMNS,
     break_row,
     call_row,
+    fixed_part,
     read_usage,
 )
 from .writer import Transaction
 
 T = TypeVar("T")
-
-_ROWS_PER_STATEMENT = 2_000
-_EVENT_COLUMNS = ("id", "at", "stream", "turn", "parent", "type", "actor", "sensitivity", "payload")
 
 
 def _upsert(table: str, columns: Sequence[str]) -> str:
@@ -81,7 +74,7 @@ def put_call(call: Call, transaction: Transaction) -> None:
     """Insert the call or replace it. One that we have inserted ourselves and that counts nowhere yet is found by its
     place, and its indexes need not be touched."""
     connection, name = transaction.connection, (call.tenant, call.id)
-    row, fixed = call_row(call), tuple(getattr(call, column) for column in FIXED)
+    row, fixed = call_row(call), fixed_part(call)
     known = transaction.pending.pop(name, None)
     place: int | None = None
     if known is not None and known[1] == fixed:
@@ -186,81 +179,8 @@ def put_edit(
     return Edit(tenant=tenant, lane=lane, block=block, blob=blob.digest, made_at=at, data=data)
 
 
-class EventRows(Struct, frozen=True):
-    """Events made ready by whoever appends them, so that the writer thread has only SQL to do.
-
-    `values` holds the columns of one row after the other, with the session's name where the stream goes.
-    """
-
-    count: int
-    values: list[Any]
-    counted: Counter[tuple[int, str]]
-
-
-def event_rows(envelopes: Iterable[Envelope]) -> EventRows:
-    # Neighbours of one session fill neighbouring entries of its index; ids keep the order within it.
-    events = sorted(envelopes, key=attrgetter("session"))
-    counted: Counter[tuple[int, str]] = Counter()
-    values: list[Any] = []
-    for event in events:
-        payload = event.payload
-        counted[event.at // HOUR, payload.type] += 1
-        values += (
-            event.id,
-            event.at,
-            event.session,
-            event.turn,
-            event.parent,
-            payload.type,
-            event.actor,
-            event.sensitivity,
-            encode_payload(payload),
-        )
-    return EventRows(len(events), values, counted)
-
-
-def append_events(tenant: str, rows: EventRows, transaction: Transaction) -> int:
-    width = len(_EVENT_COLUMNS)
-    place = _EVENT_COLUMNS.index("stream")
-    values = rows.values.copy()
-    names = values[place::width]
-    streams = {name: _stream(tenant, name, transaction) for name in set(names)}
-    values[place::width] = [streams[name] for name in names]
-    try:
-        _insert_events(transaction.connection, values)
-    except sqlite3.IntegrityError as error:
-        raise HoldfastError(
-            "an event of this session is already stored under the same id; append each event once"
-        ) from error
-    transaction.sums.events(tenant, rows.counted)
-    return rows.count
-
-
-def _insert_events(connection: sqlite3.Connection, values: list[Any]) -> None:
-    """Many rows per statement: the GIL is let go once per statement, not once per row. A few sizes are enough, so that
-    every statement is compiled once."""
-    width = len(_EVENT_COLUMNS)
-    most = min(_ROWS_PER_STATEMENT, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // width)
-    at = 0
-    for size in (most, 64, 16, 5, 4, 3, 2, 1):
-        while len(values) - at >= size * width and size <= most:
-            connection.execute(_insertion(size), values[at : at + size * width])
-            at += size * width
-
-
-@cache
-def _insertion(rows: int) -> str:
-    one = f"({', '.join('?' * len(_EVENT_COLUMNS))})"
-    return f"INSERT INTO events ({', '.join(_EVENT_COLUMNS)}) VALUES " + ", ".join([one] * rows)
-
-
-def _stream(tenant: str, session: str, transaction: Transaction) -> int:
-    known = transaction.streams.get((tenant, session))
-    if known is not None:
-        return known
-    connection = transaction.connection
-    connection.execute("INSERT INTO streams (tenant, session) VALUES (?, ?) ON CONFLICT DO NOTHING", (tenant, session))
-    row = connection.execute("SELECT id FROM streams WHERE tenant = ? AND session = ?", (tenant, session))
-    stream = int(row.fetchone()[0])
-    transaction.streams[tenant, session] = stream
-    return stream
+def append_events(tenant: str, events: EventRows, transaction: Transaction) -> int:
+    """Inserted with all others of the transaction, before it is committed."""
+    transaction.appended.add(tenant, events)
+    transaction.sums.events(tenant, events.counted)
+    return len(events.rows)

@@ -91,7 +91,7 @@ class Decoder:
         """What decodes a piece, and stops where that comes to more than `MOST`."""
         if self._encoding == "br":
             unpacking = brotli.Decompressor()
-            return lambda chunk: unpacking.process(chunk, output_buffer_limit=MOST + 1)  # type: ignore[no-any-return]
+            return lambda chunk: unpacking.process(chunk, output_buffer_limit=MOST + 1)
         if self._encoding == "zstd":
             return _Zstd().decode
         inflating = zlib.decompressobj(_bits(self._encoding, start))

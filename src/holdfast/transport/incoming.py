@@ -41,8 +41,14 @@ class Wishes(Struct, frozen=True):
     send: bool = False
 
 
+_NONE = Wishes()
+_WISHES = ("x-holdfast", "x-holdfast-skip", "x-holdfast-reset", "x-holdfast-preflight")
+
+
 def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
     """What is not understood is overlooked: a wrong header must not cost the client its request."""
+    if not any(name in headers for name in _WISHES):
+        return _NONE
     skip = {name.strip().lower() for name in headers.get("x-holdfast-skip", "").split(",")}
     reset = headers.get("x-holdfast-reset", "").strip()
     return Wishes(

@@ -80,6 +80,7 @@ class Passage:
         self.bypass: str | None = None
         self.held: Held | None = None
         self.started = passages.clock()
+        self._gateway: Gateway | None = None
         self._warning: str | None = None
         self._body: Body | None = None
         self._untold = False  # the engine does not know yet that the client's own bytes went
@@ -106,7 +107,7 @@ class Passage:
 
     def _enter(self) -> None:
         engine, incoming = self._passages.engine, self._incoming
-        gateway = self._passages.settings.gateway
+        gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers, REASONS)
         self._next("decode")
@@ -132,7 +133,12 @@ class Passage:
             return
         self._next("prepare")
         prepared = self.prepared = engine.prepare(
-            body, lane=found.lane, now=self.started, skip=asked.skip, reset=asked.reset
+            body,
+            lane=found.lane,
+            now=self.started,
+            skip=asked.skip,
+            reset=asked.reset,
+            patience=gateway.limits.stages_ms / 1_000,
         )
         self._stage = "send"
         self.call = prepared.call
@@ -159,7 +165,8 @@ class Passage:
 
     def _next(self, stage: str) -> None:
         """A stage begins, if there is time for it."""
-        limit = self._passages.settings.gateway.limits.stages_ms
+        assert self._gateway is not None
+        limit = self._gateway.limits.stages_ms
         if (self._passages.timer() - self._begun) * 1_000 > limit:
             raise Slow(stage)
         self._stage = stage
@@ -194,7 +201,7 @@ class Passage:
     def response_headers(self) -> list[Header]:
         """What the client is told; nothing where that is switched off."""
         with quiet("headers"):
-            if self._passages.settings.gateway.headers:
+            if self._gateway is not None and self._gateway.headers:
                 if self.prepared is not None:
                     return saying.planned(self.prepared, self._warning)
                 if self.bypass is not None:

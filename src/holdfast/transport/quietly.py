@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import PurePath
 
 _log = logging.getLogger(__name__)
 
 
-@contextmanager
-def quiet(what: str) -> Iterator[None]:
+class quiet:  # noqa: N801 - used as a statement
     """Nothing of ours may reach the client's call any more."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001
-        log(what, error)
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        log(self._what, error)
+        return True
 
 
 def log(what: str, error: Exception) -> None:

@@ -75,5 +75,7 @@ def _dollars(amount: Decimal) -> str:
 
 def _header(name: str, value: str) -> Header:
     """A header that is one line of plain characters, whatever a client put into its names."""
-    plain = "".join(character if " " <= character <= "~" else "?" for character in value[:_LONGEST])
+    plain = value[:_LONGEST]
+    if not (plain.isascii() and plain.isprintable()):
+        plain = "".join(character if " " <= character <= "~" else "?" for character in plain)
     return name.encode(), plain.encode()

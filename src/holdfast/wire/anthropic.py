@@ -38,11 +38,12 @@ from .values import obj, object_of, string_of
 NAME = "anthropic"
 _KEY = "cache_control"
 _MARKABLE = ("text", "image", "document", "search_result", "tool_use", "tool_result", "tool_reference")
-_EMPTY = "messages[{0}]"
+EMPTY = "messages[{0}]"
 _REMEMBERED = 65_536  # bytes of a block whose places for markers are remembered
 _kind = re.compile(rb'\{\s*"type"\s*:\s*"([a-z0-9_]+)"').match
 _COMPACT = {role: b'{"role":"%s","content":[' % role.encode() for role in ("user", "assistant", "system")}
 _COMPACT_END = (b"]},{", b"]}]")
+_SECTIONS: tuple[Section, ...] = ("tools", "system")
 _COMMA, _SPACE = ord(","), ord(" ")
 _PATH = "messages[{0}].content[{1}]"
 ERROR_TYPES = {
@@ -145,7 +146,7 @@ class _Walk:
 
         members, end = scan.walk_object(self.raw, pos, {"content": walk_content})
         with_context(found, [m for m in members if m.key not in ("role", "content")])
-        self.messages += found or [BlockSpan(_EMPTY, "messages", message.role, pos, end, index)]
+        self.messages += found or [BlockSpan(EMPTY, "messages", message.role, pos, end, index)]
         return end
 
     def walk_content(self, index: int, message: _Message, pos: int) -> tuple[list[BlockSpan], int]:
@@ -169,7 +170,7 @@ class Anthropic:
         stand unchanged in it are taken over."""
         resumed = None if like is None or like.dialect != NAME else resume(raw, like, "messages")
         if resumed is not None:
-            body = guarded(raw, _Top, lambda top: _Walk(raw, top, resumed).body(), resumed.shortened(raw))
+            body = guarded(raw, _Top, lambda top: _Walk(raw, top, resumed).body(), resumed.shortened(raw, _SECTIONS))
             if isinstance(body, Body):
                 return body
         return guarded(raw, _Top, lambda top: _Walk(raw, top).body())
@@ -181,7 +182,7 @@ class Anthropic:
         block = body.blocks[index]
         if block.form == "string":
             return "text"
-        if block.where == _EMPTY:
+        if block.where == EMPTY:
             return "message"
         match = _kind(body.raw, block.start, block.end)
         if match is not None:
@@ -214,7 +215,7 @@ class Anthropic:
         block, kind = body.blocks[index], self.kind(body, index)
         if block.section == "tools":
             return bool(object_of(body.text(block))) and not self.deferred(body, index)
-        if kind not in (_MARKABLE if block.section == "messages" else ("text",)) and not kind.endswith("_tool_result"):
+        if not (may_carry(kind) if block.section == "messages" else kind == "text" or kind.endswith("_tool_result")):
             return False
         if block.form == "string":
             return bool(string_of(body.text(block)))
@@ -299,6 +300,11 @@ class Anthropic:
         """An error body of our own in the provider's form."""
         inner = obj((("type", encode_string(error.kind)), ("message", encode_string(error.message))))
         return obj((("type", b'"error"'), ("error", inner)))
+
+
+def may_carry(kind: str) -> bool:
+    """Whether blocks of this kind can carry a marker in a message."""
+    return kind in _MARKABLE or kind.endswith("_tool_result")
 
 
 @lru_cache(maxsize=64)

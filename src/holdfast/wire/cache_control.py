@@ -26,9 +26,9 @@ def markers(raw: bytes, start: int) -> Iterator[tuple[int, str]]:
 
 
 def ttl_of(marker: bytes | None) -> str | None:
-    """The TTL of a marker; None if it is not one."""
+    """The TTL of a marker, in whole characters; None if it is not one."""
     members = object_of(marker or b"")
-    return None if members is None else string_of(members.get("ttl")) or "5m"
+    return None if members is None else (string_of(members.get("ttl")) or "5m").encode("utf-8", "replace").decode()
 
 
 def is_deferred(tool: bytes) -> bool:

@@ -6,7 +6,6 @@ prompt that grew by one turn costs little more than the turn. Knows how things a
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -19,15 +18,15 @@ from msgspec.structs import replace
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.caches.providers import rules
 from holdfast.caches.values import Block, Mark, Prompt
-from holdfast.facts import IMAGE_TOKENS, ModelFacts, encode, estimate, estimate_json
+from holdfast.facts import ModelFacts
 
 from . import affecting, caching
+from .block_reading import Known, as_bytes, read_block
 from .body import BlockSpan, Body, Unreadable
 from .cache_control import MARKERS
 from .dialects import DIALECTS, Dialect
 from .remembered import Remembered
 from .scan import may_name
-from .values import object_of, string_of
 
 KEPT_BODIES = 20_000_000
 """Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
@@ -43,18 +42,6 @@ KEPT_BLOCKS = 200_000
 _KEPT_OTHERS = 8_000_000  # bytes of those that bring something with them or are matched token by token
 
 _ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
-_IMAGES = {
-    "anthropic": (b'"type":"image"',),
-    "openai_chat": (b'"type":"image_url"',),
-    "openrouter": (b'"type":"image_url"',),
-    "openai_responses": (b'"type":"input_image"',),
-    "gemini": (b'"inlineData"', b'"inline_data"'),
-}
-_CITATIONS = b'"citations":{"enabled":true'
-_ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
-"""A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
-"""Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
 
 
 class Reading(Struct, frozen=True):
@@ -64,25 +51,12 @@ class Reading(Struct, frozen=True):
     settings: Mapping[str, bytes]
 
 
-class _Known(Struct, frozen=True, gc=False):
-    """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
-
-    `special` if it brings anything, or is no part.
-    """
-
-    block: Block | None
-    images: bool = False
-    citations: bool = False
-    marks: tuple[str, ...] = ()
-    special: bool = True
-
-
 class _Seen:
     """A body and what its blocks are; `special` are the places of those that bring something with them."""
 
     def __init__(self, body: Body) -> None:
         self.body = body
-        self.known: list[_Known] = []
+        self.known: list[Known] = []
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
         self.prompt: Prompt | None = None
@@ -93,7 +67,7 @@ class _Seen:
     def weight(self) -> int:
         return len(self.body.raw) + _PER_BLOCK * len(self.body.blocks)
 
-    def add(self, item: _Known) -> None:
+    def add(self, item: Known) -> None:
         if item.special:
             self.special.append(len(self.known))
         self.known.append(item)
@@ -107,7 +81,7 @@ class _Seen:
         first, last = bisect_left(other.special, start), bisect_left(other.special, end)
         self.special += other.special[first:last]
 
-    def specials(self) -> list[tuple[int, _Known]]:
+    def specials(self) -> list[tuple[int, Known]]:
         return [(index, self.known[index]) for index in self.special]
 
 
@@ -122,7 +96,7 @@ class PromptReader:
         self._latest: dict[tuple[str, str], _Seen] = {}  # of one dialect and model: conversations begin alike
         self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
-        self._blocks = Remembered[_Known](kept_blocks, heavy=_KEPT_OTHERS)
+        self._blocks = Remembered[Known](kept_blocks, heavy=_KEPT_OTHERS)
         self._last: tuple[Body, ModelFacts, str, Reading] | None = None  # asked for again, a body is not read again
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
@@ -196,23 +170,23 @@ class PromptReader:
             seen.add(self._block(body, dialect, index, _border(body.blocks, index), with_ids))
         return seen
 
-    def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
+    def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:
         """A block read anew, unless its bytes are known from elsewhere.
 
         A marker at the end is cut off first: it moves on with every turn, and the block it leaves is the same block.
         """
         span = body.blocks[index]
-        about = (body.dialect, body.model, span.section, span.role, span.form, span.message, border, with_ids)
+        about = f"{body.dialect}|{body.model}|{span.section}|{span.role}|{span.form}|{span.message}|{border}|{with_ids}"
         texts = [body.raw[start:end] for start, end in ((span.start, span.end), *span.context)]
         plain, ttl = _cut(texts[0]) if body.dialect == "anthropic" else (texts[0], None)
-        key = sha256(b"\0".join([_bytes("|".join(map(str, about))), plain, *texts[1:]])).digest()[:16]
+        key = sha256(b"\0".join([as_bytes(about), plain, *texts[1:]])).digest()[:16]
         block = self._blocks.plain(key)
-        known = _Known(block, special=False) if block is not None else self._blocks.other(key)
+        known = Known(block, special=False) if block is not None else self._blocks.other(key)
         if known is None:
             if ttl is not None:
                 body, index = _alone(body, span, plain), 0
             self.canonicalised += len(plain)
-            known = _read_block(body, dialect, index, border, with_ids)
+            known = read_block(body, dialect, index, border, with_ids)
             if known.special or known.block is None or not self._blocks.keep(key, known.block):
                 self._blocks.keep_other(key, known, _weight(known))
         return known if ttl is None else replace(known, marks=(ttl,), special=True)
@@ -245,14 +219,9 @@ class PromptReader:
                 known.popitem(last=False)
 
 
-def _weight(known: _Known) -> int:
+def _weight(known: Known) -> int:
     """About how many bytes a block takes in memory."""
     return 500 + (len(known.block.ids) if known.block is not None else 0)
-
-
-def _bytes(text: str) -> bytes:
-    """A name a client chose: half of a surrogate pair is as good as any."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _plain(text: str | None) -> str:
@@ -289,7 +258,7 @@ def _lane(body: Body, model: ModelFacts, scope: str) -> bytes:
     for span in body.blocks[at + 1 : at + 4]:
         if span.message == first[0].message:
             texts.append(_cut(body.raw[span.start : span.end])[0][:_START])
-    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), _bytes(model.ref), *texts))).digest()
+    return sha256(b"\0".join((body.dialect.encode(), scope.encode(), as_bytes(model.ref), *texts))).digest()
 
 
 def _same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:
@@ -327,53 +296,7 @@ def _unchanged(before: Body, body: Body, index: int) -> bool:
     return before.raw[old.start : old.end] == body.raw[new.start : new.end]
 
 
-def _read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> _Known:
-    span = body.blocks[index]
-    if dialect.deferred(body, index):
-        return _Known(None, marks=_ttls(body, dialect, index))
-    content, kind = dialect.content(body, index), dialect.kind(body, index)
-    if span.section == "system" and content.startswith(_ATTRIBUTION):
-        return _Known(None, marks=_ttls(body, dialect, index))
-    digest = sha256(_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
-    speaks = span.section == "messages" and kind not in _CALLS
-    images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
-    text = _text_of(content, kind)
-    ids = b""
-    if with_ids:
-        ids = _ids(content, span, text, digest if images else b"")
-        tokens = len(ids) // 4
-    else:
-        tokens = estimate(text) if text is not None else estimate_json(content)
-    block = Block(span.section, kind, span.role, span.message, digest, tokens, dialect.markable(body, index), ids)
-    citations = speaks and _CITATIONS in content
-    marks = _ttls(body, dialect, index)
-    return _Known(block, images, citations, marks, images or citations or bool(marks))
-
-
-def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:
-    """The lifetimes of the markers on and in a block."""
-    return tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
-
-
-def _text_of(content: bytes, kind: str) -> str | None:
-    """What the model reads of a block that is mostly text; None for one it reads as a structure."""
-    if kind == "thinking" or b'"text"' in content[:64]:
-        members = object_of(content) or {}
-        return string_of(members.get("thinking" if kind == "thinking" else "text"))
-    return None
-
-
-def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
-    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture; what
-    stands beside it in its block counts too."""
-    if picture:
-        count = max(IMAGE_TOKENS, estimate_json(content))
-        return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()
-    words = text if text is not None else content.decode("utf-8", "replace")
-    return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
-
-
-def _marks(special: Sequence[tuple[int, _Known]], left_out: Sequence[int]) -> list[Mark]:
+def _marks(special: Sequence[tuple[int, Known]], left_out: Sequence[int]) -> list[Mark]:
     """The body's explicit markers as places among the blocks that count."""
     return [
         Mark(index - bisect_left(left_out, index), ttl) for index, item in special if item.block for ttl in item.marks

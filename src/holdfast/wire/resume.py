@@ -7,12 +7,14 @@ from the earlier body, and only the rest is decoded and walked.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from . import scan
 from .body import BlockSpan, Body, Section
 
+_EMPTIED = {ord("["): b"[]", ord('"'): b'""'}
 _NEXT = b"]},{"  # the end of a message that ends with its content, and the beginning of another
 
 
@@ -37,9 +39,17 @@ class Resumed(Struct, frozen=True):
         others = self.like.blocks[: self.like.messages_from]
         return [block for block in others if block.section == name], member.end
 
-    def shortened(self, raw: bytes) -> bytes:
-        """The text without the messages taken over: as valid as the whole, because they were."""
-        return raw[: self.array] + raw[self.at :]
+    def shortened(self, raw: bytes, sections: Sequence[Section] = ()) -> bytes:
+        """The text without the messages taken over, and with nothing in those of the sections that stand unchanged: as
+        valid as the whole, because they were."""
+        known = [self.like.members[name] for name in sections if name in self.like.members]
+        cuts = [(m.start, m.end, _EMPTIED.get(raw[m.start], b"")) for m in known if m.end <= self.head]
+        parts: list[bytes] = []
+        at = 0
+        for start, end, left in sorted([*(cut for cut in cuts if cut[2]), (self.array, self.at, b"")]):
+            parts += (raw[at:start], left)
+            at = end
+        return b"".join((*parts, raw[at:]))
 
 
 def resume(raw: bytes, like: Body, member: str) -> Resumed | None:

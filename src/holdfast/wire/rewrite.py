@@ -14,11 +14,13 @@ from holdfast.canonical import encode_string
 
 from . import scan
 from .body import BlockSpan, Body, Splice, apply, change_members
-from .cache_control import as_text_block
+from .cache_control import MARKERS, as_text_block
 from .values import canon, object_of, string_of
 
 _SPACES = b" \t\n\r"
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
+_ENDINGS = tuple((marker, b',"cache_control":' + marker + b"}") for marker in MARKERS.values())
+"""How nearly all markers stand on their block: as its last member, without spaces."""
 _OWN_TOOLS = (None, "custom", "function")
 _SIGNED = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
 
@@ -104,14 +106,24 @@ def plain(body: Body, index: int) -> bytes:
 def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
     """A block's bytes without its markers, and those. One that is no object, or says a thing twice, stays as it is."""
     text = body.text(block)
-    if block.form == "string" or not any(scan.may_name(text, name, 0, len(text)) for name in _MARKERS):
+    if block.form == "string" or (b"\\u00" not in text and not _named(text)):
         return text, {}
+    for marker, ending in _ENDINGS:
+        if text.endswith(ending):
+            own = text[: -len(ending)] + b"}"
+            if b"\\u00" not in own and not _named(own):
+                return own, {"cache_control": marker}
     try:
         members, end = scan.walk_object(text, 0)
     except scan.Misfit:
         return text, {}
     found = {member.key: text[member.start : member.end] for member in members if member.key in _MARKERS}
     return apply(text, change_members(members, end, {}, _MARKERS)), found
+
+
+def _named(text: bytes) -> bool:
+    """Whether a text names a marker, in plain spelling."""
+    return b'"cache_control"' in text or b'"prompt_cache_breakpoint"' in text
 
 
 def replaced(body: Body, index: int, text: bytes) -> list[Splice]:
@@ -130,7 +142,7 @@ def parts(body: Body, index: int) -> list[bytes] | None:
     None where a marker stands deeper inside: it would move with the bytes.
     """
     block, own = body.blocks[index], plain(body, index)
-    if any(b'"%b"' % name.encode() in own for name in _MARKERS):
+    if _named(own):
         return None
     return [own, *(body.raw[start:end] for start, end in block.context)]
 

@@ -58,6 +58,8 @@ class Tap:
         if self._form == "unknown":
             self._line += chunk
             start = bytes(self._line).removeprefix(_BOM).lstrip()
+            if not start:  # nothing yet, however much of it comes
+                self._line.clear()
             if not start or _BOM.startswith(bytes(self._line)):
                 return
             self._form = "json" if start[:1] in (b"{", b"[") else "events"

@@ -43,7 +43,7 @@ class Gateway(Struct, frozen=True):
     headers: Annotated[bool, about("Add response headers with prediction, plan and call id.")] = True
     preflight: Annotated[
         Literal["off", "warn", "hold"],
-        about("A turn whose cold cost passes `preflight_usd`: sent, sent with a warning, or held back."),
+        about("A turn predicted to cost more than `preflight_usd`: sent, sent with a warning, or held back."),
     ] = "warn"
     preflight_usd: (
         Annotated[float, about("Dollars above which `preflight` acts; unset: it never does.", ge=0, le=MANY)] | None

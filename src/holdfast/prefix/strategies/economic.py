@@ -137,7 +137,7 @@ def _lifetimes(
     chained = state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0)
     if chained and lifetimes.commit(odds, price, new, tokens):
         return long, long, 0.0, f"{odds.pauses:.1f} pauses are expected"
-    if not chained and _may_probe(situation, new, tail) and lifetimes.raise_now(odds, price, new, bare):
+    if not chained and lifetimes.raise_now(odds, price, new, bare) and _may_probe(situation, new, tail):
         return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
     if lifetimes.head_long(odds, price):
         return short, long, 0.0, "the conversation goes on"

@@ -5,7 +5,7 @@ Places are block numbers. Which of them is worth a marker is the strategies' bus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,7 +68,7 @@ def head(prompt: Prompt) -> int:
 
 def last_tool(situation: Situation) -> int | None:
     blocks = situation.prompt.blocks
-    return _last(situation, (i for i in range(head(situation.prompt)) if blocks[i].section == "tools"))
+    return _last(situation, [i for i in range(head(situation.prompt)) if blocks[i].section == "tools"])
 
 
 def last_system(situation: Situation) -> int | None:
@@ -83,8 +83,10 @@ def last_system(situation: Situation) -> int | None:
         places = [i for i in range(0 if end is None else end + 1) if blocks[i].section != "tools"]
     else:
         places = [i for i in range(head(situation.prompt)) if blocks[i].section == "system" and blocks[i].role]
-    unstable = min((i for i in places if i in situation.volatile), default=len(blocks))
-    return _last(situation, (i for i in places if i < unstable))
+    if situation.volatile:
+        unstable = min((i for i in places if i in situation.volatile), default=len(blocks))
+        places = [i for i in places if i < unstable]
+    return _last(situation, places)
 
 
 def tail(situation: Situation) -> int | None:
@@ -92,8 +94,9 @@ def tail(situation: Situation) -> int | None:
     return _last(situation, range(len(situation.prompt.blocks)))
 
 
-def _last(situation: Situation, places: Iterable[int]) -> int | None:
-    return max((index for index in places if free(situation, index)), default=None)
+def _last(situation: Situation, places: Sequence[int]) -> int | None:
+    """The last of some places, which are in order, that may carry a marker of ours."""
+    return next((index for index in reversed(places) if free(situation, index)), None)
 
 
 def user_ends(situation: Situation) -> list[int]:

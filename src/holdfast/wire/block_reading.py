@@ -1,0 +1,133 @@
+"""One block of a body as a cache sees it: its digest, its tokens, and what it brings with it.
+
+The dialects say how each of that is spelled. Nearly all blocks of a long conversation are messages of one provider in
+its most compact spelling, for which one pass says everything.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.caches.values import Block
+from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
+
+from . import anthropic
+from .body import BlockSpan, Body
+from .dialects import Dialect
+from .values import object_of, string_of
+
+_IMAGES = {
+    "anthropic": (b'"type":"image"',),
+    "openai_chat": (b'"type":"image_url"',),
+    "openrouter": (b'"type":"image_url"',),
+    "openai_responses": (b'"type":"input_image"',),
+    "gemini": (b'"inlineData"', b'"inline_data"'),
+}
+_CITATIONS = b'"citations":{"enabled":true'
+_ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
+"""A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
+"""Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
+
+_NO_MARKS: tuple[str, ...] = ()
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
+
+    `special` if it brings anything, or is no part.
+    """
+
+    block: Block | None
+    images: bool = False
+    citations: bool = False
+    marks: tuple[str, ...] = ()
+    special: bool = True
+
+
+def read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:
+    span = body.blocks[index]
+    found, marks = _at_once(body, span), _NO_MARKS
+    if found is not None:
+        content, kind, markable, text = found
+    else:
+        marks = _ttls(body, dialect, index)
+        if dialect.deferred(body, index):
+            return Known(None, marks=marks)
+        content, kind = dialect.content(body, index), dialect.kind(body, index)
+        if span.section == "system" and content.startswith(_ATTRIBUTION):
+            return Known(None, marks=marks)
+        markable, text = dialect.markable(body, index), _text_of(content, kind)
+    digest = sha256(as_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
+    speaks = span.section == "messages" and kind not in _CALLS
+    images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
+    ids = b""
+    if with_ids:
+        ids = _ids(content, span, text, digest if images else b"")
+        tokens = len(ids) // 4
+    else:
+        tokens = estimate(text) if text is not None else estimate_json(content)
+    block = Block(span.section, kind, span.role, span.message, digest, tokens, markable, ids)
+    citations = speaks and _CITATIONS in content
+    return Known(block, images, citations, marks, images or citations or bool(marks))
+
+
+def _at_once(body: Body, span: BlockSpan) -> tuple[bytes, str, bool, str | None] | None:
+    """Content, kind, whether it can carry a marker, and text of a message's block that is written as its canonical form
+    is and carries no marker: what the dialect would say of it, from one decoding. None for any other block."""
+    if body.dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
+        return None
+    content = body.raw[span.start : span.end]
+    if b'"cache_control"' in content or b"\\u" in content or span.where == anthropic.EMPTY:
+        return None
+    try:
+        members: Any = _decode(content)
+        if type(members) is not dict or _encode(members) != content:
+            return None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    kind = members.get("type")
+    if type(kind) is not str or not kind:
+        return None
+    said = members.get("text")
+    markable = anthropic.may_carry(kind) and (kind != "text" or (type(said) is str and bool(said)))
+    if kind == "tool_result" and type(members.get("content")) is str:  # a string is one text block
+        members["content"] = [{"type": "text", "text": members["content"]}]
+        content = _encode(members)
+    text = members.get("thinking") if kind == "thinking" else said if b'"text"' in content[:64] else None
+    return content, kind, markable, text if type(text) is str else None
+
+
+def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:
+    """The lifetimes of the markers on and in a block."""
+    return tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
+
+
+def _text_of(content: bytes, kind: str) -> str | None:
+    """What the model reads of a block that is mostly text; None for one it reads as a structure."""
+    if kind == "thinking" or b'"text"' in content[:64]:
+        members = object_of(content) or {}
+        return string_of(members.get("thinking" if kind == "thinking" else "text"))
+    return None
+
+
+def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
+    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture; what
+    stands beside it in its block counts too."""
+    if picture:
+        count = max(IMAGE_TOKENS, estimate_json(content))
+        return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()
+    words = text if text is not None else content.decode("utf-8", "replace")
+    return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
+
+
+def as_bytes(text: str) -> bytes:
+    """A name a client chose: half of a surrogate pair is as good as any."""
+    return text.encode("utf-8", "surrogatepass")
