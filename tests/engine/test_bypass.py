@@ -142,11 +142,12 @@ def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypat
     driver.close()
 
 
+@pytest.mark.parametrize(("patience", "own"), [(0.01, None), (10.0, 0.01), (0.01, 10.0)])
 def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float, own: float | None
 ) -> None:
     """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
-    driver = Driver(path=tmp_path / "h.db", patience=0.01)
+    driver = Driver(path=tmp_path / "h.db", patience=patience)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -159,8 +160,8 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
 
     with monkeypatch.context() as slow:
         slow.setattr(driver.store, "put_edit", late)
-        with pytest.raises(HoldfastError, match="did not keep"):
-            driver.prepare(worked(4), edits={digest: data})
+        with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
+            driver.prepare(worked(4), edits={digest: data}, patience=own)
     past(driver, raw_of(worked(4)))
     prepared, _, verdict = driver.send(worked(5))
     assert data in prepared.raw

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.engine import repair_order
 from holdfast.engine.repairing import Memory
 from holdfast.wire import rewrite
 from tests.engine.repair_lane import TOOLS, Lane, talk, turned
@@ -205,6 +206,47 @@ def test_after_a_restart_keys_that_were_put_back_are_forgotten_and_begin_anew() 
     assert (done.raw, done.reset) == (raw, "repair_forgotten")
     assert lane.send(talk(4)).reset is None
     assert lane.breaks() == [2]
+
+
+def asked_in(*turned: bool) -> dict[str, Any]:
+    """Questions with their keys in the one or the other order, each with its answer."""
+    messages: list[dict[str, Any]] = []
+    for number, other in enumerate(turned):
+        block = {"type": "text", "text": f"question {number}"}
+        messages += [
+            {"role": "user", "content": [reversed_keys(block) if other else block]},
+            {"role": "assistant", "content": [{"type": "text", "text": f"answer {number}"}]},
+        ]
+    return talk(0) | {"messages": [*messages, {"role": "user", "content": "go on"}]}
+
+
+@pytest.mark.parametrize(("again", "reason"), [((False, True), "repair_forgotten"), ((False, False), None)])
+def test_after_a_restart_every_block_that_was_put_back_is_known(again: tuple[bool, bool], reason: str | None) -> None:
+    """One that comes as it was first sent says nothing of the other."""
+    lane = Lane()
+    lane.send(asked_in(False, False))
+    assert len(lane.send(asked_in(True, True, False)).repairs) == 2
+    lane.restart()
+    assert lane.send(asked_in(*again, False)).reset == reason
+
+
+def test_after_a_restart_too_many_to_be_known_one_by_one_are_forgotten() -> None:
+    lane, many = Lane(), repair_order.MOST_REKEYED + 2
+    lane.send(asked_in(*[False] * many))
+    assert len(lane.send(asked_in(*[True] * many, False)).repairs) == many
+    assert len(lane.state.rekeyed) <= 16 * (repair_order.MOST_REKEYED + 1)
+    lane.restart()
+    assert lane.send(asked_in(*[False] * many, False)).reset == "repair_forgotten"
+
+
+def test_a_request_is_held_up_by_so_many_comparisons_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair_order, "MOST_COMPARED", 2)
+    lane = Lane()
+    lane.send(asked_in(False, False, False, False))
+    done = lane.send(asked_in(True, True, True, True, False))
+    assert (len(done.repairs), done.reset) == (2, None), "the others go out as the client turned them"
+    assert len(lane.send(asked_in(True, True, True, True, False, False)).repairs) == 2
+    assert lane.prompts[-1].keys[: len(lane.prompts[-2].keys) - 1] == lane.prompts[-2].keys[:-1]
 
 
 def test_after_a_restart_a_client_that_turns_its_keys_for_the_first_time_did_it_itself() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.engine import repair_order, repair_texts
 from holdfast.engine.repairing import Memory, repair
 from holdfast.prefix.repairs import Mode
 from holdfast.traces import FAULTS
@@ -364,3 +365,27 @@ def test_a_long_lane_fits_into_its_ledger() -> None:
     text = b"".join(lane.disk.values())
     assert b"Current time" in text
     assert b"Current time" not in msgspec.msgpack.encode(lane.state)
+
+
+def test_a_text_too_long_to_be_looked_at_goes_out_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair_texts, "LONGEST", 500)
+    lane = Lane()
+    lane.send(talk(0, clock(0) + "x" * 500))
+    done = lane.send(talk(1, clock(1) + "x" * 500))
+    assert (json.loads(done.raw)["system"], done.repairs, done.reset) == (clock(1) + "x" * 500, (), None)
+    lane.send(talk(2, clock(2)))
+    again = lane.send(talk(3, clock(3)))
+    assert json.loads(again.raw)["system"] == clock(2), "a text that is short again is repaired again"
+
+
+def test_of_very_many_tools_with_a_clock_only_so_many_keep_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair_order, "MOST_VALUES", 2)
+
+    def tools(minute: int) -> list[dict[str, Any]]:
+        return [{"name": f"t{n}", "description": clock(minute), "input_schema": {"type": "object"}} for n in range(4)]
+
+    lane = Lane()
+    for turn in range(3):
+        sent = json.loads(lane.send(talk(turn, tools=tools(turn))).raw)["tools"]
+        assert [tool["description"] for tool in sent] == [clock(0)] * 2 + [clock(turn)] * 2
+    assert len(lane.state.kept_tools) == 2

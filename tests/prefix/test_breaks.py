@@ -25,6 +25,7 @@ from holdfast.facts import model as facts_of
 from holdfast.facts.prices import rates
 from holdfast.prefix import breaks
 from holdfast.prefix.breaks import Cause, Expectation, Finding, agrees, expect, judge
+from holdfast.prefix.values import Sent
 from tests import shapes
 from tests.caches.prompts import OPUS, block, prompt, texts
 from tests.prefix.breaking import Judged, Lane, sent, text
@@ -493,3 +494,13 @@ def test_a_provider_with_one_lifetime_of_half_an_hour(pause: float, system: str,
     assert (found.cause if found else None) == cause
     if found is not None and found.entry is not None:
         assert found.entry.ttl == "30m"
+
+
+@pytest.mark.parametrize("ref", ["openai:gpt-5.5", "gemini:gemini-2.5-pro", "anthropic:claude-sonnet-4-5"])
+def test_an_empty_prompt_of_which_something_was_read_expects_as_much_again(ref: str) -> None:
+    """Providers bill what they add themselves."""
+    model = facts_of(ref)
+    nothing = prompt_of(model, [])
+    before = Sent("c", 0.0, nothing.model, b"", b"", b"", covered=3_000)
+    found = expect(before, nothing, (), Outcome(nothing, 1.0, 0, 0), Entries(), 1.0, model)
+    assert (found.expected, found.suspects) == (3_000, ())

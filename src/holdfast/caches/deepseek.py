@@ -43,7 +43,7 @@ class Units:
 
     def __init__(self, floor: int, room: Room | None = None) -> None:
         self._step = max(1, min(_STEP, floor))
-        self._names = (room or Room()).names(self._step)
+        self._names = (Room() if room is None else room).names(self._step)
         self._entries = Entries()
         self._lengths: dict[bytes, set[int]] = {}
 

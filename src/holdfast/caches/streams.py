@@ -45,6 +45,9 @@ class Room:
         self._names: dict[int, Names] = {}
         self._last: tuple[Prompt, Tokens] | None = None
 
+    def __len__(self) -> int:
+        return len(self._order)
+
     def names(self, step: int) -> Names:
         return self._names.setdefault(step, Names(step))
 

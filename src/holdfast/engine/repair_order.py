@@ -26,7 +26,7 @@ from .repair_work import Work
 
 MOST_REKEYED = 64
 """Repaired blocks that are known one by one after a restart."""
-MOST_COMPARED = 500
+MOST_COMPARED = 5_000
 """Blocks of one request that are looked at for another order of their keys."""
 MOST_VALUES = 200
 """Tools of a lane whose values are kept."""
@@ -113,7 +113,7 @@ def _first(work: Work, number: int, match: Match | None) -> bytes:
 
 
 def _reordered(work: Work, before: list[bytes], after: list[bytes]) -> bool:
-    """Whether two blocks differ in the order of keys alone; a request is not held up by looking at more than so many."""
+    """Whether two blocks differ in the order of keys alone; a request is held up by looking at so many and no more."""
     work.compared += 1
     return work.compared <= MOST_COMPARED and rewrite.reordered(before, after)
 

@@ -14,7 +14,6 @@ from holdfast.wire.values import string_of
 
 from .repair_work import Work
 
-
 LONGEST = 300_000
 """Bytes of a system text up to which it is looked at: all other requests wait meanwhile."""
 

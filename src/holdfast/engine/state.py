@@ -21,7 +21,7 @@ from .keeping import Keeper
 from .repairing import Memory
 from .values import Lane
 
-KEPT_BODIES = 16_000_000
+KEPT_BODIES = 12_000_000
 """Bytes of lanes' last bodies that are remembered, to say what changed in them. Mostly the reader has the same ones."""
 
 OURS_BODIES, OURS_BLOCKS = 8_000_000, 20_000
@@ -34,7 +34,7 @@ MOST_TENANTS = 1_000
 MOST_MEMORIES = 32
 """Tenants in memory, and those of them with first bytes; the least recently used are loaded again or begin anew."""
 
-FIRST_BYTES = 16_000_000
+FIRST_BYTES = 12_000_000
 """First bytes of all tenants together, beside those of the tenant at hand."""
 
 

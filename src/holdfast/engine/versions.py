@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -14,12 +13,14 @@ from holdfast.store.base import Merge, VersionConflictError
 
 
 class Version:
-    """Which version of a stored value we have, with our writes of it that are under way."""
+    """Which version of a stored value we have, with our writes of it that are under way: seldom more than two."""
+
+    __slots__ = ("_under_way", "known", "stale")
 
     def __init__(self, known: int = 0) -> None:
         self.known = known
         self.stale = False
-        self._under_way: deque[tuple[Future[int], int]] = deque()
+        self._under_way: list[tuple[Future[int], int]] = []
 
     def writing(self, future: Future[int]) -> Future[int]:
         """A write that takes this version to the next."""
@@ -31,11 +32,11 @@ class Version:
         """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
         one that is done is in it. None says that nobody knows: then ours goes on."""
         while self._under_way and self._under_way[0][0].done():
-            future, before = self._under_way.popleft()
+            future, before = self._under_way.pop(0)
             error = future.exception()
             if error is not None and not isinstance(error, VersionConflictError):
                 self.known -= 1  # nothing was written
-                self._under_way = deque((later, expected - 1) for later, expected in self._under_way)
+                self._under_way = [(later, expected - 1) for later, expected in self._under_way]
             elif error is not None or future.result() != before + 1:
                 self.stale = True
         stored = ask()

@@ -57,13 +57,17 @@ class Ulids:
         self._clock = clock
         self._entropy = entropy or _Supply()
         self._last = -1
+        self._begin = (-1, "")  # what the last one began with, as a number and as text: often the next does too
         self._lock = threading.Lock()
 
     def new(self) -> str:
         with self._lock:
             value = self._next()
             self._last = value
-        return encode(value)
+            high = value >> 20
+            if high != self._begin[0]:
+                self._begin = high, encode(value)[:22]
+            return self._begin[1] + _PAIRS[value >> 10 & 1023] + _PAIRS[value & 1023]
 
     def _next(self) -> int:
         now = max(self._clock(), 0)

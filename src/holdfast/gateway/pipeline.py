@@ -79,6 +79,7 @@ class Pipeline:
             await self._fail(call)
         finally:
             call.unwatch()
+            call.leave = None  # each holds the other, and with it the bodies, until the garbage collector comes
             if call.passage is not None:  # of no effect on one that is finished
                 _quietly(call.passage.cut, "" if call.left else "the gateway ended")
             _quietly(self._on_done, call)

@@ -135,6 +135,8 @@ def _why(after: Retention, settings: Cache) -> str:
 def override(settings: Cache, model: ModelFacts) -> Lifetime | None:
     """The retention set for this model: of the prefixes that fit its name, with or without provider and vendor, the
     longest."""
+    if not settings.retention_overrides:
+        return None
     names = [_spelled(model.ref)]
     names += [_spelled(model.name[at:]) for at in (0, *(match.end() for match in _vendor(model.name)))]
     fitting = [prefix for prefix in settings.retention_overrides if any(n.startswith(_spelled(prefix)) for n in names)]

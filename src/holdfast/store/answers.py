@@ -40,7 +40,7 @@ class Answer(Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._wait(timeout)
-        return super().exception(0)
+        return self._exception if self._state == _FINISHED else super().exception(0)
 
     def add_done_callback(self, fn: Callable[[Future[T]], Any]) -> None:
         self._wanted()

@@ -28,7 +28,7 @@ from .dialects import DIALECTS, Dialect
 from .remembered import Remembered
 from .scan import may_name
 
-KEPT_BODIES = 20_000_000
+KEPT_BODIES = 12_000_000
 """Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
 _PER_BLOCK = 400
 

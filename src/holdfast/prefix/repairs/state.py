@@ -32,13 +32,13 @@ class Insert(Struct):
 class RepairState(Struct):
     """A lane's first bytes and what was inserted.
 
-    `first` leads from a tool's digest without key order to the digest it was first sent with. `orders` are the tools
-    of each set in their first order, `tools` is the set sent last and `tools_sent` the digests of the section it was
-    sent as. `history` names the message blocks of the request before, `rekeyed` is the first of them that was sent with
-    its keys in another order than the client's. `texts` are system texts by number, `inserts` belong to the block they
-    follow (digest and occurrence). `kept_tools` refers to the bytes of tools whose first values are kept. `length`
-    counts the blocks of the request before, `altered` if anything was ever repaired, `bypassed` if the request before
-    went without.
+    `first` leads from a tool's digest without key order to the digest it was first sent with. `orders` are the tools of
+    each set in their first order, `tools` is the set sent last and `tools_sent` the digests of the section it was sent
+    as. `history` names the message blocks of the request before, `rekeyed` are the digests of those of them that were
+    sent with their keys in another order than the client's, one after the other. `texts` are system texts by number,
+    `inserts` belong to the block they follow (digest and occurrence). `kept_tools` refers to the bytes of tools whose
+    first values are kept. `length` counts the blocks of the request before, `altered` if anything was ever repaired,
+    `bypassed` if the request before went without.
     """
 
     first: dict[bytes, bytes] = field(default_factory=dict)

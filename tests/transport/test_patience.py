@@ -1,0 +1,36 @@
+"""How long a request waits for what must be durable: not longer than our own work may take, also within a process."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.schema import Settings
+from holdfast.engine import Engine, core
+from holdfast.identity import Identities
+from holdfast.store import open_store
+from holdfast.transport.incoming import Incoming
+from holdfast.transport.passage import Passages
+from holdfast.wire import DIALECTS
+
+RAW = b'{"model":"claude-sonnet-4-5","max_tokens":1000,"messages":[{"role":"user","content":"Hello."}]}'
+
+
+def test_an_engine_that_waits_long_does_not_hold_up_a_clients_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def wait(_writes: list[Future[Any]], patience: float) -> None:
+        waited.append(patience)
+
+    monkeypatch.setattr(core, "wait", wait)
+    settings = Settings()
+    with open_store(tmp_path / "h.db") as store:
+        engine, identities = Engine(settings, store=store), Identities(bytes(32), store=store)
+        passages = Passages(engine, identities, settings, timer=lambda: 0.0)
+        passages.begin(Incoming("POST", "/v1/messages", "", (), RAW), DIALECTS["anthropic"]).cut()
+    assert waited == [settings.gateway.limits.stages_ms / 1_000]
