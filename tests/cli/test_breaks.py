@@ -43,7 +43,7 @@ def test_resets_on_request() -> None:
     assert "compaction" not in piped(command)
     text = piped(command, "--resets")
     assert "reset: compaction" in text
-    assert "12 breaks and 1 reset: $" in text
+    assert "12 breaks and 2 resets: $" in text
     assert "compaction (" not in text, "a reset needs no cure"
 
 

@@ -142,12 +142,11 @@ def test_an_edit_that_could_not_be_kept_was_never_made(tmp_path: Path, monkeypat
     driver.close()
 
 
-@pytest.mark.parametrize(("patience", "own"), [(0.01, None), (10.0, 0.01), (0.01, 10.0)])
 def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float, own: float | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
-    driver = Driver(path=tmp_path / "h.db", patience=patience)
+    driver = Driver(path=tmp_path / "h.db", patience=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -161,13 +160,45 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     with monkeypatch.context() as slow:
         slow.setattr(driver.store, "put_edit", late)
         with pytest.raises(HoldfastError, match=r"did not keep an edit within 0\.01 s"):
-            driver.prepare(worked(4), edits={digest: data}, patience=own)
+            driver.prepare(worked(4), edits={digest: data})
     past(driver, raw_of(worked(4)))
     prepared, _, verdict = driver.send(worked(5))
     assert data in prepared.raw
     assert prepared.reset == "bypassed"
     assert verdict.explained
     assert driver.send(worked(6))[0].reset is None
+    driver.close()
+
+
+@pytest.mark.parametrize(("patience", "own"), [(10.0, 0.01), (0.01, 10.0)])
+def test_who_gives_a_patience_goes_without_what_is_not_kept_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float, own: float
+) -> None:
+    """Planned all the same, with what was edited before; the edit counts from when it is kept, with its reason."""
+    driver = Driver(path=tmp_path / "h.db", patience=patience)
+    driver.send(worked(3))
+    driver.wait(4_000)
+    digest, data = edit_of(driver, worked(4))
+    assert driver.store is not None
+    held: list[tuple[Any, Any, Future[Any]]] = []
+
+    def waits(*args: Any, **more: Any) -> Future[Any]:
+        held.append((args, more, Future()))
+        return held[-1][-1]
+
+    with monkeypatch.context() as slow:
+        slow.setattr(driver.store, "put_edit", waits)
+        prepared = driver.prepare(worked(4), edits={digest: data}, patience=own)
+    assert data not in prepared.raw
+    assert prepared.markers
+    assert prepared.reset is None
+    driver.finish(prepared, driver.bill(prepared))
+    args, more, future = held[0]
+    future.set_result(driver.store.put_edit(*args, **more).result())
+    prepared, _, verdict = driver.send(worked(5))
+    assert data in prepared.raw
+    assert prepared.core.expectation.reset == "priced_edit"
+    assert verdict.explained
     driver.close()
 
 

@@ -44,7 +44,8 @@ def test_newest_first_and_no_more_than_the_limit(store: SqliteStore) -> None:
 def test_resets_are_breaks_with_a_reason_and_can_be_left_out(store: SqliteStore, worked: Worked) -> None:
     every = observe.breaks(store).breaks
     resets = [each for each in every if each.reason is not None]
-    assert [(each.reason, each.call) for each in resets] == [("compaction", worked.calls["compacted"])]
+    expected = [("bypassed", worked.calls["past"]), ("compaction", worked.calls["compacted"])]
+    assert [(each.reason, each.call) for each in resets] == expected
     assert observe.breaks(store, resets=False).breaks == tuple(each for each in every if each.reason is None)
 
 

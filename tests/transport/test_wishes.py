@@ -216,7 +216,7 @@ def test_a_title_goes_as_it_is_and_leaves_no_trace_in_a_lane(door: Door) -> None
     side = sides[0]
     assert side.raw is side._incoming.body
     assert (side.verbatim, side.prepared, side.bypass, side.held) == (True, None, None, None)
-    assert side.response_headers() == []
+    assert side.response_headers() == [(b"x-holdfast-call", (side.call or "").encode())]
     side.answer(200, [(b"content-type", b"application/json")])
     side.feed(b'{"type":"message","id":"m","model":"x","usage":{"input_tokens":30,"output_tokens":4}}')
     side.finish()

@@ -38,17 +38,36 @@ class Beside:
         usage: Usage | None = None,
         error: str = "",
         why: str = "",
+        call: str | None = None,
     ) -> str:
         """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
         and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
-        Gives the id of the call."""
+        What a lane loses by a call past us is a reset: note it before `bypassed`. Gives the id of the call."""
         priced = None if usage is None else facts.price(usage, model)
-        noted = Noted(self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why)
+        noted = Noted(call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why)
         with self._lock:
             self._state.keeper.meet(lane, started)
             self._state.keeper.put_call(noted.row())
-            self._teller.noted(noted)
+            self._teller.noted(noted, self._lost(noted) if kind == "bypassed" else 0)
         return noted.call
+
+    def call_id(self) -> str:
+        """An id for a call that will be noted."""
+        return self._ids.new()
+
+    def _lost(self, noted: Noted) -> int:
+        """Tokens that a call past us was billed for although the lane had them cached, as far as is known here."""
+        state, lane, usage = self._state, noted.lane, noted.usage
+        if usage is None or not state.keeper.known(lane):
+            return 0
+        last = state.ledger(lane, noted.started).last
+        if last is None or not last.call or last.model != noted.model:
+            return 0
+        pool, limits = state.tenant(lane.tenant).pool(facts.model(last.model)), state.settings(lane).breaks
+        if pool.by_entry and idle.longest(last, pool, noted.started) is None:
+            return 0
+        lost = min(last.covered, usage.prompt) - usage.read
+        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else 0
 
     def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
         """Events of a lane's session, for the store and the bus."""

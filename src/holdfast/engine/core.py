@@ -96,7 +96,8 @@ class Engine(Beside):
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
-        `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own.
+        `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
+        it goes without what is new in it, with markers, and with what was repaired and edited before.
 
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
@@ -107,7 +108,7 @@ class Engine(Beside):
             try:
                 _check_reason(reset)
                 seconds = self._patience if patience is None else min(patience, self._patience)
-                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds)
+                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, patience is not None)
                 with self._lock:
                     asked = draft.asked(
                         self._ids.new(),
@@ -275,10 +276,11 @@ class Engine(Beside):
         skip: frozenset[str],
         edits: Mapping[bytes, bytes],
         patience: float,
+        without: bool,
         again: bool = True,
     ) -> Draft:
         """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
-        again on what that one has sent."""
+        again on what that one has sent; where the store does not keep what is new, without that if it may be."""
         with self._lock:
             draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
         try:
@@ -286,7 +288,14 @@ class Engine(Beside):
         except VersionConflictError:
             if not again:
                 raise
-            return self._durable(body, alone, lane, now, skip, edits, patience, again=False)
+            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
+        except HoldfastError as problem:
+            if not again or not without:
+                raise
+            with self._lock:
+                self._state.keeper.undo(lane)
+                self._state.keeper.late(problem)
+            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
         return draft
 
     def _planned(

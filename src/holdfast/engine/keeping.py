@@ -148,6 +148,11 @@ class Keeper:
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
+    def late(self, problem: Exception) -> None:
+        """What was to be durable was waited for in vain."""
+        if self._store is not None:
+            self._store.late(problem)
+
     def meet(self, lane: Lane, now: float) -> None:
         """See that the lane's session is stored."""
         name = (lane.tenant, lane.session)
@@ -376,9 +381,7 @@ def wait(futures: Iterable[Future[Any]], patience: float = WAIT) -> None:
         try:
             future.result(timeout=max(0.0, until - monotonic()))
         except TimeoutError as error:
-            raise HoldfastError(
-                f"the store did not keep an edit within {patience:g} s; check its disk. The request goes as it came."
-            ) from error
+            raise HoldfastError(f"the store did not keep an edit within {patience:g} s; check its disk.") from error
 
 
 def _micro(now: float) -> int:

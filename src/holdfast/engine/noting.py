@@ -46,6 +46,7 @@ class Noted(Struct, frozen=True):
             first_token_at=None if self.first_token is None else _micro(self.first_token),
             ended_at=_micro(self.ended),
             usage=self.usage,
+            reset="bypassed" if self.kind == "bypassed" else None,
             error=self.error or None,
             plan=msgspec.json.encode({"why": self.why}) if self.why else None,
         )

@@ -32,9 +32,15 @@ class Shelf:
     def __init__(self, store: Store, *, clock: Callable[[], float] = monotonic) -> None:
         self._store, self._clock = store, clock
         self._blind_until = 0.0
+        self._late_until = 0.0
         self._blind = False
         self._troubled = False
         self._told = False
+
+    def late(self, problem: Exception) -> None:
+        """Something was waited for in vain: for a while nothing is asked of it that must be waited for."""
+        self._late_until = self._clock() + LEFT_ALONE
+        self._tell(problem)
 
     @property
     def down(self) -> bool:
@@ -44,6 +50,8 @@ class Shelf:
             self._blind = False
         self._troubled = problem is not None
         blind = self._blind and self._clock() < self._blind_until
+        if self._clock() < self._late_until:
+            return True
         if problem is None and not self._blind:
             if self._told:
                 self._told = False

@@ -6,6 +6,7 @@ Bodies stand in none of them.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import partial
 from typing import cast, get_args
 
@@ -25,6 +26,7 @@ from holdfast.events.calls import (
     LlmCallFailed,
     LlmCallStarted,
 )
+from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.cures import Cure, case, cure_for
@@ -159,8 +161,8 @@ class Teller:
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.tell(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
-    def noted(self, call: Noted) -> None:
-        """A call that was not planned."""
+    def noted(self, call: Noted, lost: int) -> None:
+        """A call that was not planned; `lost` are the tokens its lane had cached and paid for again."""
         lane, model = call.lane, _name(call.model)
         self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=_name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
@@ -168,6 +170,25 @@ class Teller:
         else:
             error, left = _name(call.error or "abandoned"), not call.error
             self.tell(lane, None, call.ended, LlmCallFailed(call=call.call, model=model, error=error, abandoned=left))
+        price = rates(call.model) if lost else None
+        if lost:
+            dollars = Decimal(0) if price is None else lost * (price.input - price.read)
+            row = Break(
+                tenant=lane.tenant,
+                id=self._ids.new(),
+                call=call.call,
+                session=lane.session,
+                lane=lane.id,
+                model=call.model,
+                at=_micro(call.ended),
+                reason="bypassed",
+                tokens=lost,
+                dollars=dollars,
+            )
+            if self._store is not None:
+                self._store.put_break(row)
+            reset = CacheReset(lane=_name(lane.id), reason="bypassed", call=call.call, tokens=lost, dollars=dollars)
+            self.tell(lane, None, call.ended, reset)
 
     # Breaks
 

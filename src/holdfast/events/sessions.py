@@ -117,6 +117,7 @@ class ProcessExited(Event, frozen=True, kw_only=True):
 class GatewayBypassed(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "gateway.bypassed"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    call: Name | None = None
     stage: Name
     error: Name | None = None
     elapsed_us: Count | None = None

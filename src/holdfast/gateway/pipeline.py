@@ -181,7 +181,10 @@ class Pipeline:
         call.unwatch()  # it has everything
         if passage is not None:
             await asyncio.sleep(0)  # the last bytes are written before we work on
-            _quietly(passage.finish)
+            if passage.bypass is None or len(passage.raw) < LARGE:
+                _quietly(passage.finish)
+            else:  # what went past us is read only now
+                await asyncio.get_running_loop().run_in_executor(self._beside, _quietly, passage.finish)
 
     async def _break_off(self, call: Call, response: aiohttp.ClientResponse, error: Exception) -> None:
         """The provider broke off: the client gets what had come, and then a reset, never a polite end."""

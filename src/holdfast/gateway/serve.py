@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import signal
 import socket
@@ -27,6 +28,7 @@ KEEP_ALIVE_S = 120
 _LOOK_S = 0.02
 _RESET_S = 2.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ARENA_MAX = -8  # of mallopt
 
 
 class Server(uvicorn.Server):
@@ -96,6 +98,7 @@ def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lamb
 def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: Callable[[], None]) -> None:
     """Serve until a signal ends it, then close the gateway."""
     instance = server(gateway, config, on_ready)
+    _one_arena()
     gc.collect()
     gc.freeze()  # what is loaded by now stays: looking through it again and again would take a tenth of our time
     gc.set_threshold(10_000, 20, 50)
@@ -104,6 +107,13 @@ def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: C
             instance.run([listener])
     finally:
         gateway.close()
+
+
+def _one_arena() -> None:
+    """glibc gives every thread a heap of its own, and what was free in one stays with it; the threads here take turns
+    anyhow. Saved 8 MB of 250."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 @contextlib.contextmanager

@@ -178,10 +178,12 @@ class Passage:
         if self.prepared is not None:  # it failed after it was prepared
             with quiet("abandon"):
                 self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
-            self._untold, self.prepared, self.call = True, None, None
+            self._untold, self.prepared = True, None
         with quiet("tell"):
+            self.call = self._passages.engine.call_id()
             elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
             told = GatewayBypassed(
+                call=self.call,
                 stage=why if why == "off" else self._stage,
                 error=None if error is None else type(error).__name__,
                 elapsed_us=elapsed,
@@ -204,8 +206,8 @@ class Passage:
             if self._gateway is not None and self._gateway.headers:
                 if self.prepared is not None:
                     return saying.planned(self.prepared, self._warning)
-                if self.bypass is not None:
-                    return saying.bypassed(self.bypass)
+                self.call = self.call or self._passages.engine.call_id()
+                return saying.unplanned(self.call, self.bypass)
         return []
 
     def refused(self, status: int, raw: bytes) -> bytes | None:
@@ -232,8 +234,6 @@ class Passage:
                 longest = None if self._streams else LONGEST_LINE  # of what is one line, the tap reads no more
                 self._decoder = encodings.Decoder(encoding, longest) if encoding else None
                 self._tap = self._dialect.tap()
-        if self.bypass is not None:  # off the request's path: this may take a while
-            self._went_past()
 
     def _went_past(self) -> None:
         """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
@@ -317,6 +317,8 @@ class Passage:
         if self.prepared is None:
             with quiet("note"):
                 self._note(usage, error, now)
+            if self.bypass is not None and self._served:  # now that the client has its answer: this may take a while
+                self._went_past()
             return
         if usage is not None:
             with quiet("settle"):
@@ -337,6 +339,7 @@ class Passage:
         side = self.bypass is None  # what is neither planned nor passed by stands beside the conversation
         self.call = self._passages.engine.note(
             self.lane,
+            call=self.call,
             kind="side" if side else "bypassed",
             model=self._reference(),
             started=self.started,

@@ -45,8 +45,10 @@ def planned(prepared: Prepared, warning: str | None) -> list[Header]:
     return found
 
 
-def bypassed(why: str) -> list[Header]:
-    return [_header("x-holdfast-bypassed", why)]
+def unplanned(call: str, bypass: str | None) -> list[Header]:
+    """The id of a call that goes as it came, and why if that was not to be."""
+    found = [_header("x-holdfast-call", call)]
+    return found if bypass is None else [*found, _header("x-holdfast-bypassed", bypass)]
 
 
 def warning(cost: Decimal, limit: Decimal) -> str:

@@ -37,7 +37,7 @@ _START = 256  # bytes by which a body's client is recognised before it is parsed
 _WINDOWS = (16_384, 2_048, 256)  # bytes of its messages by which its conversation is
 _KEPT_WINDOWS = 10_000
 
-KEPT_BLOCKS = 200_000
+KEPT_BLOCKS = 100_000
 """Blocks whose digest and token count are remembered."""
 _KEPT_OTHERS = 8_000_000  # bytes of those that bring something with them or are matched token by token
 
