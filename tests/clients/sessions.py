@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-BOTH_WAYS = pytest.mark.parametrize("way", ["direct", "gateway"])
+BOTH_WAYS = pytest.mark.parametrize("way", ["direct", pytest.param("gateway", marks=pytest.mark.slow)])
 """For tests of what a client sees: it must be the same with a gateway between it and the provider."""
 
 MANUAL = (

@@ -18,6 +18,8 @@ from .asking import with_http
 from .inside import Inside, used
 from .sessions import Control, Conversation, Session, adrive, completed, drive
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[[dict[str, Any]], Any]
 
 
