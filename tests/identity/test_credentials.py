@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from holdfast.identity import Identities, credential_of
+from holdfast.identity import Identities, credentials_of
 from tests.identity.asking import KEY, Desk, words
 
 SECRET = "sk-planted-6f1c"
@@ -31,7 +31,7 @@ SECRET = "sk-planted-6f1c"
 )
 def test_the_same_secret_is_the_same_tenant_wherever_it_stands(headers: dict[str, str], query: str) -> None:
     identities = Identities(KEY)
-    assert credential_of(headers, query) == SECRET
+    assert credentials_of(headers, query) == [SECRET]
     assert identities.tenant(headers, query) == identities.tenant({"x-api-key": SECRET}, "")
 
 
@@ -46,7 +46,7 @@ def test_the_same_secret_is_the_same_tenant_wherever_it_stands(headers: dict[str
     ],
 )
 def test_without_a_credential_there_is_one_tenant(headers: dict[str, str], query: str) -> None:
-    assert credential_of(headers, query) is None
+    assert credentials_of(headers, query) == []
     assert Identities(KEY).tenant(headers, query) == "local"
 
 

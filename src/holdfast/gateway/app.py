@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections.serving import Limits
-from holdfast.identity.credentials import credentials_of
+from holdfast.identity import credentials_of
 from holdfast.serving import Protocol, connection_of, ends_with_mark
 
 from .auth import Access, Admin, Entry, enter

@@ -6,7 +6,7 @@ wire, the store and what lies below them; knows nothing of sockets.
 
 from .clients import client_of
 from .core import Identities
-from .credentials import credential_of
+from .credentials import credentials_of
 from .values import Found, Headers
 
-__all__ = ["Found", "Headers", "Identities", "client_of", "credential_of"]
+__all__ = ["Found", "Headers", "Identities", "client_of", "credentials_of"]

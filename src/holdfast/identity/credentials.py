@@ -10,13 +10,10 @@ _HEADERS = ("x-api-key", "x-goog-api-key")
 _QUERY = ("key", "access_token")
 
 
-def credential_of(headers: Headers, query: str) -> str | None:
-    """The first credential: Authorization without its scheme, x-api-key, x-goog-api-key, `key=` in the query."""
-    return next(iter(credentials_of(headers, query)), None)
-
-
 def credentials_of(headers: Headers, query: str) -> list[str]:
-    """All different ones. Who sends two is told apart by both: one of them may be a filler that everybody sends."""
+    """All different ones: Authorization without its scheme, x-api-key, x-goog-api-key, `key=` in the query.
+
+    Who sends two is told apart by both: one of them may be a filler that everybody sends."""
     found: dict[str, None] = {}
     words = headers.get("authorization", "").split(None, 1)
     if len(words) == 2:
