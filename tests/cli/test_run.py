@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.cli import run as main
+from holdfast.cli import run_client
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running
 from tests.clients.agents import Agent
@@ -207,13 +208,33 @@ class TestEnd:
             stderr=subprocess.PIPE,
             text=True,
         )
-        with process:
+        try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+            process.communicate()
         assert (process.returncode, out) == (7, "ended\n")
         assert "holdfast: no call came" in err
+
+    def test_a_signal_while_the_client_is_started_is_not_lost(
+        self, capfd: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begin = subprocess.Popen
+
+        def signalled(*arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:
+            process = begin(*arguments, **settings)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return process
+
+        for name, value in world.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(world.root)
+        monkeypatch.setattr(run_client.subprocess, "Popen", signalled)
+        assert main(["run", "--", "sleep", str(PATIENCE)]) == 128 + signal.SIGTERM
+        assert "holdfast: no call came" in capfd.readouterr().err
 
     def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:
         code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", ASKED], until=b"ready", then=b"\x03")

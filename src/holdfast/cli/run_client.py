@@ -113,9 +113,12 @@ def _gateway(config: Config, upstreams: dict[str, str]) -> Iterator[tuple[str, C
 def _attend(ready: launch.Launch) -> int:
     """Start the client on this terminal and wait for it. Signals are its business: it may end, or ask, or go on."""
     process: subprocess.Popen[bytes] | None = None
+    early: list[int] = []  # came while the client was being started
 
     def forward(number: int, frame: FrameType | None) -> None:
-        if process is not None and not (number in terminal and _in_foreground()):
+        if process is None:
+            early.append(number)
+        elif not (number in terminal and _in_foreground()):
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(number)
 
@@ -123,6 +126,8 @@ def _attend(ready: launch.Launch) -> int:
     before = {number: signal.signal(number, forward) for number in (*terminal, *_signals("SIGTERM", "SIGHUP"))}
     try:
         process = subprocess.Popen(ready.command, env=dict(ready.environment))
+        for number in early:
+            forward(number, None)
         code = process.wait()
     except OSError as error:
         raise HoldfastError(f"{ready.command[0]} cannot be started ({error.strerror}); check the command.") from error
