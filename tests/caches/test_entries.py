@@ -45,8 +45,16 @@ def test_one_can_be_dropped():
     assert entries.live(1) == []
 
 
-def test_several_at_once_in_their_order():
+def test_several_at_once_in_their_order_dead_or_alive():
     entries = Entries()
-    entries.put([entry(2), entry(1), entry(3, expires=1.0)], 0)
-    asked = [entry(number).key for number in (1, 2, 3, 4)]
-    assert [found.key for found in entries.on(asked, 5.0)] == asked[:2]
+    entries.put([entry(2), entry(1), entry(4, expires=1.0)], 0)
+    asked = tuple(entry(number).key for number in (1, 2, 3, 4))
+
+    def known():
+        return [found.key for found in entries.known(asked)]
+
+    assert known() == [asked[0], asked[1], asked[3]]
+    entries.put([entry(3)], 5.0)
+    assert known() == list(asked)
+    entries.drop(asked[1])
+    assert known() == [asked[0], asked[2], asked[3]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -76,9 +78,21 @@ def test_the_limit_shortens_the_list_and_not_the_sum() -> None:
     assert "3 more models in the total alone; --limit shows them." in text
 
 
-def test_days_are_those_of_the_reader() -> None:
-    assert [each["id"] for each in json.loads(piped(command, "--json"))["days"]] == ["2027-01-15"]
-    assert "2027-01-15" in piped(command, "--by", "day")
+@pytest.fixture
+def far_west(database: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "UTC+9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_days_are_those_of_the_reader_and_in_json_those_of_utc(far_west: None) -> None:
+    text = piped(command, "--by", "day")
+    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["2027-01-14", "2027-01-15", "total"]
+    found = json.loads(piped(command, "--json"))
+    assert ([each["id"] for each in found["days"]], found["zone"]) == (["2027-01-15"], "UTC")
+    assert "with --json those of UTC" in " ".join(piped(command, "--help").split())
 
 
 def test_nothing_to_pay(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +114,9 @@ def test_unknown_prices_are_never_zero(workspace: Path, monkeypatch: pytest.Monk
         assert "1 call (1 without an answer); nothing was billed." in piped(command)
 
 
-@pytest.mark.parametrize(("saved", "words"), [("0.5", "$0.5000 less"), ("-1.25", "$1.25 more")])
+@pytest.mark.parametrize(
+    ("saved", "words"), [("0.5", "$0.5000 less than"), ("-1.25", "$1.25 more than"), ("0", "as much as")]
+)
 def test_what_holdfast_saved_or_lost(saved: str, words: str, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(workspace / "h.db", monkeypatch)
     with open_store(workspace / "h.db") as store:
@@ -108,7 +124,7 @@ def test_what_holdfast_saved_or_lost(saved: str, words: str, workspace: Path, mo
         store.put_call(call(id="c2", model="anthropic:other")).result()
     text = piped(command)
     assert "SAVED" in text.splitlines()[0]
-    assert f"Through Holdfast it was {words} than the clients alone would have paid." in text
+    assert f"Through Holdfast it was {words} the clients alone would have paid." in text
     assert text.splitlines()[2].endswith(" -"), "no call of this model says what it saved"
 
 
@@ -126,7 +142,10 @@ def test_cheaper_than_without_a_cache_is_less(workspace: Path, monkeypatch: pyte
     with open_store(workspace / "h.db") as store:
         used = Usage(read=10_000_000, cost=Decimal(2), price_version="v")
         store.put_call(call(id="c1", model=SONNET, usage=used)).result()
-    assert "1 call for $2.00; without a cache $20.00: 90% less." in piped(command)
+        assert "1 call for $2.00; without a cache $20.00: 90% less." in piped(command)
+        plain = Usage(input=1_000_000, cost=Decimal(2), price_version="v")
+        store.put_call(call(id="c1", model=SONNET, usage=plain)).result()
+    assert "1 call for $2.00; without a cache the same." in piped(command)
 
 
 def test_a_ping_alone_has_nothing_to_be_compared_with(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

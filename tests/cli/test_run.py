@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.cli import run as main
 from holdfast.cli import run_client
+from holdfast.gateway import runs
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running
 from tests.clients.agents import Agent
@@ -108,6 +109,18 @@ class TestClient:
         )
         assert "3 calls" in looked.stdout
 
+    def test_the_bill_of_a_very_long_run_says_what_it_covers(
+        self, capfd: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in world.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(runs, "MOST_CALLS", 2)
+        talking = "import io, sys; sys.stdin = io.StringIO('Hello.'); exec(sys.argv.pop(1))"
+        assert main(["run", "--", sys.executable, "-c", talking, CLIENT, "5", "0"]) == 0
+        said = capfd.readouterr().err
+        assert "holdfast: 2 calls for $" in said
+        assert "holdfast: All this is of the newest 2 calls; `holdfast bill` has the 3 before them too.\n" in said
+
     def test_without_a_call_it_says_so(self, world: World) -> None:
         done = world.run("true")
         assert (done.returncode, done.stdout) == (0, "")
@@ -140,6 +153,8 @@ class TestClient:
 
     def test_it_needs_a_client(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run"]) == 2
+        assert main(["run", "--model", "claude"]) == 2
+        assert "No such option '--model'; options of the client stand behind its name." in capsys.readouterr().err
         assert main(["run", "--help"]) == 0
         assert "holdfast run -- claude" in capsys.readouterr().out
 

@@ -145,7 +145,7 @@ def test_repairs_edits_savings_and_what_was_not_predicted(workspace: Path, monke
     with open_store(workspace / "h.db") as store:
         planned = CachePlanned(call="00a", lane="l1", strategy="economic", edits=2)
         store.append_events("t1", [Envelope.of(planned, id=Ulids().new(), at=NOON, session="s1", actor="system")])
-        for name, saved in (("00a", "0.25"), ("00b", "-0.5")):
+        for name, saved in (("00a", "0.25"), ("00b", "-0.5"), ("00c", "0")):
             verdict = f'{{"explained": false, "saved": {saved}}}'.encode()
             used = usage(cost="0.00001")
             store.put_call(call(id=name, plan=plan, verdict=verdict, usage=used, reset="model_switch")).result()
@@ -160,6 +160,7 @@ def test_repairs_edits_savings_and_what_was_not_predicted(workspace: Path, monke
     assert "Cost         <$0.0001 (v1)" in one
     assert "Saved        $0.2500 less than the client alone would have paid" in one
     assert "Saved        $0.5000 more than the client alone would have paid" in two
+    assert "Saved        nothing; it was as much as the client alone would have paid" in piped(command, "00c")
 
 
 def test_help_has_examples() -> None:

@@ -22,6 +22,7 @@ from holdfast.prefix.experience import encode as encode_experience
 from holdfast.prefix.ledger import encode
 from holdfast.prefix.strategies import STRATEGIES
 from holdfast.simulator import Call
+from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
 
 from .driving import HEADERS, HOST, Driver, raw_of, talk
@@ -414,6 +415,43 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     try:
         assert waiting.wait(60)
         assert driver.send(talk(1), lane=other)[2].explained  # would hang if the lock were held
+    finally:
+        gate.set()
+        thread.join()
+    driver.wait(20)
+    assert driver.finish(found[0], driver.bill(found[0])).explained
+    driver.close()
+
+
+def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large bodies take long to read: nobody waits for that, not even in a lane that shares the turn."""
+    driver = Driver(ON, path=tmp_path / "h.db")
+    driver.send(talk(0))
+    reading, gate = threading.Event(), threading.Event()
+    names = (replace(driver.lane, id=f"l{number}") for number in range(1_000))
+    other = next(lane for lane in names if driver.engine._turn(lane) is driver.engine._turn(driver.lane))
+    read = prompts.read_block
+
+    def slow(*arguments: Any) -> Any:
+        if threading.current_thread() is thread:
+            reading.set()
+            assert gate.wait(60)
+        return read(*arguments)
+
+    monkeypatch.setattr(prompts, "read_block", slow)
+    now = driver.now + 20
+    found: list[Prepared] = []
+
+    def large() -> None:
+        body = driver.engine.parse(DIALECTS["anthropic"], raw_of(talk(7)))
+        assert isinstance(body, Body)
+        found.append(driver.engine.prepare(body, lane=driver.lane, now=now))
+
+    thread = threading.Thread(target=large)
+    thread.start()
+    try:
+        assert reading.wait(60)
+        assert driver.send(clocked(1, 1), lane=other)[2].explained  # would hang if the lock were held
     finally:
         gate.set()
         thread.join()

@@ -67,6 +67,15 @@ def test_string_and_list_are_one_block_with_one_edit(replacement: bytes) -> None
     assert exact.text(exact.blocks[0]) == replacement
 
 
+def test_a_text_with_its_keys_in_another_order_is_the_same_in_both_forms() -> None:
+    replacement = b'{"text":"short","type":"text"}'
+    bodies = [body_of(raw) for raw in (STRING, PART)]
+    ref = EditRef(digest_at(bodies[0], 0), sha256(replacement).digest(), 0.0)
+    outs = [send(body, {ref.block: ref}, lambda name: replacement)[0] for body in bodies]
+    assert [out.text(out.blocks[0]) for out in outs] == [replacement, replacement]
+    assert len({prompt_of(out).keys for out in outs}) == 1
+
+
 def test_a_block_that_is_more_than_text_takes_the_place_of_a_string_as_a_list() -> None:
     document = b'{"type":"document","source":{"type":"text","media_type":"text/plain","data":"x"}}'
     body = body_of(STRING)

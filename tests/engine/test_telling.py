@@ -75,6 +75,17 @@ def test_a_call_is_told_from_its_start_to_its_verdict(tmp_path: Path) -> None:
     told.done()
 
 
+@pytest.mark.parametrize("ttl", ["long " * 100, "\ud800"])
+def test_a_marker_with_an_odd_lifetime_is_told_in_short(ttl: str, tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    request = json.loads(raw_of(talk(0)))
+    request["messages"][-1]["content"] = [{"type": "text", "text": "q", "cache_control": {"type": "x", "ttl": ttl}}]
+    told.prepare(json.dumps(request).encode())
+    (planned,) = (event.payload for event in told.events() if event.payload.type == "cache.planned")
+    assert planned.markers[-1][1] in (ttl[:256], "?")  # type: ignore[attr-defined]
+    told.done()
+
+
 @pytest.mark.parametrize("error", ["", "overloaded_error"])
 def test_a_call_that_did_not_end_well_is_told(error: str, tmp_path: Path) -> None:
     told = Told(tmp_path)

@@ -174,7 +174,7 @@ class _Number(str):
 
 def _value(raw: bytes) -> Any:
     """JSON with every pair of an object, in order, and numbers as they are written."""
-    text = raw.decode("latin-1")  # what stands in strings need not be UTF-8
+    text = raw.decode("utf-8", "surrogateescape")  # what stands in strings need not be UTF-8
     decoder = json.JSONDecoder(
         object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number, strict=False
     )
@@ -209,7 +209,7 @@ def _plain(value: Any, repairs: frozenset[str], key: str = "") -> Any:
         return _text_of(items, key)
     if key == "arguments" and isinstance(value, str) and "key-order" in repairs:
         try:
-            return ("arguments", _plain(_value(value.encode("latin-1", "replace")), repairs))
+            return ("arguments", _plain(_value(value.encode("utf-8", "surrogateescape")), repairs))
         except ValueError:
             pass
     return value
@@ -261,7 +261,7 @@ def _said(top: Any) -> Iterator[tuple[str, Any]]:
                 if isinstance(message, str):
                     yield "user", ("text", message)
                 continue
-            role = message.get("role") or ""
+            role = message.get("role") or ("user" if name == "contents" else "")
             if role in ("system", "developer"):
                 continue
             content = message.get("content", message.get("parts"))

@@ -143,6 +143,24 @@ def keys_moved(body: Any, random: Random) -> None:
         each.update(items)
 
 
+def forms_moved(body: Any, random: Random) -> None:
+    """Neutral: texts alone as lists of one text, and the other way round."""
+    said = body.get("messages", body.get("input")) if isinstance(body, dict) else None
+    for message in said if isinstance(said, list) else ():
+        if not isinstance(message, dict) or "role" not in message or random.random() < 0.5:
+            continue
+        content = message.get("content")
+        if isinstance(content, str):
+            kind = "text" if "messages" in body else "output_text" if message["role"] == "assistant" else "input_text"
+            message["content"] = [{"type": kind, "text": content}]
+        elif isinstance(content, list) and len(content) == 1 and _is_text(content[0]):
+            message["content"] = content[0]["text"]
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.keys() == {"type", "text"} and isinstance(part["text"], str)
+
+
 def large(body: Any, random: Random) -> None:
     body["fuzz_filler"] = "filling " * random.choice((2_000, 16_000, 130_000))
 
@@ -158,7 +176,7 @@ INSIDE: tuple[Callable[[Any, Random], None], ...] = (
     dropped,
     doubled,
 )
-NEUTRAL = (tools_moved, keys_moved)
+NEUTRAL = (tools_moved, keys_moved, forms_moved)
 
 
 def torn(raw: bytes, random: Random) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.gateway import runs
 from holdfast.gateway.runs import MOST_RUNS, Runs
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running as simulating
@@ -171,14 +172,25 @@ class TestWithoutAStore:
 
 
 def test_runs_are_bounded() -> None:
-    runs = Runs()
+    kept = Runs()
     for number in range(MOST_RUNS + 5):
-        runs.note(f"r{number}", None, 200)
-    assert runs.seen("r4") is None
-    found = runs.seen("r5")
+        kept.note(f"r{number}", None, 200)
+    assert kept.seen("r4") is None
+    found = kept.seen("r5")
     assert found is not None
     assert (found.requests, found.failed, found.calls) == (1, 0, ())
-    runs.note("r5", None, 0)
-    again = runs.seen("r5")
+    kept.note("r5", None, 0)
+    again = kept.seen("r5")
     assert again is not None
     assert (again.requests, again.failed) == (2, 1)
+
+
+def test_the_newest_calls_of_a_run_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_CALLS", 2)
+    with simulating(Simulator()) as upstream, gated(tmp_path, upstream) as gate:
+        client, names = Client(gate.address), [ANTHROPIC | {"x-holdfast-session": f"s{each}"} for each in range(5)]
+        sent = [client.post("/run/long/v1/messages", turn(1), headers) for headers in names]
+        eventually(lambda: len(gate.calls) == 5)
+        found = ask(gate, "/runs/long").json
+    assert (found["requests"], found["left_out"], found["sessions"]) == (5, 3, ["s3", "s4"])
+    assert found["calls"] == [each.headers["x-holdfast-call"] for each in sent[3:]]

@@ -306,3 +306,14 @@ def test_an_answer_without_a_body(tmp_path: Path, status: int) -> None:
     with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
         heard: Heard = hear(gate.address, spoken("GET", "/v1/models", (KEY,)))
     assert (heard.status, heard.body) == (status, b"")
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_that_tells_the_length_of_one(tmp_path: Path, status: int) -> None:
+    """As a 304 may: that of the answer it stands for. The connection goes on."""
+    answer = f"HTTP/1.1 {status} X\r\netag: 1\r\ncontent-length: 5\r\n\r\n".encode()
+    asked = spoken("GET", "/v1/models", (KEY,), close=False) + spoken("GET", "/v1/models", (KEY,))
+    with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
+        heard = hear(gate.address, asked)
+    assert (heard.data.count(b"HTTP/1.1 %d " % status), heard.reset) == (2, False)
+    assert heard.headers("connection") == [("etag", "1")]

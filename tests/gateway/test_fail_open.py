@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +14,16 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Engine
+from holdfast.errors import HoldfastError
+from holdfast.gateway import parts
+from holdfast.gateway.parts import Gateway
+from holdfast.gateway.serve import serve
+from holdfast.serving import listen
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 
-from .gate import OK, Gated, Provider, eventually, gated, hear, spoken
+from .gate import OK, Gated, Provider, configured, eventually, gated, hear, spoken
 
 KEY = tuple(ANTHROPIC.items())
 BODY = json.dumps(
@@ -120,13 +127,17 @@ def test_a_fault_of_the_gateway_itself(
     assert "sk-ant-dummy" not in caplog.text + heard.data.decode()
 
 
-def test_a_fault_after_the_head_is_no_end(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("head", "status", "reset"), [("with its body", 500, False), ("first", 200, True)])
+def test_a_fault_after_the_head_is_no_end(
+    gate: Gated, head: str, status: int, reset: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError
 
     monkeypatch.setattr("aiohttp.StreamReader.at_eof", fail)
+    monkeypatch.setattr("holdfast.gateway.pipeline._has_come", lambda _: head == "with its body")
     heard = hear(gate.address, ASKED)
-    assert (heard.status, heard.reset) == (200, True)
+    assert (heard.status, heard.reset) == (status, reset)
 
 
 def test_the_header_that_says_so(gate: Gated, provider: Provider) -> None:
@@ -206,3 +217,31 @@ class TestPreflight:
         with gated(tmp_path, provider.address, gateway__headers=False) as gate:
             heard = hear(gate.address, ASKED)
         assert not [name for name, _ in heard.headers() if name.startswith("x-holdfast")]
+
+
+class TestStart:
+    """One that cannot start says so; whoever is sent to it would wait."""
+
+    @pytest.fixture(autouse=True)
+    def broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("sk-ant-dummy")
+
+        monkeypatch.setattr(parts, "Relay", fail)
+
+    def test_in_this_process(self, tmp_path: Path) -> None:
+        with (
+            pytest.raises(HoldfastError, match=r"the gateway did not start: RuntimeError \(test_fail_open.py:\d+\);"),
+            gated(tmp_path, "http://127.0.0.1:1"),
+        ):
+            pytest.fail("it is said to run")
+
+    def test_by_the_command(self, tmp_path: Path) -> None:
+        config, threshold, ready = configured(tmp_path, "http://127.0.0.1:1"), gc.get_threshold(), threading.Event()
+        try:
+            with listen("127.0.0.1", 0) as listener, pytest.raises(HoldfastError, match="the gateway did not start"):
+                serve(config, Gateway(config), listener, ready.set)
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(*threshold)
+        assert not ready.is_set()

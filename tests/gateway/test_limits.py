@@ -95,14 +95,13 @@ class TestStreams:
             for connection, key in zip(waiting, ("one", "one", "two"), strict=True):
                 connection.sendall(asked(key))
             eventually(lambda: len(provider.received) == 3)
-            assert gate.gateway.load.streams == 3
             heard = hear(gate.address, asked("one"))
             assert (heard.status, dict(heard.headers())["retry-after"]) == (429, "1")
             assert "2 calls of this key are open already" in error(heard)
             go.set()
             assert [listen_to(connection).status for connection in waiting] == [200] * 3
-            assert hear(gate.address, asked("one")).status == 200
-            eventually(lambda: gate.gateway.load.streams == 0)
+            for _ in range(3):  # what is over does not count any more
+                eventually(lambda: hear(gate.address, asked("one")).status == 200)
 
 
 class TestConnections:

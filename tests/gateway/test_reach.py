@@ -44,6 +44,16 @@ def test_one_with_another_token_is_not_ours(config: Config, tmp_path: Path) -> N
         assert seen(other, "1f") is None
 
 
+def test_one_that_forwards_or_stores_elsewhere_is_not_the_one(config: Config, tmp_path: Path) -> None:
+    """Keys go where they are meant to go, and calls are billed from where they are stored."""
+    port = config.settings.gateway.port
+    with running(config, port=port):
+        assert find(configured(tmp_path, "http://127.0.0.1:10", gateway__port=port)) is None
+        elsewhere = f"sqlite:///{tmp_path / 'other.db'}"
+        assert find(configured(tmp_path, NOWHERE, gateway__port=port, store__url=elsewhere)) is None
+        assert find(configured(tmp_path, NOWHERE, gateway__port=port, cache__strategy="zones")) is not None
+
+
 def test_a_proof_from_another_port_is_none(config: Config, tmp_path: Path) -> None:
     """Who passes the question on to the real gateway gains nothing."""
     with running(config) as real, listen("127.0.0.1", config.settings.gateway.port) as listener:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from holdfast.gateway.headers import named, to_pass_on, to_send
+from holdfast.gateway.headers import to_pass_on, to_send
+from holdfast.gateway.heads import head_of
 from holdfast.gateway.relay import proxy_for
 from holdfast.gateway.routes import Address
+from holdfast.serving import address_of, listen
+from holdfast.transport.incoming import by_name
 
-from .gate import OK, Provider, Received, gated, hear, spoken
+from .gate import OK, Heard, Provider, Received, gated, hear, read_request, spoken
 
 FAR = Address("anthropic", "https", "api.example.test", 443, "")
 PROXIES = {"https": "http://proxy.test:3128", "http": "http://plain.test:3128"}
@@ -46,21 +54,89 @@ class TestProxies:
         assert found.line == b"GET http://provider.test:8080/base/v1/models?a=%20b HTTP/1.1"
         assert found.header(b"host") == b"provider.test:8080"
 
+    def test_one_that_wants_to_know_who_asks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Provider() as proxy:
+            monkeypatch.setenv("http_proxy", proxy.address.replace("http://", "http://user:secret@"))
+            with gated(tmp_path, "http://provider.test:8080") as gate:
+                for _ in range(2):  # the second by the same connection
+                    assert hear(gate.address, spoken("GET", "/v1/models", (("x-api-key", "k"),))).status == 200
+            assert [found.header(b"proxy-authorization") for found in proxy.received] == [b"Basic dXNlcjpzZWNyZXQ="] * 2
+
+
+class TestUploads:
+    """Requests larger than what the system takes at once."""
+
+    BODY = b'{"data":"%b"}' % (b"x" * 16_000_000)
+    ASKED = spoken(path="/v1/messages/count_tokens", headers=(("x-api-key", "k"),), body=BODY)
+
+    def test_a_provider_that_is_slow_to_read(self, tmp_path: Path) -> None:
+        """Its time to answer begins when it has everything."""
+        with asked(tmp_path, gateway__limits__idle_s=0.5) as (listener, ask), listener.accept()[0] as connection:
+            connection.settimeout(10)
+            threading.Event().wait(0.8)
+            with connection.makefile("rb") as arriving:
+                while arriving.readline() != b"\r\n":
+                    pass
+                assert arriving.read(len(self.BODY)) == self.BODY
+            connection.sendall(OK)
+            assert ask().status == 200
+
+    def test_an_answer_before_the_end_of_the_request(self, tmp_path: Path) -> None:
+        """It arrives; what would follow on that connection could not be told from the rest of the request."""
+        with asked(tmp_path) as (listener, ask), listener.accept()[0] as connection:
+            assert connection.recv(1_000).startswith(b"POST /v1/messages/count_tokens")
+            connection.sendall(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\n{}")
+            heard = ask(spoken("GET", "/v1/models", (("x-api-key", "k"),)))
+            assert (heard.status, heard.body) == (413, b"{}")
+            with listener.accept()[0] as other:
+                assert read_request(other).line.startswith(b"GET /v1/models")
+                other.sendall(OK)
+                assert ask().status == 200
+
+
+@contextlib.contextmanager
+def asked(home: Path, **flags: Any) -> Iterator[tuple[socket.socket, Callable[..., Heard]]]:
+    """A large request to a provider that is a listening socket. The function gives its answer, and asks anew."""
+    with (
+        listen("127.0.0.1", 0) as listener,
+        gated(home, address_of(listener), **flags) as gate,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        listener.settimeout(10)
+        waiting = [beside.submit(hear, gate.address, TestUploads.ASKED)]
+
+        def heard(following: bytes = b"") -> Heard:
+            found = waiting.pop().result(20)
+            if following:
+                waiting.append(beside.submit(hear, gate.address, following))
+            return found
+
+        yield listener, heard
+
 
 class TestHeaders:
     def test_odd_bytes(self) -> None:
-        """A character for a byte: so they are written."""
         raw = [(b"x-utf", "é".encode()), (b"x-latin", b"\xe9"), (b"x-empty", b"")]
-        assert list(to_send(raw, named(raw), verbatim=True).items()) == [
-            ("x-utf", "Ã©"),
-            ("x-latin", "é"),
-            ("x-empty", ""),
-        ]
+        assert to_send(raw, by_name(raw), verbatim=True) == raw
+        head = b"GET /v1/models HTTP/1.1\r\nx-utf: \xc3\xa9\r\nx-latin: \xe9\r\nx-empty: \r\n\r\n"
+        assert head_of("GET", b"/v1/models", raw, 0) == head
+
+    @pytest.mark.parametrize("odd", [b"a\r\nx: y", b"a\nb", b"a\rb", b"\0", b"\x7f", b"\x1b"])
+    def test_a_header_is_a_line(self, odd: bytes) -> None:
+        assert b"tab\there\r\n" in head_of("GET", b"/", [(b"x", b"tab\there")], 0)
+        for headers, target in (([(b"x", odd)], b"/"), ([(odd, b"x")], b"/"), ([], odd)):
+            with pytest.raises(ValueError, match="control character"):
+                head_of("GET", target, headers, 0)
+
+    def test_the_length_of_a_body(self) -> None:
+        assert head_of("GET", b"/", (), 0).endswith(b"HTTP/1.1\r\n\r\n")
+        assert head_of("GET", b"/", (), 3).endswith(b"\r\nContent-Length: 3\r\n\r\n")
+        assert head_of("DELETE", b"/", (), 0).endswith(b"\r\nContent-Length: 0\r\n\r\n")
 
     def test_an_encoding_goes_with_its_bytes(self) -> None:
         raw = [(b"content-encoding", b"gzip"), (b"content-type", b"application/json")]
-        assert "content-encoding" in to_send(raw, named(raw), verbatim=True)
-        assert "content-encoding" not in to_send(raw, named(raw), verbatim=False)
+        assert to_send(raw, by_name(raw), verbatim=True) == raw
+        assert to_send(raw, by_name(raw), verbatim=False) == raw[1:]
 
     def test_what_a_connection_names(self) -> None:
         raw = [(b"Connection", b"x-One"), (b"connection", b"x-two, close"), (b"X-One", b"1"), (b"x-Two", b"2")]

@@ -8,6 +8,7 @@ from holdfast.config.sections.serving import Upstream
 from holdfast.errors import HoldfastError
 from holdfast.gateway.auth import Entry, enter
 from holdfast.gateway.routes import Routes, is_client
+from holdfast.wire import dialect_of
 
 ROUTES = Routes(Upstream())
 ANTHROPIC = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -41,6 +42,9 @@ class TestCalls:
     def test_the_four_apis(self, path: str, upstream: str, dialect: str, headers: dict[str, str]) -> None:
         """Whatever the key looks like: pydantic-ai sends Anthropic a bearer."""
         assert found(path, headers) == (upstream, path, dialect)
+        in_process = dialect_of(path)  # where paths may have anything in front of them
+        assert in_process is not None
+        assert in_process[0].name == dialect
 
     def test_the_model_is_in_geminis_path(self) -> None:
         route = ROUTES.find("POST", "/v1beta/models/gemini%2D2.5-pro:generateContent", "", {})

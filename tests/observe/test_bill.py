@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+from datetime import UTC, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
@@ -71,6 +71,7 @@ def test_days_begin_where_the_reader_is(store: SqliteStore) -> None:
     far = timezone(timedelta(hours=-9))
     assert [each.id for each in observe.bill(store, zone=far).days] == ["2027-01-14", "2027-01-15"]
     assert observe.bill(store, zone=None).total == observe.bill(store).total
+    assert [observe.bill(store, zone=zone).zone for zone in (UTC, None, far)] == ["UTC", "local", "UTC-09:00"]
 
 
 def test_session_tenant_window_and_single_calls_select(store: SqliteStore, worked: Worked) -> None:

@@ -256,7 +256,7 @@ def test_nothing_known_of_a_loss_is_unknown() -> None:
 
 def expecting(tokens: int) -> Expectation:
     whole = prompt([block("a", tokens)], (0, "5m"))
-    return Expectation(outcome=Outcome(whole, 0.0, tokens, 0), at=0.0, expected=tokens, promised=tokens)
+    return Expectation(outcome=Outcome(whole, 0.0, tokens, 0), at=0.0, expected=tokens)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,18 @@ def test_every_strategy_predicts_what_is_billed(strategy: str, facts: object) ->
     assert lane.ledger.requests == lane.ledger.settled == 8
 
 
+def test_what_goes_out_as_it_came_is_decided_once_until_the_pools_differ() -> None:
+    lane = Lane(Cache(strategy="passthrough"))
+    for _ in range(3):
+        found = lane.turn(10, marks=((2, "5m"), (-1, "5m")))
+        assert found.prepared.outcome is found.prepared.alone
+        assert found.prepared.predicted(lane.tenant.experience).read == found.billed.read
+    key = lane.prompt().keys[2]
+    lane.tenant.pool_alone(SMALL)._entries.drop(key)
+    prepared = lane.prepare(lane.prompt(((2, "5m"),)))
+    assert (prepared.outcome.read, prepared.alone.read) == (7_000, 0)
+
+
 def test_a_lane_is_counted_once_and_its_gaps_by_what_they_precede() -> None:
     lane = Lane()
     lane.send()

@@ -42,7 +42,7 @@ def test_the_fence_falls_back_to_the_entry_that_lives_longer() -> None:
 def test_an_entry_that_a_request_in_flight_writes_protects_already() -> None:
     prompt, pool = read(talk(marks=TAIL)), Pool()
     pool.send(prompt, 0.0, answered=False)
-    assert not pool.on(prompt.keys, 1.0)
+    assert not any(entry.live(1.0) for entry in pool.known(prompt.keys))
     assert fence(prompt, pool, 1.0) == len(prompt.blocks)
     assert fence(prompt, pool, 301.0) == 0
 

@@ -55,6 +55,42 @@ def test_deciding_changes_nothing() -> None:
     assert pool.live(1) == before
 
 
+@pytest.mark.parametrize("facts", [SMALL, SOL], ids=lambda facts: facts.name)
+def test_what_another_pool_that_knows_the_same_decided_is_what_it_would_decide(facts: ModelFacts) -> None:
+    pool, other, ttl = Pool(facts), Pool(facts), facts.default_ttl or ""
+    for number in (1, 3, 5):
+        prompt = talk(number, (1, ttl), (-1, ttl), model=facts)
+        assert pool.knows_as(other, prompt)
+        decided = other.begin(prompt, float(number))
+        assert pool.decide(prompt, float(number)) == decided
+        pool.follow(decided)
+        assert pool.begin(prompt, float(number)) is decided
+        assert pool.knows_as(other, prompt)
+        for each in (pool, other):
+            each.first_token(decided, number + 0.5)
+    assert pool.live(6) == other.live(6)
+    send(other, talk(2, (-1, ttl), model=facts), 6)
+    assert not pool.knows_as(other, talk(3, model=facts))
+    assert pool.knows_as(other, prompt_of(facts, [tool("another"), said(0)]))
+
+
+def test_what_was_decided_elsewhere_holds_until_something_changes() -> None:
+    pool, other, prompt = Pool(SMALL), Pool(SMALL), talk(3, (-1, "5m"))
+    pool.follow(other.begin(prompt, 2))
+    pool.first_token(pool.begin(talk(1, (-1, "5m")), 1), 1)
+    found = pool.decide(prompt, 2)
+    assert found is not None
+    assert found.read == 7_000
+
+
+def test_pools_that_cannot_be_compared_are_not_the_same() -> None:
+    keyed = talk(1, (-1, "30m"), model=SOL, route="k")
+    assert not Pool(SOL).knows_as(Pool(SOL), keyed)
+    gemini = model("gemini:gemini-2.5-pro")
+    assert not Pool(gemini).knows_as(Pool(gemini), talk(1, model=gemini))
+    assert not Pool(SMALL).knows_as(Pool(RAISES), talk(1))
+
+
 def test_lanes_share_what_they_begin_with() -> None:
     pool = Pool(SMALL)
     send(pool, talk(1, (1, "5m"), (-1, "5m")), 0)
@@ -65,7 +101,7 @@ def test_what_is_pending_cannot_be_read_and_an_abandoned_call_leaves_nothing() -
     pool, prompt = Pool(SMALL), talk(1, (-1, "5m"))
     pending = pool.begin(prompt, 0)
     assert pool.begin(prompt, 1).read == 0
-    assert pool.on(prompt.keys, 1) == []
+    assert not any(entry.live(1) for entry in pool.known(prompt.keys))
     pool.abandon(pending, 2)
     pool.first_token(pool.begin(prompt, 3), 4)
     assert pool.find(prompt.keys[-1], 3.9) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.prefix.repairs import ByteMemory, RepairState, texts
 from holdfast.prefix.repairs.order import KEPT_SETS, first_order
@@ -125,3 +127,34 @@ def test_the_least_used_bytes_leave_first_and_durable_ones_come_back() -> None:
     assert memory.get(second) == b"2" * 500
     assert memory.keep(b"4" * 2_000)
     assert len(memory) == 0  # what is larger than the whole memory is not kept
+
+
+@given(st.lists(st.tuples(st.sampled_from(("put", "use", "whole")), st.integers(0, 12)), min_size=30, max_size=80))
+def test_what_is_whole_is_here(steps: list[tuple[str, int]]) -> None:
+    memory = ByteMemory(1_600)
+    groups: dict[bytes, list[bytes]] = {}
+    for what, number in steps:
+        keys = [b"%d" % each for each in range(number, number + 2)]
+        if what == "put":
+            memory.put(keys[0], b"-" * number)
+        elif what == "use":
+            memory.touch(keys[0])
+        elif memory.touch_all(keys):
+            memory.found_whole(b"group %d" % number, memory.period)
+            groups[b"group %d" % number] = keys
+        assert all(key in memory for name in memory.whole for key in groups[name])
+        assert len(memory) <= 1_600
+
+
+@pytest.mark.parametrize("more", [1_500, 6_000])
+def test_nothing_is_whole_any_more_when_some_of_it_leaves_or_an_eighth_was_added(more: int) -> None:
+    memory = ByteMemory(40_000)
+    names = [memory.keep(b"%850d" % number) for number in range(39 if more < 5_000 else 3)]
+    assert memory.touch_all(names)
+    memory.found_whole(b"all", memory.period)
+    memory.keep(b"-" * 100)
+    assert b"all" in memory.whole
+    memory.keep(b"-" * more)
+    assert not memory.whole
+    memory.found_whole(b"all", memory.period - 1)
+    assert not memory.whole

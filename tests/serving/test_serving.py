@@ -13,7 +13,17 @@ import pytest
 import uvicorn
 
 from holdfast.errors import HoldfastError
-from holdfast.serving import Protocol, address_of, connection_of, ends_with_mark, is_loopback, listen, protocol
+from holdfast.serving import (
+    Protocol,
+    address_of,
+    arrived_of,
+    connection_of,
+    ends_with_mark,
+    is_loopback,
+    listen,
+    protocol,
+    send_together,
+)
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -226,3 +236,42 @@ class TestListening:
     def test_the_address_is_for_clients(self) -> None:
         with listen("0.0.0.0", 0) as everywhere:
             assert address_of(everywhere).startswith("http://127.0.0.1:")
+
+
+# A body that has come, and a response in one write
+
+
+async def at_once(scope: Any, receive: Any, send: Any) -> None:
+    """Takes the body that has come with its head, and what it has to say is said in one write."""
+    arrived = arrived_of(scope)
+    said = arrived.take() if arrived.whole else b"not yet"
+    head = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]}
+    await send_together(send, head, {"type": "http.response.body", "body": said})
+
+
+def test_a_body_that_came_with_its_head() -> None:
+    with served(at_once) as address, socket.create_connection(address, timeout=10) as client:
+        for body in (b"one", b"", b"three" * 100):
+            client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            assert client.recv(65_536).endswith(b"\r\n\r\n" + body)  # head and body are not two packets
+
+
+def test_a_body_that_is_still_to_come() -> None:
+    head = b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n\r\n"
+    with served(at_once) as address:
+        assert talk(address, head, b"abc").endswith(b"\r\n\r\nnot yet")
+        assert talk(address, head + b"abc").endswith(b"\r\n\r\nabc")  # and it closes when all is written
+
+
+def test_what_fails_in_the_middle_of_one_write() -> None:
+    """What was said before is out."""
+
+    async def too_much(scope: Any, receive: Any, send: Any) -> None:
+        head = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]}
+        with contextlib.suppress(RuntimeError):
+            await send_together(send, head, {"type": "http.response.body", "body": b"two"})
+        await send({"type": "http.response.body", "body": b"1"})
+
+    with served(too_much) as address:
+        said = talk(address, b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        assert (said[:15], said[-5:]) == (b"HTTP/1.1 200 OK", b"\r\n\r\n1")

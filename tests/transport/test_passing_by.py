@@ -211,6 +211,19 @@ def test_what_is_repaired_again_is_a_reset_with_the_reason(
     assert following.prepared.reset is None
 
 
+def test_what_fails_behind_the_plan_is_still_one_call(
+    doors: Callable[..., Door], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = doors(ON)
+    door.send(clocked(0, 0))
+    with monkeypatch.context() as patch:
+        how_sent(door, patch)
+        passage, _ = door.send(clocked(1, 1))
+    rows = door.rows()
+    assert [(row.id, row.kind) for row in rows[1:]] == [(passage.call, "bypassed")]
+    assert rows[1].usage is not None
+
+
 @pytest.mark.parametrize("end", ["refused", "cut"])
 def test_what_never_got_there_is_no_reset(doors: Callable[..., Door], end: str) -> None:
     door = doors(ON)

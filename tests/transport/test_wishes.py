@@ -146,6 +146,13 @@ def test_a_turn_that_costs_too_much_is_held(doors: Callable[..., Door], dialect:
     assert experience.client("cli").reserved == 0
 
 
+def test_who_wants_no_headers_is_told_of_it_in_the_body_alone(doors: Callable[..., Door]) -> None:
+    passage = doors(gateway=msgspec.structs.replace(HOLD, headers=False)).begin(raw_of(talk(0)))
+    assert passage.held is not None
+    assert passage.held.headers == ((b"content-type", b"application/json"), (b"x-should-retry", b"false"))
+    assert b"`x-holdfast-preflight: send`" in passage.held.body
+
+
 @pytest.mark.parametrize("session", ["s", None], ids=["named", "by its chain"])
 def test_what_was_held_is_released(doors: Callable[..., Door], session: str | None) -> None:
     door = doors(gateway=HOLD)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
@@ -88,3 +90,68 @@ def test_a_body_that_comes_again_is_read_from_what_is_remembered_of_its_blocks()
     for name in ("ann", "bob", "cyd"):
         read(reader, conversation(name, 2))
     assert reader.canonicalised == before
+
+
+def with_blocks(*blocks: bytes) -> bytes:
+    said = b'{"role":"user","content":[' + b",".join(blocks) + b"]}"
+    return b'{"model":"claude-sonnet-5-5","messages":[' + said + b"]}"
+
+
+def test_a_marker_that_moves_on_leaves_the_block_it_was() -> None:
+    reader, one, two = PromptReader(), b'{"type":"text","text":"one"}', b'{"type":"text","text":"two"}'
+    marker = b',"cache_control":{"type":"ephemeral"}}'
+    read(reader, with_blocks(one, two[:-1] + marker))
+    before = reader.canonicalised
+    read(reader, with_blocks(one[:-1] + marker, two))
+    read(reader, with_blocks(one, two))
+    assert reader.canonicalised == before
+
+
+def test_a_marker_behind_another_is_not_cut_off() -> None:
+    """Of a block that is known without its last marker, too: with it, the same key stands twice."""
+    reader, marked = PromptReader(), b'{"type":"text","text":"one","cache_control":null}'
+    read(reader, with_blocks(marked))
+    read(reader, with_blocks(marked[:-1] + b',"cache_control":{"type":"ephemeral"}}'))
+    nested = b'{"type":"tool_result","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}'
+    read(reader, with_blocks(nested))
+    read(reader, with_blocks(nested[:-1] + b',"cache_control":{"type":"ephemeral"}}'))
+
+
+def test_members_behind_the_messages_move_with_them() -> None:
+    """Some clients write their messages first."""
+    dialect = DIALECTS["anthropic"]
+    for turns in range(1, 5):
+        short, long = (json.loads(conversation("ann", count)) for count in (turns, turns + 1))
+        first, second = (
+            json.dumps({"messages": body.pop("messages"), **body}, separators=(",", ":")).encode()
+            for body in (short, long)
+        )
+        before = dialect.parse(first)
+        assert isinstance(before, Body)
+        after = dialect.parse(second, like=before)
+        assert after == dialect.parse(second)
+        assert isinstance(after, Body)
+        assert after.blocks[after.messages_from] is before.blocks[before.messages_from]
+
+
+def test_threads_remember_each_block_as_it_was() -> None:
+    """Kinds of blocks get numbers as they come, from several threads at once, with room for few blocks."""
+    known, wrong = Remembered[str](400, heavy=2_000), []
+
+    def work(thread: int) -> None:
+        for number in range(3_000):
+            block = replace(BLOCK, kind=f"{thread}-{number}", tokens=number)
+            name = key(thread * 10_000 + number)
+            assert known.keep(name, block)
+            known.keep_other(name, block.kind, 500)
+            wrong.extend(found for found in (known.plain(name),) if found not in (block, None))
+            wrong.extend(found for found in (known.other(name),) if found not in (block.kind, None))
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            list(pool.map(work, range(6)))
+    finally:
+        sys.setswitchinterval(switch)
+    assert wrong == []

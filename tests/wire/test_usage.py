@@ -355,3 +355,22 @@ def test_another_sum_of_writes_has_no_split() -> None:
     found = tapped("anthropic", [sse((None, START), (None, delta))]).usage
     assert found is not None
     assert found.writes == ((UNSPLIT, 50),)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"id": 7}, {"model": None}, {"id": None, "model": ["m"]}, {"message": 3}, {"type": "message"}]
+)
+def test_a_member_of_an_odd_type_costs_only_itself(odd: dict[str, Any]) -> None:
+    tap = DIALECTS["anthropic"].tap()
+    tap.feed(json.dumps({"type": "message", "id": "i", "model": "m", "usage": {"input_tokens": 5}, **odd}).encode())
+    report = tap.close()
+    assert (report.error, tap.usage) == (None, usage(input=5))
+    assert report.response_id == (None if "id" in odd else "i")
+    assert report.model == (None if "model" in odd else "m")
+
+
+@pytest.mark.parametrize("counts", [5, "many", None, [1]])
+def test_usage_that_is_no_object_is_none(counts: Any) -> None:
+    tap = DIALECTS["anthropic"].tap()
+    tap.feed(json.dumps({"type": "message", "id": "i", "usage": counts}).encode())
+    assert (tap.close().response_id, tap.usage) == ("i", None)

@@ -24,9 +24,10 @@ Times are seconds on any clock and come in as parameters. Knows neither bytes no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import takewhile
+from operator import attrgetter
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from msgspec.structs import replace
 from holdfast.facts import ModelFacts
 
 from . import chain
+from .anthropic_words import why
 from .entries import Entries
 from .values import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
 
@@ -75,7 +77,11 @@ class Lookup(Protocol):
 
     def get(self, key: bytes) -> Entry | None: ...
     def find(self, key: bytes, now: float) -> Entry | None: ...
-    def on(self, keys: Sequence[bytes], now: float) -> list[Entry]: ...
+    def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]: ...
+
+
+Find = Callable[[bytes, float], Entry | None]
+"""Gives the entry of a key that can be read now."""
 
 
 def prompt(
@@ -87,18 +93,23 @@ def prompt(
     marks: Sequence[Mark] = (),
     automatic: str | None = None,
     like: Prompt | None = None,
+    same: bool = False,
 ) -> Prompt:
     """What the cache sees of these blocks (A1, A8, A13, A14). Tools that are loaded later are left out by the caller.
 
-    `automatic` is the lifetime that the request's own top-level marker asks for.
+    `automatic` is the lifetime that the request's own top-level marker asks for. `same` if settings, tools and system
+    text are known to be those of `like`.
     """
     settings = settings or {}
     marks = with_automatic(blocks, marks, automatic)
-    shown, places = _shown(model, blocks, settings)
+    shown, places = _shown(model, blocks, settings, same and like is not None and not like.origin)
     if places is not None:
         marks = [Mark(places[mark.block], mark.ttl) for mark in marks if mark.block in places]
-    salts = _salts(model, shown, settings)
-    built = chain.build(scope, model.ref, shown, order=ORDER, salts=salts, marks=marks, like=like)
+    if same and like is not None:
+        built = chain.grown(like, shown, marks)
+    else:
+        salts = _salts(model, shown, settings)
+        built = chain.build(scope, model.ref, shown, order=ORDER, salts=salts, marks=marks, like=like)
     return built if places is None else replace(built, origin=tuple(places))
 
 
@@ -117,11 +128,11 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
     if not prompt.marks:
         return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
     marks = _effective(prompt, model)
-    hit, found, source = _longest(prompt, marks, entries, now, model)
+    hit, found, source = _longest(prompt, marks, entries.find, now, model)
     read = prompt.ends[hit] if found is not None else 0
     beyond = [mark for mark in marks if mark.block > hit]
     writes, written = _bill(prompt, beyond, read)
-    refreshed = () if found is None else tuple(_refreshed(prompt, hit, entries, marks, now, model))
+    refreshed = () if found is None else _refreshed(prompt, hit, entries, marks, now, model)
     base = refreshed[-1] if refreshed else None  # the entry at the hit, as it lives from now on
     return Outcome(
         prompt,
@@ -130,15 +141,15 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
         prompt.tokens - read - written,
         writes,
         hit,
-        tuple(_written(prompt, beyond, base, now, model)),
+        _written(prompt, beyond, base, now, model),
         refreshed,
-        tuple(_why(prompt, marks, hit, found, source, writes, entries, now, model)) if explain else (),
+        tuple(why(prompt, marks, hit, found, source, writes, entries.get, now, model)) if explain else (),
     )
 
 
-def readable(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts) -> int:
+def readable(prompt: Prompt, find: Find, now: float, model: ModelFacts) -> int:
     """The tokens that a request would read: what `decide` says, and nothing else of it."""
-    hit, found, _ = _longest(prompt, _effective(prompt, model), entries, now, model)
+    hit, found, _ = _longest(prompt, _effective(prompt, model), find, now, model)
     return prompt.ends[hit] if found is not None else 0
 
 
@@ -149,10 +160,14 @@ def cold_writes(prompt: Prompt, model: ModelFacts) -> tuple[tuple[str, int], ...
 
 def _effective(prompt: Prompt, model: ModelFacts) -> list[Mark]:
     """A9: the markers that do anything, in prefix order."""
-    marks = [mark for mark in prompt.marks if prompt.ends[mark.block] >= model.floor]
+    ends, floor = prompt.ends, model.floor
+    marks = [mark for mark in prompt.marks if ends[mark.block] >= floor]
     if len(marks) > 1:
-        marks.sort(key=lambda mark: mark.block)
+        marks.sort(key=_block)
     return marks
+
+
+_block = attrgetter("block")
 
 
 class Divergence(Struct, frozen=True):
@@ -210,7 +225,7 @@ class AnthropicCache:
             known = self._entries.get(entry.key)
             if known is None or known.readable == NEVER or known.expires < entry.expires:
                 lives = known is not None and known.expires >= now
-                fresh.append(replace(entry, readable=min(now, known.readable) if known and lives else now))
+                fresh.append(replace(entry, readable=min(now, known.readable) if known is not None and lives else now))
         self._entries.put(fresh, now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
@@ -227,16 +242,25 @@ class AnthropicCache:
 
 
 def _shown(
-    model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, bytes]
+    model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, bytes], tools_stay: bool
 ) -> tuple[Sequence[Block], dict[int, int] | None]:
-    """The blocks the model is shown, and where each went; None when all stay in place."""
+    """The blocks the model is shown, and where each went; None when all stay in place. `tools_stay` if that is known of
+    the tools."""
     drop: set[int] = set()
     thinking = settings.get("thinking", b"")
     kept = not model.strips_thinking or settings.get("thinking.keep") == b"all"
     if not kept and thinking and b'"disabled"' not in thinking:
         drop = _stripped(blocks)
-    tools = next((i for i, block in enumerate(blocks) if block.section != "tools"), len(blocks))
-    web = [i for i in range(tools) if blocks[i].kind.startswith(_WEB)]
+    if tools_stay and not drop:
+        return blocks, None
+    tools, web = 0, []
+    for tools, block in enumerate(blocks):
+        if block.section != "tools":
+            break
+        if block.kind != "tool" and block.kind.startswith(_WEB):
+            web.append(tools)
+    else:
+        tools = len(blocks)
     if not drop and not web:
         return blocks, None
     order = [i for i in range(tools) if i not in web]
@@ -291,15 +315,17 @@ def reach(blocks: Sequence[Block], mark: int, model: ModelFacts, *, lookback: in
 
 
 def _longest(
-    prompt: Prompt, marks: Sequence[Mark], entries: Lookup, now: float, model: ModelFacts
+    prompt: Prompt, marks: Sequence[Mark], find: Find, now: float, model: ModelFacts
 ) -> tuple[int, Entry | None, int]:
     """A4: the end of the longest live match, its entry, and the marker that reached it."""
     best: tuple[int, Entry | None, int] = (-1, None, -1)
     for mark in reversed(marks):
+        if mark.block <= best[0]:
+            break  # nor does any marker before it reach further
         for index in reach(prompt.blocks, mark.block, model):
             if index <= best[0]:
                 break
-            entry = entries.find(prompt.keys[index], now)
+            entry = find(prompt.keys[index], now)
             if entry is not None:
                 best = (index, entry, mark.block)
                 break
@@ -308,77 +334,47 @@ def _longest(
 
 def _bill(prompt: Prompt, beyond: Sequence[Mark], read: int) -> tuple[tuple[tuple[str, int], ...], int]:
     """A12, for the markers beyond the hit: tokens written by lifetime, and their sum."""
-    long = max((prompt.ends[mark.block] for mark in beyond if mark.ttl == "1h"), default=read)
-    last = max((prompt.ends[mark.block] for mark in beyond), default=read)
+    if not beyond:
+        return (), 0
+    last, long = prompt.ends[beyond[-1].block], read
+    for mark in beyond:  # in prefix order
+        if mark.ttl == "1h":
+            long = prompt.ends[mark.block]
     pairs = (("1h", long - read), ("5m", last - long))
-    return tuple((ttl, tokens) for ttl, tokens in pairs if tokens), last - read
+    return tuple([pair for pair in pairs if pair[1]]), last - read
 
 
 def _written(
     prompt: Prompt, beyond: Sequence[Mark], found: Entry | None, now: float, model: ModelFacts
-) -> Iterator[Entry]:
+) -> tuple[Entry, ...]:
     """A3, A10. Unless `ttl_raise`, an entry lives only as long as the shortest-lived part it stands on."""
     base = found.seconds if found is not None else float("inf")
+    new = []
     for mark in beyond:
         seconds = float(model.ttl_seconds(mark.ttl) or 0)
         if model.knobs.ttl_raise != "yes":
             seconds = base = min(seconds, base)
-        yield Entry(prompt.keys[mark.block], prompt.ends[mark.block], mark.ttl, seconds, now, now + seconds)
+        new.append(Entry(prompt.keys[mark.block], prompt.ends[mark.block], mark.ttl, seconds, now, now + seconds))
+    return tuple(new)
 
 
 def _refreshed(
     prompt: Prompt, hit: int, entries: Lookup, marks: Sequence[Mark], now: float, model: ModelFacts
-) -> Iterator[Entry]:
+) -> tuple[Entry, ...]:
     """A10: what the read keeps alive, each at the lifetime it was written with."""
-    whole = model.knobs.refresh_whole_prefix is not False
+    whole, last = model.knobs.refresh_whole_prefix is not False, prompt.keys[hit]
     long = {prompt.keys[mark.block] for mark in marks if mark.ttl == "1h"} if model.knobs.upgrade_5m_by_1h else ()
-    for entry in entries.on(prompt.keys[0 if whole else hit : hit + 1], now):
-        ttl, seconds = entry.ttl, entry.seconds
-        if long and entry.key in long and ttl == "5m":
-            ttl, seconds = "1h", float(model.ttl_seconds("1h") or 0)
-        expires = now + seconds
-        if expires < entry.expires:
-            expires = entry.expires
-        yield Entry(entry.key, entry.tokens, ttl, seconds, entry.written, expires, entry.readable)
-
-
-def _why(
-    prompt: Prompt,
-    marks: Sequence[Mark],
-    hit: int,
-    found: Entry | None,
-    source: int,
-    writes: tuple[tuple[str, int], ...],
-    entries: Lookup,
-    now: float,
-    model: ModelFacts,
-) -> Iterator[str]:
-    """What happened, for people. Looks only at what lies between the hit and the last marker."""
-    for mark in prompt.marks:
-        if prompt.ends[mark.block] < model.floor:
-            yield (
-                f"the marker at block {mark.block} ends at {prompt.ends[mark.block]} tokens, below the floor of "
-                f"{model.floor}: it does nothing (A9)"
-            )
-    if marks:
-        for index in range(marks[-1].block, hit, -1):
-            missed = entries.get(prompt.keys[index])
-            if missed is not None:
-                yield _missed(index, missed, now, model)
-    if found is not None:
-        yield (
-            f"read {found.tokens} tokens: the {found.ttl} entry at block {hit}, written {now - found.written:.0f} s "
-            f"ago, reached from the marker at block {source} (A4)"
-        )
-    elif marks:
-        yield "nothing read: no entry for this prefix in reach of a marker (A4)"
-    for ttl, tokens in writes:
-        yield f"wrote {tokens} tokens for {ttl} (A12)"
-
-
-def _missed(index: int, entry: Entry, now: float, model: ModelFacts) -> str:
-    if entry.readable > now:
-        return f"the entry at block {index} cannot be read yet: the answer that writes it has not begun (A11)"
-    if entry.expires < now:
-        return f"the {entry.ttl} entry at block {index} expired {now - entry.expires:.0f} s ago (A10)"
-    return f"the live entry at block {index} is more than {model.lookback} positions before the next marker (A4)"
+    fresh = []
+    for entry in entries.known(prompt.keys):
+        key = entry.key
+        if entry.readable <= now <= entry.expires and (whole or key == last):
+            ttl, seconds = entry.ttl, entry.seconds
+            if long and key in long and ttl == "5m":
+                ttl, seconds = "1h", float(model.ttl_seconds("1h") or 0)
+            expires = now + seconds
+            if expires < entry.expires:
+                expires = entry.expires
+            fresh.append(Entry(key, entry.tokens, ttl, seconds, entry.written, expires, entry.readable))
+        if key == last:
+            break
+    return tuple(fresh)

@@ -37,29 +37,38 @@ def build(
     blocks = tuple(blocks)
     seeds = _seeds(scope, model, order, salts or {})
     known = 0 if like is None else _common(blocks, seeds, like)
-    keys: list[bytes] = list(like.keys[:known]) if like is not None else []
-    ends: list[int] = list(like.ends[:known]) if like is not None else []
-    key, end = (keys[-1], ends[-1]) if known else (b"", 0)
-    section = blocks[known - 1].section if known else None
+    keys, ends = ((), ()) if like is None else (like.keys[:known], like.ends[:known])
+    keys, ends = _chained(blocks, known, keys, ends, seeds)
+    return Prompt(scope, model, blocks, keys, ends, tuple(marks), route, (), mode, tuple(seeds.items()))
+
+
+def grown(like: Prompt, blocks: Sequence[Block], marks: Sequence[Mark]) -> Prompt:
+    """A prompt of the same settings, scope and model as an earlier one."""
+    blocks = tuple(blocks)
+    known = _alike(blocks, like.blocks, min(len(blocks), len(like.blocks)))
+    keys, ends = _chained(blocks, known, like.keys[:known], like.ends[:known], dict(like.seeds))
+    return Prompt(like.scope, like.model, blocks, keys, ends, tuple(marks), like.route, (), like.mode, like.seeds)
+
+
+def _chained(
+    blocks: tuple[Block, ...],
+    known: int,
+    keys: tuple[bytes, ...],
+    ends: tuple[int, ...],
+    seeds: Mapping[Section, bytes],
+) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
+    """Keys and ends of all blocks, from those of the first `known`."""
+    key, end, section = (keys[-1], ends[-1], blocks[known - 1].section) if known else (b"", 0, None)
+    more, counts = [], []
     for block in blocks[known:]:
         if block.section != section:
             key = sha256(key + seeds[block.section]).digest()[:_DIGEST]
             section = block.section
         key = sha256(key + block.digest).digest()[:_DIGEST]
         end += block.tokens
-        keys.append(key)
-        ends.append(end)
-    return Prompt(
-        scope=scope,
-        model=model,
-        blocks=blocks,
-        keys=tuple(keys),
-        ends=tuple(ends),
-        marks=tuple(marks),
-        route=route,
-        mode=mode,
-        seeds=tuple(seeds.items()),
-    )
+        more.append(key)
+        counts.append(end)
+    return (*keys, *more), (*ends, *counts)
 
 
 def parting(before: Prompt | None, after: Prompt) -> int | None:
@@ -95,19 +104,24 @@ def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> di
 
 
 def _common(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Prompt) -> int:
-    """How many leading blocks have the same keys as in `like`. Slices compare at the speed of memory; halving finds
-    the place where they part."""
+    """How many leading blocks have the same keys as in `like`."""
     high = min(len(blocks), len(like.blocks))
     before = dict(like.seeds)
     if before != seeds:
         changed = (i for i, block in enumerate(blocks[:high]) if seeds[block.section] != before.get(block.section))
         high = next(changed, high)
+    return _alike(blocks, like.blocks, high)
+
+
+def _alike(blocks: tuple[Block, ...], others: tuple[Block, ...], high: int) -> int:
+    """How many of the first `high` blocks are the same. Slices compare at the speed of memory; halving finds the place
+    where they part."""
     low = 0
-    if blocks[:high] == like.blocks[:high]:
+    if blocks[:high] == others[:high]:
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if blocks[low:middle] == like.blocks[low:middle]:
+        if blocks[low:middle] == others[low:middle]:
             low = middle
         else:
             high = middle - 1

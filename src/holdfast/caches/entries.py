@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from .values import Entry
 
@@ -19,6 +19,7 @@ class Entries:
         """Moves on with every change, so that what was decided before can be recognised as still true."""
         self.get: Callable[[bytes], Entry | None] = self._by_key.get
         """The entry, dead or alive. A long prompt asks for every one of its blocks: the search stays in C."""
+        self._known: tuple[Sequence[bytes], int, tuple[Entry, ...]] = ((), -1, ())
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -28,10 +29,16 @@ class Entries:
         entry = self._by_key.get(key)
         return entry if entry is not None and entry.readable <= now <= entry.expires else None
 
-    def on(self, keys: Iterable[bytes], now: float) -> list[Entry]:
-        """Those of these prefixes that can be read now, in their order."""
-        found = filter(None, map(self._by_key.get, keys))  # few of many keys have one, so the search stays in C
-        return [entry for entry in found if entry.readable <= now <= entry.expires]
+    def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]:
+        """The entries of these prefixes, dead or alive, in their order.
+
+        One request asks several times at one moment: the last answer holds until anything changes."""
+        asked, changes, answer = self._known
+        if asked is not keys or changes != self.changes:
+            # few of many keys have one, so the search stays in C
+            answer = tuple(filter(None, map(self._by_key.get, keys)))
+            self._known = keys, self.changes, answer
+        return answer
 
     def put(self, entries: Iterable[Entry], now: float) -> None:
         """Keep these as the most recently used ones."""

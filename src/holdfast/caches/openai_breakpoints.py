@@ -148,7 +148,10 @@ class OpenAIBreakpoints:
         self._entries = Entries() if entries is None else entries
 
     def begin(self, prompt: Prompt, now: float) -> Outcome:
-        outcome = decide(prompt, self._entries, now, self._facts)
+        return self.enter(decide(prompt, self._entries, now, self._facts), now)
+
+    def enter(self, outcome: Outcome, now: float) -> Outcome:
+        """Begin a request of which it is decided already what it does."""
         self._entries.put(outcome.refreshed, now)
         return outcome
 

@@ -111,12 +111,14 @@ def prompt(
     route: str = "",
     mode: str = "",
     like: Prompt | None = None,
+    same: bool = False,
 ) -> Prompt:
-    """What the provider's cache sees of a request with these blocks."""
+    """What the provider's cache sees of a request with these blocks. `same` if its settings, and its blocks other than
+    messages, are known to be those of `like`."""
     known = rules(model)
     if known is _ANTHROPIC:
         return anthropic.prompt(
-            model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like
+            model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like, same=same
         )
     salts: dict[Section, bytes] = {}
     if known.all_tools:

@@ -36,10 +36,10 @@ class NotJson(ValueError):
 
 
 def decode_string(literal: bytes) -> str:
-    """The text of a JSON string literal; lone surrogate escapes stay lone surrogates."""
+    """The text of a JSON string literal; lone surrogate escapes stay lone surrogates. What is not UTF-8 has none."""
     if b"\\" not in literal:
         return literal[1:-1].decode("utf-8")
-    return str(json.loads(literal))
+    return str(json.loads(literal.decode("utf-8")))  # given bytes, it would let surrogates pass that are not escaped
 
 
 def encode_string(text: str) -> bytes:

@@ -30,7 +30,10 @@ class Usage(Struct, frozen=True, kw_only=True):
 
     @property
     def written(self) -> int:
-        return sum(tokens for _, tokens in self.writes)
+        total = 0
+        for _, tokens in self.writes:  # asked for a dozen times a call: quicker than `sum`
+            total += tokens
+        return total
 
     @property
     def prompt(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 
 import click
 
@@ -17,7 +18,9 @@ _GONE = "(no longer stored)"
 
 
 @click.command()
-@click.option("--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by.")
+@click.option(
+    "--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by; JSON has all."
+)
 @click.option("--session", metavar="ID", help="Only of this session.")
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000), help="At most so many lines; all count."
@@ -36,13 +39,14 @@ def command(
 
     NO CACHE is what the same tokens would have cost if all of them had been billed as plain input, LOST what breaks
     cost, SAVED what the client alone would have paid more. Side requests, calls that went past Holdfast and
-    keep-alive pings count.
+    keep-alive pings count. Days are those of this machine's time zone, with --json those of UTC.
 
     \b
     Examples:
       holdfast bill
       holdfast bill --by day --since 30d
-      holdfast bill --by session --since today --json
+      holdfast bill --by session --since today
+      holdfast bill --since 2026-11-01 --json
     """
     check_window(since, until)
     with looking() as store:
@@ -54,7 +58,8 @@ def command(
             if session is not None:
                 named = observe.find(store, session, kind="session", tenant=tenant)
                 session, tenant = named.id, named.tenant
-            found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=None)
+            zone = UTC if json_ else None
+            found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
     if json_:
         print_json(found)
     elif store is None:
@@ -140,13 +145,14 @@ def sentences(total: Sums) -> Iterator[str]:
         resets = f", {counted(total.resets, 'reset')} {dollars(total.reset_cost)}" if total.resets else ""
         yield f"{counted(total.breaks, 'break')} cost {dollars(total.break_cost)}{resets}; `holdfast breaks` says why."
     if total.saved is not None:
-        less, much = "less" if total.saved >= 0 else "more", dollars(abs(total.saved))
-        yield f"Through Holdfast it was {much} {less} than the clients alone would have paid."
+        yield f"Through Holdfast it was {tables.saving(total.saved)} the clients alone would have paid."
 
 
 def _against(total: Sums) -> str:
     without, cost = total.without_cache, total.cost
     if without is None or cost is None or not without:
         return ""
+    if cost == without:
+        return "; without a cache the same"
     part = abs(1 - float(cost / without))
     return f"; without a cache {dollars(without)}: {part:.0%} {'less' if cost <= without else 'more'}"

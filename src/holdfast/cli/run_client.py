@@ -41,10 +41,10 @@ _MOST_LINES = 20
 def command(client: tuple[str, ...]) -> int:
     """Run a client through the gateway and say what its session cost.
 
-    A gateway that runs already (`holdfast serve`) is used, otherwise one is started for as long as the client runs. The
-    client finds it by the variables it reads its address from (ANTHROPIC_BASE_URL, OPENAI_BASE_URL,
-    GOOGLE_GEMINI_BASE_URL…); Codex and pi are told by an argument. Keys and logins stay as they are. An address of your
-    own in one of these variables is where the gateway forwards to.
+    A gateway that runs already (`holdfast serve`) is used, with its settings, if it forwards to the same upstreams;
+    otherwise one is started for as long as the client runs. The client finds it by the variables it reads its address
+    from (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL…); Codex and pi are told by an argument. Keys and
+    logins stay as they are. An address of your own in one of these variables is where the gateway forwards to.
 
     The exit code is the client's, 128 and the signal's number if a signal ended it, 127 if there is no such program.
 
@@ -57,6 +57,8 @@ def command(client: tuple[str, ...]) -> int:
       holdfast run -- python my_agent.py
     """
     program = shutil.which(client[0])
+    if program is None and client[0].startswith("-"):
+        raise click.UsageError(f"No such option {client[0]!r}; options of the client stand behind its name.")
     if program is None:
         exists = os.path.sep in client[0] and Path(client[0]).exists()
         why = "it cannot be executed" if exists else "there is no such program"
@@ -166,10 +168,16 @@ def _bill(config: Config, seen: Seen | None) -> Iterator[str]:
     yield from bill.sentences(total)
     if not total.breaks:
         yield "No breaks."
+    if seen.left_out:
+        yield (
+            f"All this is of the newest {tables.counted(len(seen.calls), 'call')}; `holdfast bill` has the "
+            f"{seen.left_out:,} before them too."
+        )
     if len(seen.sessions) == 1:
         yield f"`holdfast show {seen.sessions[0]}` shows the calls."
     else:
-        yield f"`holdfast sessions` lists its {tables.counted(len(seen.sessions), 'session')}."
+        known = "sessions" if seen.left_out else tables.counted(len(seen.sessions), "session")
+        yield f"`holdfast sessions` lists its {known}."
 
 
 def _settled(config: Config, seen: Seen) -> observe.Sums | None:
@@ -180,7 +188,7 @@ def _settled(config: Config, seen: Seen) -> observe.Sums | None:
         if store is None:
             return None
         with store:
-            total = observe.bill(store, calls=seen.calls).total
+            total = observe.bill(store, calls=frozenset(seen.calls)).total
             open_calls = [id for id in seen.calls if (call := store.call(None, id)) is None or call.status == "pending"]
         if not open_calls or time.monotonic() > deadline:
             return total

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 
 import click
 
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.tables import printable
 from holdfast.config import Config, load_here
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
@@ -28,7 +28,8 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     """Serve any client: a gateway for Anthropic Messages, OpenAI Chat and Responses, and Gemini.
 
     Point a client's base URL at it and everything works as before, with the provider's cache hit more often. What is
-    sent goes to the providers of [upstream], with the client's own key, which is never stored.
+    sent goes to the providers, or to other servers that [upstream] of holdfast.toml names, with the client's own key,
+    which is never stored.
 
     \b
     Examples:
@@ -72,7 +73,7 @@ def introduction(config: Config, address: str, *, needs_key: bool) -> str:
 
 def _tell(call: Call) -> None:
     try:
-        click.echo(_printable(line(call)))
+        click.echo(printable(line(call)))
     except OSError:
         """Nobody reads any more; the clients are still served."""
 
@@ -93,10 +94,3 @@ def line(call: Call) -> str:
     if passage.call is not None:
         parts.append(passage.call)
     return "  ".join(parts)
-
-
-def _printable(text: str) -> str:
-    """One line that the terminal can show, whatever a client put into its path."""
-    text = "".join(character if character.isprintable() else "?" for character in text)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -91,7 +91,9 @@ def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:
     client = f" of {whole.client}" if whole.client else ""
     yield from tables.wrapped(f"Session {whole.id}{client}", room)
     period = f"{tables.instant(whole.started)} to {tables.instant(whole.last_call)}"
-    read = f"; {tables.share(whole.hit_rate)} of {whole.prompt_tokens:,} prompt tokens read from the cache"
+    read = (
+        f"; {tables.share(whole.hit_rate)} of {tables.counted(whole.prompt_tokens, 'prompt token')} read from the cache"
+    )
     yield from tables.wrapped(f"{period}{read if whole.prompt_tokens else ''}.", room)
     for sentence in sentences(whole):
         yield from tables.wrapped(sentence, room)

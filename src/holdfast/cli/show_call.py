@@ -72,8 +72,8 @@ def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
     without = f"; without a cache {dollars(found.without_cache)}" if found.without_cache is not None else ""
     yield "Cost", f"{dollars(used.cost)}{without} ({used.price_version or 'prices of an unknown version'})"
     if found.saved is not None:
-        less = "less" if found.saved >= 0 else "more"
-        yield "Saved", f"{dollars(abs(found.saved))} {less} than the client alone would have paid"
+        nothing = "" if found.saved else "nothing; it was "
+        yield "Saved", f"{nothing}{tables.saving(found.saved)} the client alone would have paid"
 
 
 def _plan(plan: PlanReport) -> Iterator[tuple[str, str]]:

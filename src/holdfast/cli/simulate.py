@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.caches.noise import Noise
 from holdfast.cli import calibrate
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.simulator.clock import SystemClock, VirtualClock
 from holdfast.simulator.core import Simulator
@@ -88,7 +88,7 @@ def command(
     with listener:
         if not _is_loopback(host):
             click.echo(f"holdfast: whoever reaches {host} can use this server and its controls.", err=True)
-        introduction = _introduction(address_of(listener), _printable(chosen.name))
+        introduction = _introduction(address_of(listener), printable(chosen.name))
         serve(simulator, listener, None if quiet else _tell, on_ready=lambda: click.echo(introduction))
     click.echo(summary(simulator.journal))
 
@@ -139,17 +139,10 @@ def _introduction(address: str, script: str) -> str:
 
 def _tell(record: Record) -> None:
     try:
-        click.echo(_printable(line(record)))
+        click.echo(printable(line(record)))
     except OSError:
         """Nobody reads any more, or the disk is full; the clients are still served, and the end is told to whoever
         waits for it."""
-
-
-def _printable(text: str) -> str:
-    """One line that the terminal can show, whatever a client put into its words."""
-    text = "".join(character if character.isprintable() else "?" for character in text)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def line(record: Record) -> str:

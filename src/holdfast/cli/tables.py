@@ -168,6 +168,11 @@ def dollars(value: Decimal | None, *, signed: bool = False) -> str:
     return sign + text
 
 
+def saving(saved: Decimal) -> str:
+    """`$0.25 less than`, `$1.25 more than`, `as much as`."""
+    return f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'} than" if saved else "as much as"
+
+
 def cost(value: Decimal | None, unpriced: int) -> str:
     """What calls cost; `+` where some have no known price, `-` where none was answered."""
     if value is None:

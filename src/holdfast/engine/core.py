@@ -69,13 +69,11 @@ class Engine(Beside):
 
     def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
         """The dialect's parse, leaning on earlier bodies."""
-        with self._lock:
-            return self._state.theirs.parse(dialect, raw, model=model)
+        return self._state.theirs.parse(dialect, raw, model=model)
 
     def read(self, body: Body) -> Reading:
         """A client's body as a cache sees it: blocks with their digests. What is prepared next is not read again."""
-        with self._lock:
-            return self._state.theirs.read(body, facts_of(body))
+        return self._state.theirs.read(body, facts_of(body))
 
     def prepare(
         self,
@@ -102,9 +100,8 @@ class Engine(Beside):
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
         """
+        alone = self._read(body, lane, now)
         with self._turn(lane):
-            with self._lock:
-                alone = self._read(body, lane, now)
             try:
                 _check_reason(reset)
                 seconds = self._patience if patience is None else min(patience, self._patience)
@@ -180,8 +177,9 @@ class Engine(Beside):
         """The client's own bytes went out, past us: the lane's next request is compared with them, and carries the
         reset `bypassed` if it parts from them for what is repaired or edited again. Its answer is taken to begin at
         once. A call that was prepared for the same request is to be abandoned first."""
+        alone = self._read(body, lane, now)
         with self._turn(lane), self._lock:
-            self._bypassed(body, self._read(body, lane, now), lane, now)
+            self._bypassed(body, alone, lane, now)
 
     # A lane
 
@@ -263,9 +261,12 @@ class Engine(Beside):
         return self._turns[hash((lane.tenant, lane.id)) % len(self._turns)]
 
     def _read(self, body: Body, lane: Lane, now: float) -> Reading:
+        """Read a body. Others go on meanwhile: a large one takes a while."""
         model = facts_of(body)
-        self._state.pools(lane.tenant, model, now)
-        return self._state.theirs.read(body, model)
+        reading = self._state.theirs.read(body, model)
+        with self._lock:
+            self._state.pools(lane.tenant, model, now)
+        return reading
 
     def _durable(
         self,

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.caches.values import Block, Mark, Prompt
+from holdfast.facts import ModelFacts
 from holdfast.prefix.core import Asked
 from holdfast.prefix.edits import Proposal
 from holdfast.prefix.ledger import Ledger
@@ -44,6 +45,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     alone: Reading
     sent: Body
     reading: Reading
+    model: ModelFacts
     repaired: Repaired
     edits: Proposal | None
     reset: str | None
@@ -67,7 +69,7 @@ class Draft(Struct, frozen=True, kw_only=True):
             call=call,
             prompt=self.reading.prompt,
             alone=self.alone.prompt,
-            model=facts_of(self.sent),
+            model=self.model,
             settings=self.reading.settings,
             reset=reset or self.reset,
             volatile=frozenset(places[path] for path in named if path in places),
@@ -91,7 +93,7 @@ def draft(
     """Begin a request of the lane: what it will say."""
     ledger = state.fresh(lane, now)
     writes = [*state.keeper.begin(lane)]
-    dialect = DIALECTS[body.dialect]
+    dialect, model = DIALECTS[body.dialect], facts_of(body)
     memory, mode = state.memory(lane.tenant), state.settings(lane).repair
     down = state.keeper.down
     before = msgspec.msgpack.encode(ledger.repairs) if down else b""
@@ -100,16 +102,26 @@ def draft(
         ledger.repairs = msgspec.msgpack.decode(before, type=type(ledger.repairs))
         skip |= INSERTING
         repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
-    sent, reading = state.reread(body, alone, repaired.raw, dialect, facts_of(body))
-    writes += state.keeper.keep_bytes(lane, repaired.new, now)
-    sent, reading, proposal, because = _edited(state, sent, reading, lane, ledger, edits, now, writes)
+    sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
+    if repaired.new:
+        writes += state.keeper.keep_bytes(lane, repaired.new, now)
+    proposal, because = None, None
+    if ledger.edits or edits:
+        sent, reading, proposal, because = _edited(state, sent, reading, model, lane, ledger, edits, now, writes)
     if repaired.new or (proposal is not None and proposal.made):
         writes += state.keeper.write_lane(lane)
     because = because or repaired.reset
     if because is None and _comes_back(ledger.last, alone.prompt, reading.prompt):
         because = BYPASSED
     return Draft(
-        alone=alone, sent=sent, reading=reading, repaired=repaired, edits=proposal, reset=because, writes=writes
+        alone=alone,
+        sent=sent,
+        reading=reading,
+        model=model,
+        repaired=repaired,
+        edits=proposal,
+        reset=because,
+        writes=writes,
     )
 
 
@@ -117,6 +129,7 @@ def _edited(
     state: State,
     body: Body,
     reading: Reading,
+    model: ModelFacts,
     lane: Lane,
     ledger: Ledger,
     wanted: Mapping[bytes, bytes],
@@ -124,7 +137,7 @@ def _edited(
     writes: list[Future[Any]],
 ) -> tuple[Body, Reading, Proposal | None, str | None]:
     """The body with the lane's edits replayed, and with those asked for that pay."""
-    dialect, model = DIALECTS[body.dialect], facts_of(body)
+    dialect = DIALECTS[body.dialect]
 
     def load(name: bytes) -> bytes | None:
         return state.keeper.load(lane.tenant, name)

@@ -19,14 +19,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
-from holdfast.canonical import NotJson, canonical_json, encode_string, validate
+from holdfast.canonical import NotJson, canonical_json, validate
 from holdfast.errors import HoldfastError
 from holdfast.prefix.edits import FINAL, EditRef, Proposal, propose
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.situation import Situation
 from holdfast.store import Edit, Store
 from holdfast.store.base import Writes
-from holdfast.wire import BlockSpan, Body, Dialect, Splice, Ttl
+from holdfast.wire import BlockSpan, Body, Dialect, Splice, Ttl, rewrite
 from holdfast.wire.cache_control import MARKERS
 from holdfast.wire.values import object_of
 
@@ -43,7 +43,6 @@ KEPT = 16_000_000
 
 _SIGNED = ("signature", "thoughtSignature", "thought_signature", "encrypted_content", "encrypted_index")
 _signed = re.compile(rb'"(?:%b)"\s*:' % b"|".join(name.encode() for name in _SIGNED)).search
-_PLAIN = {"type", "text"}
 
 
 class Replay(Struct, frozen=True):
@@ -249,22 +248,19 @@ def _standing(dialect: Dialect, body: Body, index: int, data: bytes) -> bytes | 
 def _as_block(body: Body, span: BlockSpan, text: bytes) -> bytes:
     """A text as a block of its own; empty where no text can stand."""
     if body.dialect == "gemini":
-        return b'{"text":' + text + b"}" if ".parts[" in span.where else b""
-    if span.section != "system" and ".content[" not in span.where:
+        if ".parts[" not in span.where:
+            return b""
+    elif span.section != "system" and ".content[" not in span.where:
         return b""
-    kind = "text"
-    if body.dialect == "openai_responses":
-        kind = "output_text" if span.role == "assistant" else "input_text"
-    return b'{"type":' + encode_string(kind) + b',"text":' + text + b"}"
+    return rewrite.text_block(body, span, text)
 
 
 def _as_content(body: Body, span: BlockSpan, block: bytes) -> bytes | None:
     """A block in the place of a bare string: its text if it is nothing more, else a list of one."""
-    members = object_of(block)
-    if members is None:
+    if object_of(block) is None:
         return None
-    if members.keys() == _PLAIN and members["text"][:1] == b'"':
-        return members["text"]
+    if (text := rewrite.text_alone(body, span, block)) is not None:
+        return text
     if span.where == "instructions":  # has to be a string
         return None
     if "input" in body.members and body.members["input"].start == span.start:  # the whole input is one string

@@ -20,10 +20,12 @@ def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: Mode
     """The body with the plan's markers. `prompt` is what a reader made of this body; a marker of the client's that the
     prompt does not show is not touched."""
     mode = plan.mode if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode else ""
-    if set(plan.marks) == set(prompt.marks) and not mode:
+    if not mode and (plan.marks == prompt.marks or set(plan.marks) == set(prompt.marks)):
         return body.raw
-    wanted = dict.fromkeys((_place(prompt, mark.block), mark.ttl) for mark in plan.marks)
-    known = _shown(dialect.markers(body, sorted({_place(prompt, mark.block) for mark in prompt.marks})), prompt)
+    wanted = dict.fromkeys([(_place(prompt, mark.block), mark.ttl) for mark in plan.marks])
+    known: list[tuple[Marker, int]] = []
+    if prompt.marks or prompt.hidden:  # else the reader has found none
+        known = _shown(dialect.markers(body, sorted({_place(prompt, mark.block) for mark in prompt.marks})), prompt)
     missing = {place: ttl for place, ttl in wanted if all((at, each.ttl) != (place, ttl) for each, at in known)}
     splices: list[Splice] = []
     for marker, place in known:

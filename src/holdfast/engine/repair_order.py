@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from holdfast.prefix.edits import FINAL
 from holdfast.prefix.repairs import texts
-from holdfast.prefix.repairs.history import History, Match, Walk, recall, record
+from holdfast.prefix.repairs.history import History, Match, Walk, grown, recall, record, settled
 from holdfast.prefix.repairs.order import first_order, set_of
-from holdfast.prefix.strategies.places import head
 from holdfast.prefix.values import DIGEST
 from holdfast.prefix.volatile import between
 from holdfast.wire import rewrite
+from holdfast.wire.body import is_border
 from holdfast.wire.values import object_of, string_of
 
 from .repair_work import Work
@@ -30,7 +30,15 @@ MOST_COMPARED = 5_000
 """Blocks of one request that are looked at for another order of their keys."""
 MOST_VALUES = 200
 """Tools of a lane whose values are kept."""
+_encode = msgspec.msgpack.Encoder().encode
 _REKEYED = "its keys came in another order than when it was first sent"
+
+
+class _First(Struct, frozen=True, array_like=True):
+    """A block of a message as it was first sent. What `place` says is in its digest, but not in its parts."""
+
+    place: bytes
+    parts: list[bytes]
 
 
 class _Tool(Struct):
@@ -50,9 +58,12 @@ class _Tool(Struct):
 def keys(work: Work) -> None:
     """Objects in history with their keys in the first order. Of blocks that stand where they stood only digests are
     compared; a block that departs is compared with the one that stood in its place."""
+    if _only_grows(work):
+        return
+    period = work.memory.period
     state, before = work.state, recall(work.memory, work.state.history)
     walk, now, rekeyed = Walk(before or History()), History(), b""
-    said = range(head(work.prompt), len(work.prompt.blocks))
+    said = range(work.said, len(work.prompt.blocks))
     for number in said[_taken_over(work, said, before, walk, now) :]:
         digest = work.prompt.blocks[number].digest
         first = _first(work, number, walk.match(digest))
@@ -62,6 +73,42 @@ def keys(work: Work) -> None:
     if before is None and state.rekeyed and not _as_first(state.rekeyed, now):
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, before, now), rekeyed
+    if now.client == now.first:
+        blocks = work.prompt.blocks
+        loose = [place for place in work.memory.missing(now.client) if blocks[said[place]].kind not in FINAL]
+        if all(_is_text(work, said[place]) for place in loose):
+            work.memory.found_whole(state.history, period, loose)
+
+
+def _only_grows(work: Work) -> bool:
+    """Whether the request adds to one that stands as it was first sent, with nothing of it forgotten: nearly always.
+    Then what was added is looked at and nothing else. A text that became a list has something to remember now."""
+    memory, state, start = work.memory, work.state, work.said
+    before = settled(memory, state.history)
+    if before is None:
+        return False
+    now, count = [block.digest for block in work.prompt.blocks[start:]], len(before.client)
+    texts = memory.whole[state.history]
+    if now[:count] != before.client or (texts and not all(_is_text(work, start + place) for place in texts)):
+        return False
+    period, whole = memory.period, True
+    for place in range(count, len(now)):
+        if not _remember(work, start + place):
+            if _is_text(work, start + place):
+                texts.append(place)
+            else:
+                whole = False
+    memory.whole.pop(state.history, None)
+    state.history, state.rekeyed = grown(memory, state.history, count, now), b""
+    if whole:
+        memory.found_whole(state.history, period, texts)
+    return True
+
+
+def _is_text(work: Work, number: int) -> bool:
+    """Whether a block came as a text alone, which has no keys."""
+    span = work.body.blocks[work.origin[number]]
+    return span.form == "string" and not span.context
 
 
 def _as_first(rekeyed: bytes, now: History) -> bool:
@@ -90,32 +137,72 @@ def _taken_over(work: Work, said: range, before: History | None, walk: Walk, now
 def _first(work: Work, number: int, match: Match | None) -> bytes:
     """The digest a block was first sent with, if it differs from that in the order of keys alone, else its own."""
     block, index = work.prompt.blocks[number], work.origin[number]
-    digest, span = block.digest, work.body.blocks[index]
-    other = match is not None and match.first != digest
-    if block.kind in FINAL or (span.form == "string" and not span.context) or (not other and work.memory.touch(digest)):
+    digest = block.digest
+    if match is None or match.first == digest:
+        _remember(work, number)
         return digest
+    if block.kind in FINAL or (_is_text(work, number) and not match.sure):
+        return digest  # a text alone has keys only if it was put back as a list
     parts = rewrite.parts(work.body, index)
     if parts is None:
         return digest
-    if match is not None and other:
-        kept = work.memory.get(match.first)
-        first = None if kept is None else msgspec.msgpack.decode(kept, type=list[bytes])
-        if first is not None and (match.sure or _reordered(work, first, parts)):
-            work.restored[number] = match.first
-            if "key-order" not in work.skip:
-                work.splices += rewrite.restored(work.body, index, first)
-                work.report("key-order", number, _REKEYED)
-            return match.first
-        if match.sure:
-            work.because("repair_forgotten")
-    work.memory.put(digest, msgspec.msgpack.encode(parts))
+    now, first = _First(_place_of(work, index), parts), _remembered(work, match.first)
+    if first is not None and (match.sure or _reordered(work, first, now)):
+        work.restored[number] = match.first
+        if "key-order" not in work.skip:
+            _put_back(work, number, first.parts)
+        return match.first
+    if match.sure:
+        work.because("repair_forgotten")
+    work.memory.put(digest, _encode(now))
     return digest
 
 
-def _reordered(work: Work, before: list[bytes], after: list[bytes]) -> bool:
+def _remember(work: Work, number: int) -> bool:
+    """Keep a block as it is first sent. False if it cannot be now, but perhaps in another form."""
+    block, index = work.prompt.blocks[number], work.origin[number]
+    if block.kind in FINAL or work.memory.touch(block.digest):
+        return True
+    span = work.body.blocks[index]
+    if span.form == "string" and not span.context:
+        return False
+    parts: list[bytes] | None = rewrite.as_it_stands(work.body, index)
+    if span.form == "string" or work.marked_inside(number):  # else a marker is cut off when the block is needed
+        parts = rewrite.parts(work.body, index)
+    if parts is None:
+        return False
+    work.memory.put(block.digest, _encode(_First(_place_of(work, index), parts)))
+    return True
+
+
+def _remembered(work: Work, digest: bytes) -> _First | None:
+    kept = work.memory.get(digest)
+    if kept is None:
+        return None
+    first = msgspec.msgpack.decode(kept, type=_First)
+    parts = rewrite.movable(work.body.dialect, first.parts)
+    return None if parts is None else _First(first.place, parts)
+
+
+def _place_of(work: Work, index: int) -> bytes:
+    blocks = work.body.blocks
+    return f"{blocks[index].role}|{is_border(blocks, index):d}".encode("utf-8", "surrogatepass")
+
+
+def _put_back(work: Work, number: int, parts: list[bytes]) -> None:
+    index = work.origin[number]
+    work.splices += rewrite.restored(work.body, index, parts)
+    if rewrite.widens(work.body, index, parts):
+        work.widened.add(index)
+    work.report("key-order", number, _REKEYED)
+
+
+def _reordered(work: Work, before: _First, after: _First) -> bool:
     """Whether two blocks differ in the order of keys alone; a request is held up by looking at so many and no more."""
     work.compared += 1
-    return work.compared <= MOST_COMPARED and rewrite.reordered(before, after)
+    if work.compared > MOST_COMPARED or before.place != after.place:
+        return False
+    return rewrite.reordered(before.parts, after.parts)
 
 
 def _name(raw: bytes) -> bytes | None:
@@ -133,12 +220,18 @@ def _register(work: Work, name: bytes, digest: bytes, raw: bytes) -> None:
 
 def tools(work: Work) -> None:
     """Tools of an unchanged set in their first order; those of the provider and deferred ones stay in place."""
-    blocks = [(number, block) for number, block in enumerate(work.prompt.blocks) if block.section == "tools"]
-    told = any(slot[:1] == b"t" for _, insert in work.present for slot in insert.told)
-    unchanged = b"".join(block.digest for _, block in blocks) == work.state.tools_sent
-    if unchanged and not told and work.memory.touch_all([b.digest for _, b in blocks if b.digest in work.sent]):
-        return
-    found = [tool for number, block in blocks if (tool := _tool(work, number, block.digest)) is not None]
+    memory = work.memory
+    digests = [work.prompt.blocks[number].digest for number in work.tools]
+    name = b"".join(digests)
+    told = any(slot[:1] == b"t" for _, insert in work.present for slot in insert.told) if work.present else False
+    if name == work.state.tools_sent and not told:
+        if name in memory.whole:
+            return
+        if memory.touch_all([digest for digest in digests if digest in work.sent]):
+            memory.found_whole(name, memory.period)
+            return
+    blocks = list(zip(work.tools, digests, strict=True))
+    found = [tool for number, digest in blocks if (tool := _tool(work, number, digest)) is not None]
     undone = _keep_values(work, found)
     for tool in found:
         if tool.id not in work.state.first:
@@ -148,7 +241,7 @@ def tools(work: Work) -> None:
         order = first_order(work.state, order)
     sent = _place(work, found, order)
     if not work.skip:
-        work.state.tools_sent = b"".join(sent.get(number, block.digest) for number, block in blocks)
+        work.state.tools_sent = b"".join(sent.get(number, digest) for number, digest in blocks)
 
 
 def _tool(work: Work, number: int, digest: bytes) -> _Tool | None:

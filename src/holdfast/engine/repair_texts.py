@@ -31,9 +31,11 @@ def retire(work: Work) -> None:
 def find_inserts(work: Work) -> None:
     """The inserts whose blocks stand in this request. One whose bytes are lost is forgotten."""
     inserts = work.state.inserts
+    if not inserts:
+        return
     heads = {key[:16] for key in inserts}
     counts: dict[bytes, int] = {}
-    for number, block in enumerate(work.prompt.blocks if inserts else ()):
+    for number, block in enumerate(work.prompt.blocks):
         digest = work.restored.get(number, block.digest)
         if block.section != "messages" or digest not in heads:
             continue
@@ -52,11 +54,9 @@ def _key(digest: bytes, occurrence: int) -> bytes:
 
 def system(work: Work) -> None:
     """Every system text: as it came, as it was first sent, or cut in two."""
-    place = splits = 0
-    for number, block in enumerate(work.prompt.blocks):
-        if block.section == "system":
-            splits += _text(work, place, number, splits)
-            place += 1
+    splits = 0
+    for place, number in enumerate(work.texts):
+        splits += _text(work, place, number, splits)
 
 
 def _text(work: Work, place: int, number: int, splits: int) -> bool:
@@ -84,6 +84,8 @@ def _text(work: Work, place: int, number: int, splits: int) -> bool:
 
 def _slots(work: Work, place: int) -> list[bytes]:
     """The values and sections of a system text that were told in this request's history."""
+    if not work.present:
+        return []
     here = place.to_bytes(2, "big")
     found = dict.fromkeys(slot for _, insert in work.present for slot in insert.told)
     return [slot for slot in found if slot[:1] in (b"v", b"s") and slot[1:3] == here]
@@ -196,6 +198,8 @@ def _split(work: Work, place: int, number: int, literal: bytes, splits: int) -> 
 
 def tell(work: Work) -> None:
     """Put the news behind the newest turn, once: a request that is sent again says what it said."""
+    if not work.lines and not work.sections:
+        return
     told = {slot: said[-1] for slot in work.lines if (said := work.told(slot))}
     line, values = texts.tell_values(told, work.lines)
     news = "\n\n".join(text for text, _, _ in work.sections)
@@ -223,6 +227,8 @@ def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None
 
 def replay(work: Work) -> None:
     """Every text of ours in its place, byte for byte."""
+    if not work.present:
+        return
     behind: dict[int, list[bytes]] = {}
     reported = {item.name for item in work.repairs}
     for index, insert in work.present:
@@ -234,4 +240,4 @@ def replay(work: Work) -> None:
             reported.add(insert.name)
             number = work.origin.index(index)
             work.report(insert.name, number, "what was told before is sent again", saved=0)
-    work.splices += rewrite.appended(work.body, behind)
+    work.splices += rewrite.appended(work.body, behind, work.widened)

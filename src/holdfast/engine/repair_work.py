@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from holdfast.caches.values import Prompt
 from holdfast.prefix.repairs import ByteMemory, Insert, Mode, Repair, RepairState
 from holdfast.prefix.repairs.values import Name
+from holdfast.wire import rewrite
 from holdfast.wire.body import Body, Splice
 
 
 class Work:
     """`origin` leads from blocks of the prompt to blocks of the body. `sent` leads back from first digests to names.
+    `tools` and `texts` are the blocks of the prompt that are tools and system texts, `said` is the first of a message.
 
-    `restored` are the digests that blocks of the prompt have once they are repaired, `present` the inserts this request
-    has room for, by the block of the body they follow. `lines` and `sections` are what the model is to be told.
+    `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
+    that become lists by that. `present` are the inserts this request has room for, by the block of the body they
+    follow, `lines` and `sections` what the model is to be told.
     """
 
     def __init__(
@@ -23,7 +27,14 @@ class Work:
         self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
         self.on, self.skip = mode == "on", skip
         self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
-        self.sent = {digest: name for name, digest in state.first.items()}
+        self.tools: list[int] = []
+        self.texts: list[int] = []
+        self.said = len(prompt.blocks)
+        for number, block in enumerate(prompt.blocks):
+            if block.section == "messages":
+                self.said = number
+                break
+            (self.tools if block.section == "tools" else self.texts).append(number)
         self.splices: list[Splice] = []
         self.repairs: list[Repair] = []
         self.volatile: list[str] = []
@@ -31,9 +42,24 @@ class Work:
         self.reset: str | None = None
         self.compared = 0
         self.restored: dict[int, bytes] = {}
+        self.widened: set[int] = set()
         self.present: list[tuple[int, Insert]] = []
         self.lines: dict[bytes, tuple[str, str]] = {}
         self.sections: list[tuple[str, bytes, bytes]] = []
+
+    @cached_property
+    def sent(self) -> dict[bytes, bytes]:
+        return {digest: name for name, digest in self.state.first.items()}
+
+    def marked_inside(self, block: int) -> bool:
+        """Whether a block of the prompt may have a marker inside. The reader has found all there are, but for hidden
+        ones; where there is one and the block ends with it, none is inside."""
+        if self.prompt.hidden:
+            return True
+        count = 0
+        for mark in self.prompt.marks:
+            count += mark.block == block
+        return count > 1 or (count > 0 and not rewrite.ends_with_marker(self.body, self.origin[block]))
 
     def because(self, reason: str) -> None:
         """A reset has one reason: the first that was found."""

@@ -60,16 +60,18 @@ class State:
         return self._settings(agent)
 
     def tenant(self, name: str) -> Tenant:
-        if name not in self._tenants:
-            self._tenants[name] = tenant = self.keeper.tenant(name)
-            tenant.room = self._room
-            if len(self._tenants) > MOST_TENANTS:
-                self._tenants.popitem(last=False)
-        self._tenants.move_to_end(name)
-        return self._tenants[name]
+        tenant = self._tenants.get(name)
+        if tenant is not None:
+            self._tenants.move_to_end(name)
+            return tenant
+        self._tenants[name] = tenant = self.keeper.tenant(name)
+        tenant.room = self._room
+        if len(self._tenants) > MOST_TENANTS:
+            self._tenants.popitem(last=False)
+        return tenant
 
     def ledger(self, lane: Lane, now: float) -> Ledger:
-        if not self.keeper.known(lane) and lane.parent is not None:
+        if lane.parent is not None and not self.keeper.known(lane):
             self.keeper.inherit(lane, now)
         return self.keeper.lane(lane, now)
 
@@ -92,14 +94,15 @@ class State:
             self.keeper.save_pools(name, tenant, now)
 
     def memory(self, tenant: str) -> Memory:
-        if tenant not in self._memories:
-            self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
+        memory = self._memories.get(tenant)
+        if memory is None:
+            memory = self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
         self._memories.move_to_end(tenant)
-        while len(self._memories) > MOST_MEMORIES or (
-            len(self._memories) > 1 and sum(map(len, self._memories.values())) > FIRST_BYTES
+        while len(self._memories) > 1 and (
+            len(self._memories) > MOST_MEMORIES or sum(map(len, self._memories.values())) > FIRST_BYTES
         ):
             self._memories.popitem(last=False)
-        return self._memories[tenant]
+        return memory
 
     def body(self, lane: Lane) -> Body | None:
         """The lane's last body, before markers of ours, where it is still remembered."""

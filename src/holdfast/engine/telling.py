@@ -110,7 +110,7 @@ class Teller:
                 call=prepared.call,
                 lane=_name(lane.id),
                 strategy=found.plan.strategy,
-                markers=tuple((_name(path), ttl) for path, ttl in prepared.markers),
+                markers=tuple((_name(path), _name(ttl)) for path, ttl in prepared.markers),
                 edits=int(prepared.edits is not None and prepared.edits.made),
                 predicted_read=flight.read,
                 predicted_written=flight.written,

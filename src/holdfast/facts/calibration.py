@@ -5,7 +5,8 @@ A frozen value: the same observations in the same order give the same calibratio
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
+
 from msgspec import Struct
 
 PRIOR_TOKENS = 1_000
@@ -41,15 +42,22 @@ class Calibration(Struct, frozen=True):
         while estimated > MEMORY_TOKENS:
             estimated //= 2
             reported //= 2
-        others = (known for known in self.models if known.model != model)
+        others = [known for known in self.models if known.model != model]
         ordered = sorted((*others, Observed(model, estimated, reported)), key=lambda known: known.model)
-        return msgspec.structs.replace(self, models=tuple(ordered))
+        return Calibration(tuple(ordered))
 
     def tokens(self, model: str, estimated: int) -> int:
         """What the provider will probably report for an estimate; the estimate itself for an unseen model."""
+        return self.counter(model)(estimated)
+
+    def counter(self, model: str) -> Callable[[int], int]:
+        """The same for many estimates of one model."""
         known = self._of(model)
-        weight = known.estimated + PRIOR_TOKENS
-        return (estimated * (known.reported + PRIOR_TOKENS) * 2 + weight) // (2 * weight)
+        reported, weight = (known.reported + PRIOR_TOKENS) * 2, known.estimated + PRIOR_TOKENS
+        return lambda estimated: (estimated * reported + weight) // (2 * weight)
 
     def _of(self, model: str) -> Observed:
-        return next((known for known in self.models if known.model == model), Observed(model, 0, 0))
+        for known in self.models:
+            if known.model == model:
+                return known
+        return Observed(model, 0, 0)

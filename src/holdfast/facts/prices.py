@@ -42,10 +42,13 @@ class Rates(Struct, frozen=True, kw_only=True):
 
     def write(self, ttl: str | None = None) -> Decimal:
         """A write by TTL; unsplit ones as five-minute writes if these exist, unknown TTLs as the default."""
-        by_ttl = dict(self.writes)
-        if ttl == UNSPLIT:
-            ttl = "5m"
-        return by_ttl.get(ttl or "", by_ttl.get(self.default_ttl or "", self.input))
+        name, otherwise = "5m" if ttl == UNSPLIT else ttl or "", self.input
+        for known, price in self.writes:
+            if known == name:
+                return price
+            if known == self.default_ttl:
+                otherwise = price
+        return otherwise
 
 
 def rates(
@@ -87,9 +90,11 @@ def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts 
         ref = known.model(model).ref
         known.warn_once(f"price {ref}", f"no price known for model {ref[:200]!r}; its costs are left open")
         return msgspec.structs.replace(usage, cost=None, price_version=None)
-    with localcontext(_EXACT):
-        cost = usage.input * found.input + usage.read * found.read + usage.output * found.output
-        cost += sum((tokens * found.write(ttl) for ttl, tokens in usage.writes), Decimal(0))
+    add = _EXACT.fma  # a product added, under that context without entering it
+    cost = add(usage.read, found.read, _EXACT.multiply(usage.input, found.input))
+    cost = add(usage.output, found.output, cost)
+    for ttl, tokens in usage.writes:
+        cost = add(tokens, found.write(ttl), cost)
     return msgspec.structs.replace(usage, cost=cost, price_version=found.version)
 
 

@@ -20,8 +20,8 @@ from starlette.routing import Route
 from holdfast import __version__, observe
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
+from holdfast.transport.incoming import by_name
 
-from . import headers
 from .auth import Admin
 from .runs import Runs
 
@@ -69,7 +69,7 @@ class Pages:
         """For those with the token."""
 
         async def answer(request: Request) -> Response:
-            said = headers.named(request.scope["headers"])
+            said = by_name(request.scope["headers"])
             if self._admin.is_foreign(said):
                 return _problem(403, "this is for the machine itself, not for pages of other origins.")
             if not self._admin.allows(said):

@@ -9,14 +9,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections.serving import Limits
 from holdfast.identity import credentials_of
-from holdfast.serving import Protocol, connection_of, ends_with_mark
+from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
+from holdfast.transport.incoming import by_name
+from holdfast.transport.quietly import place_of
 
 from .auth import Access, Admin, Entry, enter
 from .chores import Chores
-from .headers import named
 from .limits import too_many_connections
 from .pipeline import Pipeline
-from .problems import Answer, problem
+from .problems import Answer, problem, say
 from .receiving import Call, drain
 from .relay import Relay
 from .routes import Route, Routes, is_client
@@ -54,6 +55,8 @@ class App:
         self._make_relay, self._make_pipeline, self._make_chores = make_relay, make_pipeline, make_chores
         self._pipeline: Pipeline | None = None
         self.chores: Chores | None = None
+        self.trouble = ""
+        """Why it did not start."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -63,9 +66,13 @@ class App:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        relay = self._make_relay()
-        self._pipeline, self.chores = self._make_pipeline(relay, self._over), self._make_chores(relay)
-        self.chores.start()
+        try:
+            relay = self._make_relay()
+            self._pipeline, self.chores = self._make_pipeline(relay, self._over), self._make_chores(relay)
+            self.chores.start()
+        except Exception as error:
+            self.trouble = place_of(error)  # the server itself says nothing
+            raise
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.chores.stop()
@@ -75,7 +82,7 @@ class App:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, method = scope["headers"], scope["method"]
-        first = named(headers)
+        first = by_name(headers)
         entry = enter(scope["raw_path"].decode("latin-1"))
         query = scope["query_string"].decode("latin-1")
         if self._is_own(method, entry.path, query, first):
@@ -98,6 +105,7 @@ class App:
                 route=found,
                 run=entry.run,
                 connection=connection,
+                arrived=arrived_of(scope),
                 receive=receive,
                 send=send,
                 started=time.time(),
@@ -145,8 +153,3 @@ class App:
             self.chores.seen(call)
         if self._on_call is not None:
             self._on_call(call)
-
-
-async def say(send: Send, answer: Answer) -> None:
-    await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": False})

@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
+from holdfast.config.schema import Settings
 from holdfast.serving import is_loopback
 
 ACCESS_HEADER = "x-holdfast-key"
@@ -39,9 +41,14 @@ def enter(path: str) -> Entry:
     return Entry(path, said.get("k"), said.get("run"))
 
 
-def proof(token: str, nonce: str, port: int) -> str:
-    """What shows that who listens on a port knows the admin token, without showing it."""
-    return hmac.new(token.encode(), f"holdfast {port} {nonce}".encode(), hashlib.sha256).hexdigest()
+def serves(settings: Settings) -> bytes:
+    """Where a gateway forwards to and where it stores: one that does otherwise is not the one that is looked for."""
+    return msgspec.json.encode((settings.upstream, settings.store.url))
+
+
+def proof(token: str, nonce: str, port: int, serves: bytes) -> str:
+    """What shows that who listens on a port knows the admin token and serves so, without showing either."""
+    return hmac.new(token.encode(), f"holdfast {port} {nonce} ".encode() + serves, hashlib.sha256).hexdigest()
 
 
 class Access:
@@ -60,12 +67,12 @@ class Access:
 class Admin:
     """The door to what is ours: the token, and nobody whom a web page sent."""
 
-    def __init__(self, token: str, *, loopback: bool) -> None:
+    def __init__(self, token: str, *, loopback: bool, serves: bytes = b"") -> None:
         self._token = token.encode()
-        self._loopback = loopback
+        self._loopback, self._serves = loopback, serves
 
     def proof(self, nonce: str, port: int) -> str:
-        return proof(self._token.decode(), nonce, port)
+        return proof(self._token.decode(), nonce, port, self._serves)
 
     def allows(self, headers: Mapping[str, str]) -> bool:
         value = headers.get("authorization", "")

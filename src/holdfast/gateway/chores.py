@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from msgspec import Struct
-from multidict import CIMultiDict
 
 from holdfast import __version__
 from holdfast.config.schema import Settings
@@ -24,10 +23,10 @@ from holdfast.engine.idle import DuePing
 from holdfast.engine.values import SideCall
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
+from holdfast.transport.quietly import place_of
 from holdfast.wire import DIALECTS
 
 from .headers import to_send
-from .problems import place_of
 from .receiving import Call
 from .relay import FAILURES, Relay, Unreachable
 from .routes import Route
@@ -41,13 +40,13 @@ LARGEST = 4_194_304
 _DAY_S = 86_400.0
 
 _KEPT = (
-    "authorization",
-    "x-api-key",
-    "x-goog-api-key",
-    "x-goog-user-project",
-    "anthropic-version",
-    "anthropic-beta",
-    "content-type",
+    b"authorization",
+    b"x-api-key",
+    b"x-goog-api-key",
+    b"x-goog-user-project",
+    b"anthropic-version",
+    b"anthropic-beta",
+    b"content-type",
 )
 """Headers that a chore is sent with: who pays, and how the request is to be read. It does not pass for the client."""
 
@@ -58,7 +57,7 @@ class Known(Struct):
     lane: Lane
     route: Route
     query: str
-    headers: CIMultiDict[str]
+    headers: list[tuple[bytes, bytes]]
     seen: float
 
 
@@ -81,7 +80,6 @@ class Chores:
         self._pruned = 0.0
 
     def start(self) -> None:
-        self.loop = asyncio.get_running_loop()
         self._begin(self._for_ever())
 
     async def stop(self) -> None:
@@ -173,12 +171,14 @@ class Chores:
     async def _send(self, known: Known, method: str, path: str, query: str, body: bytes) -> tuple[int, bytes]:
         """Status and body of an answer; status 0 where there is none."""
         try:
-            response = await self._relay.send(known.route.upstream, method, path, query, known.headers.copy(), body)
-            async with response:
+            response = await self._relay.send(known.route.upstream, method, path, query, known.headers, body)
+            try:
                 raw = await response.content.read(LARGEST)
                 while not response.content.at_eof() and len(raw) < LARGEST:
                     raw += await response.content.read(LARGEST)
                 return response.status, raw
+            finally:
+                response.close()
         except (Unreachable, *FAILURES):
             return 0, b""
 
@@ -204,11 +204,9 @@ class Chores:
             log.warning("a chore failed: %s", place_of(error))
 
 
-def _kept(call: Call) -> CIMultiDict[str]:
-    sent = to_send(call.headers, call.first, verbatim=False)
-    kept = CIMultiDict((name, value) for name, value in sent.items() if name in _KEPT)
-    kept["accept-encoding"], kept["user-agent"] = "identity", f"holdfast/{__version__}"
-    return kept
+def _kept(call: Call) -> list[tuple[bytes, bytes]]:
+    kept = [each for each in to_send(call.headers, call.first, verbatim=False) if each[0] in _KEPT]
+    return [*kept, (b"accept-encoding", b"identity"), (b"user-agent", f"holdfast/{__version__}".encode())]
 
 
 def _key(query: str) -> str | None:

@@ -6,13 +6,9 @@ Names come in lower case, as servers give them; order and repetition stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from multidict import CIMultiDict
-
-from holdfast.transport.incoming import OURS
-
-Raw = Iterable[tuple[bytes, bytes]]
+from holdfast.transport.incoming import OURS, RawHeaders
 
 _HOP = frozenset(
     (
@@ -33,33 +29,23 @@ _NOT_SENT = _HOP | {b"host", b"content-length", b"expect"}
 _controls = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").sub
 
 
-def named(headers: Raw) -> dict[str, str]:
-    """Headers by name; of those that came twice, the first."""
-    found: dict[str, str] = {}
-    for name, value in headers:
-        found.setdefault(name.decode("latin-1"), value.decode("latin-1"))
-    return found
-
-
-def to_send(headers: Raw, first: Mapping[str, str], *, verbatim: bool) -> CIMultiDict[str]:
-    """A client's headers for the provider, a character for a byte; the length comes with the body. `first` are the same
-    by name."""
+def to_send(headers: RawHeaders, first: Mapping[str, str], *, verbatim: bool) -> list[tuple[bytes, bytes]]:
+    """A client's headers for the provider; the length comes with the body. `first` are the same by name."""
     drop = _dropped(first.get("connection"), _NOT_SENT)
-    if not verbatim:
+    if not verbatim and "content-encoding" in first:
         drop = drop | {b"content-encoding"}
-    return CIMultiDict(
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, value in headers
-        if name not in drop and not name.startswith(OURS)
-    )
+    return [each for each in headers if each[0] not in drop and not each[0].startswith(OURS)]
 
 
-def to_pass_on(headers: Raw) -> list[tuple[bytes, bytes]]:
-    """A provider's headers for the client. The length stays, and with it how the body ends. Control characters, which
-    no header may have, become spaces (RFC 9110, 5.5)."""
+def to_pass_on(headers: RawHeaders, status: int = 200) -> list[tuple[bytes, bytes]]:
+    """A provider's headers for the client. The length stays, and with it how the body ends; where there is never a body
+    it goes, since our server would wait for one. Control characters, which no header may have, become spaces (RFC 9110,
+    5.5)."""
     lower = [(name.lower(), value) for name, value in headers]
     listed = [value for name, value in lower if name == b"connection"]
     drop = _dropped(b",".join(listed).decode("latin-1"), _HOP) if listed else _HOP
+    if status in (204, 304):
+        drop = drop | {b"content-length"}
     kept = [each for each in lower if each[0] not in drop and not each[0].startswith(OURS)]
     return [(name, _controls(b" ", value)) for name, value in kept]
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from holdfast.config.sections.serving import Limits
 from holdfast.wire import Dialect
 
@@ -20,25 +16,20 @@ class Load:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._streams: Counter[str] = Counter()
+        self._streams: dict[str, int] = {}
 
-    @property
-    def streams(self) -> int:
-        return self._streams.total()
+    def begin(self, tenant: str) -> bool:
+        """One call more of a tenant, until its `end`; False where it has as many already as it may."""
+        before = self._streams.get(tenant, 0)
+        if before >= self._limits.streams_per_tenant:
+            return False
+        self._streams[tenant] = before + 1
+        return True
 
-    @contextmanager
-    def stream(self, tenant: str) -> Iterator[bool]:
-        """One call of a tenant; False where it has as many already as it may."""
-        if self._streams[tenant] >= self._limits.streams_per_tenant:
-            yield False
-            return
-        self._streams[tenant] += 1
-        try:
-            yield True
-        finally:
-            self._streams[tenant] -= 1
-            if not self._streams[tenant]:
-                del self._streams[tenant]
+    def end(self, tenant: str) -> None:
+        self._streams[tenant] -= 1
+        if not self._streams[tenant]:
+            del self._streams[tenant]
 
 
 def too_many_streams(style: Dialect, limits: Limits) -> Answer:

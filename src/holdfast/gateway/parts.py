@@ -21,7 +21,7 @@ from holdfast.transport.warming import warm_up
 
 from .admin import Pages
 from .app import App
-from .auth import Access, Admin
+from .auth import Access, Admin, serves
 from .chores import Chores
 from .limits import Load
 from .pipeline import Pipeline
@@ -53,7 +53,7 @@ class Gateway:
         self.needs_key = not loopback
         access = Access(secret(config.home, ACCESS_KEY) if self.needs_key else None)
         routes = Routes(settings.upstream)
-        admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback)
+        admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
         self.store = _store(settings.store.url)
         breaks = settings.cache.breaks
         self.engine = Engine(

@@ -10,23 +10,20 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
 
-import aiohttp
+from aiohttp import StreamReader
 
 from holdfast.config.sections.serving import Limits
+from holdfast.serving import send_together
 from holdfast.transport import Incoming, Passage, Passages
-from holdfast.transport.encodings import decoded
-from holdfast.transport.encodings import named as encoding_of
+from holdfast.transport.encodings import readable
+from holdfast.transport.quietly import place_of, quietly
 
 from .headers import to_pass_on, to_send
 from .limits import RETRY_S, Load, too_many_streams
-from .problems import Answer, place_of, problem
+from .problems import Answer, problem, say
 from .receiving import Call, receive_body
-from .relay import FAILURES, Relay, Unreachable, rest_of
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from .relay import FAILURES, Relay, Response, Unreachable, rest_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +66,7 @@ class Pipeline:
         try:
             answer = await self._answer(call)
             if answer is not None:
-                await say(call, answer)
+                await _say(call, answer)
         except asyncio.CancelledError:
             if not call.left:  # the gateway ends, and this must not look like an end of the answer
                 call.unwatch()
@@ -81,8 +78,8 @@ class Pipeline:
             call.unwatch()
             call.leave = None  # each holds the other, and with it the bodies, until the garbage collector comes
             if call.passage is not None:  # of no effect on one that is finished
-                _quietly(call.passage.cut, "" if call.left else "the gateway ended")
-            _quietly(self._on_done, call)
+                quietly(call.passage.cut, "" if call.left else "the gateway ended")
+            quietly(self._on_done, call)
 
     async def _fail(self, call: Call) -> None:
         """The end of a request that something of ours broke."""
@@ -91,7 +88,7 @@ class Pipeline:
             await call.connection.reset()
             return
         said = "something in the gateway failed; its log says where. Try again, or go to the provider directly."
-        await say(call, problem(call.route.style, 500, said, close=True))
+        await _say(call, problem(call.route.style, 500, said, close=True))
 
     async def _answer(self, call: Call) -> Answer | None:
         """Pass a provider's answer on; or give one of ours."""
@@ -102,25 +99,27 @@ class Pipeline:
         dialect = call.route.dialect
         if dialect is None:
             return await self._carry(call, body)
-        tenant = _quietly(self._passages.identities.tenant, call.first, call.query)
-        with self._load.stream(tenant or "") as allowed:
-            if not allowed:
-                return too_many_streams(call.route.style, self._limits)
+        tenant = quietly(self._passages.identities.tenant, call.first, call.query) or ""
+        if not self._load.begin(tenant):
+            return too_many_streams(call.route.style, self._limits)
+        try:
             call.passage = await self._begin(call, body)
             if call.passage is not None and (held := call.passage.held) is not None:
                 return Answer(held.status, (*held.headers, (b"content-length", b"%d" % len(held.body))), held.body)
             return await self._carry(call, body)
+        finally:
+            self._load.end(tenant)
 
     async def _begin(self, call: Call, body: bytes) -> Passage | None:
         """Our part before the request goes out; None lets it go as it came."""
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
-        incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body)
+        incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body, call.first)
         waits = self._passages.settings.cache.repair == "on"  # for what it inserts to be durable
         if len(body) < LARGE and not waits and "content-encoding" not in call.first:  # who knows what it unpacks to
-            return _quietly(self._passages.begin, incoming, dialect, route.model)
+            return quietly(self._passages.begin, incoming, dialect, route.model)
         beside = asyncio.get_running_loop().run_in_executor(
-            self._beside, lambda: _quietly(self._passages.begin, incoming, dialect, route.model)
+            self._beside, lambda: quietly(self._passages.begin, incoming, dialect, route.model)
         )
         try:
             return await asyncio.shield(beside)
@@ -134,15 +133,16 @@ class Pipeline:
         try:
             response = await self._ask(call, raw, verbatim)
             early = b""
-            if passage is not None and response.status >= 400 and _names_object(passage):
+            if passage is not None and response.status >= 400 and passage.names_object:
                 early = await _beginning(response)
-                instead = _quietly(passage.refused, response.status, _plain(response, early))
+                said = readable(early, response.headers.get("content-encoding"), REFUSAL)
+                instead = quietly(passage.refused, response.status, said)
                 if instead is not None:
                     response.close()
                     response, early = await self._ask(call, instead, False), b""
         except Unreachable as problem_:
             if passage is not None:
-                _quietly(passage.cut, str(problem_))
+                quietly(passage.cut, str(problem_))
             return problem(call.route.style, problem_.status, str(problem_), retry_after=RETRY_S)
         try:
             await self._pass_on(call, response, early)
@@ -151,82 +151,76 @@ class Pipeline:
             raise
         return None
 
-    async def _ask(self, call: Call, raw: bytes, verbatim: bool) -> aiohttp.ClientResponse:
+    async def _ask(self, call: Call, raw: bytes, verbatim: bool) -> Response:
         route = call.route
         headers = to_send(call.headers, call.first, verbatim=verbatim)
         path = f"{route.path}?" if call.marked else route.path
         return await self._relay.send(route.upstream, call.method, path, call.query, headers, raw)
 
-    async def _pass_on(self, call: Call, response: aiohttp.ClientResponse, early: bytes) -> None:
+    async def _pass_on(self, call: Call, response: Response, early: bytes) -> None:
         """The answer as it comes, chunk by chunk; a copy of each is read when the client has it."""
-        passage, send, content = call.passage, call.send, response.content
-        headers = to_pass_on(response.raw_headers)
+        passage, content = call.passage, response.content
+        headers = to_pass_on(response.raw_headers, response.status)
         if passage is not None:
-            headers += _quietly(passage.response_headers) or []
-        call.status = response.status
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            headers += quietly(passage.response_headers) or []
+        start = {"type": "http.response.start", "status": response.status, "headers": headers}
+        waits = bool(early) or _has_come(content)  # it goes with the first of the body, which is here
+        if not waits:
+            call.status = response.status
+            await call.send(start)
         if passage is not None:
-            _quietly(passage.answer, response.status, response.raw_headers)
+            quietly(passage.answer, response.status, response.raw_headers)
         try:
             more = True
             while more:
                 chunk, early = (early, b"") if early else (await content.readany(), b"")
                 more = not content.at_eof()
-                await send({"type": "http.response.body", "body": chunk, "more_body": more})
+                body = {"type": "http.response.body", "body": chunk, "more_body": more}
+                call.status = response.status
+                await (send_together(call.send, start, body) if waits else call.send(body))
+                waits = False
                 if passage is not None:
-                    _quietly(passage.feed, chunk)
+                    quietly(passage.feed, chunk)
         except FAILURES as error:
             await self._break_off(call, response, error)
             return
         call.unwatch()  # it has everything
         if passage is not None:
-            await asyncio.sleep(0)  # the last bytes are written before we work on
             if passage.bypass is None or len(passage.raw) < LARGE:
-                _quietly(passage.finish)
+                quietly(passage.finish)
             else:  # what went past us is read only now
-                await asyncio.get_running_loop().run_in_executor(self._beside, _quietly, passage.finish)
+                await asyncio.get_running_loop().run_in_executor(self._beside, quietly, passage.finish)
 
-    async def _break_off(self, call: Call, response: aiohttp.ClientResponse, error: Exception) -> None:
+    async def _break_off(self, call: Call, response: Response, error: Exception) -> None:
         """The provider broke off: the client gets what had come, and then a reset, never a polite end."""
         rest = await rest_of(response)
         if rest:
             await call.send({"type": "http.response.body", "body": rest, "more_body": True})
         if call.passage is not None:
-            _quietly(call.passage.feed, rest)
-            _quietly(call.passage.cut, self._relay.broken(call.route.upstream, error))
+            quietly(call.passage.feed, rest)
+            quietly(call.passage.cut, self._relay.broken(call.route.upstream, error))
         response.close()
         call.unwatch()
         await call.connection.reset()
 
 
-async def say(call: Call, answer: Answer) -> None:
-    """Give an answer of ours."""
+async def _say(call: Call, answer: Answer) -> None:
     call.status = answer.status
-    await call.send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
-    await call.send({"type": "http.response.body", "body": answer.body, "more_body": False})
-
-
-def _quietly(do: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
-    """The boundary of law 8: whatever of ours fails, the client's call goes on. Only the kind of error is told: its
-    words may be the client's."""
-    try:
-        return do(*arguments, **named)
-    except Exception as error:  # noqa: BLE001
-        log.warning("%s failed: %s; the client's call goes on", getattr(do, "__name__", "a part"), place_of(error))
-        return None
+    await say(call.send, answer)
 
 
 def _cut(beside: asyncio.Future[Passage | None]) -> None:
     """A request that was prepared for a client who has left."""
     if not beside.cancelled() and (passage := beside.result()) is not None:
-        _quietly(passage.cut)
+        quietly(passage.cut)
 
 
-def _names_object(passage: Passage) -> bool:
-    return passage.prepared is not None and passage.prepared.use is not None
+def _has_come(content: StreamReader) -> bool:
+    """Whether some of a body can be read without waiting for it."""
+    return (content.total_bytes > 0 or content.is_eof()) and content.exception() is None
 
 
-async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+async def _beginning(response: Response) -> bytes:
     """What a refusal says, as far as it is needed. If it breaks off, that shows when it is passed on."""
     pieces: list[bytes] = []
     try:
@@ -234,9 +228,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
             pieces.append(await response.content.readany())
     except FAILURES:
         pass
+    except BaseException:
+        response.close()
+        raise
     return b"".join(pieces)
-
-
-def _plain(response: aiohttp.ClientResponse, raw: bytes) -> bytes:
-    found = decoded(raw, encoding_of(response.headers.get("content-encoding")), REFUSAL)
-    return raw if found is None else found

@@ -1,10 +1,9 @@
-"""What is said when something went wrong: to clients, an error in their dialect with what to do; to the log, where."""
+"""What clients are told when something went wrong: an error in their dialect, with what to do."""
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from msgspec import Struct
+from starlette.types import Send
 
 from holdfast.wire import Dialect, WireError
 from holdfast.wire.anthropic import ERROR_TYPES
@@ -40,10 +39,7 @@ def problem(
     return Answer(status, (*found, *headers), body)
 
 
-def place_of(error: BaseException) -> str:
-    """The kind of an error and where it was, for the log. Not what it says: that may be the client's."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" ({PurePath(place.tb_frame.f_code.co_filename).name}:{place.tb_lineno})"
-    return f"{type(error).__name__}{where}"
+async def say(send: Send, answer: Answer) -> None:
+    """Give an answer of ours."""
+    await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})

@@ -1,4 +1,4 @@
-"""A gateway that runs already: whether it is this installation's, and what it saw of a run.
+"""A gateway that runs already: whether it is this installation's and goes where this one's would; what it saw of a run.
 
 Whoever listens on a port may say that it is Holdfast and would be given the keys of every client. So it must prove that
 it knows the admin token, and is asked for that in a way that does not tell the token.
@@ -18,7 +18,7 @@ from holdfast.config import Config
 from holdfast.config.secrets import secret
 from holdfast.serving import is_loopback
 
-from .auth import proof
+from .auth import proof, serves
 from .parts import ACCESS_KEY, ADMIN_TOKEN
 from .runs import Seen
 
@@ -47,7 +47,8 @@ def find(config: Config) -> str | None:
         said = _get(f"{address}/healthz?nonce={nonce}")
     except _UNREACHABLE:
         return None
-    wanted, given = proof(token, nonce, chosen.port), said.get("proof") if isinstance(said, dict) else None
+    wanted = proof(token, nonce, chosen.port, serves(config.settings))
+    given = said.get("proof") if isinstance(said, dict) else None
     if not isinstance(given, str) or not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
         return None
     if is_loopback(chosen.host.removeprefix("[").removesuffix("]")):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from starlette.types import Message, Receive, Send
 
 from holdfast.config.sections.serving import Limits
-from holdfast.serving import Protocol
+from holdfast.serving import Arrived, Protocol
 from holdfast.transport import Passage
 
 from .limits import too_large
@@ -32,6 +32,7 @@ class Call(Struct, eq=False):
     route: Route
     run: str | None
     connection: Protocol
+    arrived: Arrived
     receive: Receive
     send: Send
     started: float
@@ -50,6 +51,8 @@ class Call(Struct, eq=False):
 async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
     """All of the request's body, or why it is not taken."""
     most = limits.body_bytes
+    if call.arrived.whole and len(call.arrived) <= most and not call.connection.lost:  # most came with their heads
+        return call.arrived.take()
     declared = call.first.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
         return await _too_large(call, limits)

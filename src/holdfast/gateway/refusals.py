@@ -8,8 +8,7 @@ from collections.abc import Callable
 from holdfast.engine import Engine, Lane
 from holdfast.events.sessions import GatewayAuthFailed
 from holdfast.identity.core import LOCAL
-
-from .problems import place_of
+from holdfast.transport.quietly import place_of
 
 log = logging.getLogger(__name__)
 

@@ -7,20 +7,24 @@ the request.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 import urllib.request
 from collections.abc import Mapping
 
 import aiohttp
-from aiohttp.payload import BytesPayload, Payload
-from multidict import CIMultiDict
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from holdfast.config.sections.serving import Limits
 from holdfast.serving import is_loopback
+from holdfast.transport.incoming import RawHeaders
 
-from .heads import Request
+from .heads import head_of
 from .routes import Address
 
 KEEP_ALIVE_S = 15.0
@@ -43,57 +47,81 @@ class Unreachable(Exception):
         self.status = status
 
 
-class Whole(BytesPayload):
-    """A body as it is. The library's own warns of large ones, which are the usual thing here."""
+class Response:
+    """An answer as far as its head, and its body as it comes. Whoever leaves early closes it."""
 
-    def __init__(self, value: bytes) -> None:
-        Payload.__init__(self, value, content_type="application/octet-stream")
-        self._size = len(value)
+    __slots__ = ("_connection", "_upload", "content", "headers", "raw_headers", "status")
+
+    def __init__(
+        self,
+        message: RawResponseMessage,
+        content: aiohttp.StreamReader,
+        connection: Connection,
+        upload: asyncio.Task[None] | None,
+    ) -> None:
+        self.status: int = message.code
+        self.headers: CIMultiDictProxy[str] = message.headers
+        self.raw_headers: tuple[tuple[bytes, bytes], ...] = message.raw_headers
+        self.content = content
+        self._connection: Connection | None = connection
+        self._upload = upload
+        content.on_eof(self._whole)
+
+    def _whole(self) -> None:
+        """Others may have the connection now, unless the request itself has not gone out yet."""
+        if self._upload is not None and not self._upload.done():
+            self.close()
+        elif self._connection is not None:
+            self._connection.release()
+            self._connection = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            _give_up(self._connection, self._upload)
+            self._connection = None
+
+
+class _Way:
+    """How an upstream is reached. `like` is a request from which the library sees where a connection has to go; it is
+    never sent. `before` stands in front of paths where a proxy has to be told whose they are."""
+
+    __slots__ = ("_first", "before", "like")
+
+    def __init__(self, like: aiohttp.ClientRequest, before: str) -> None:
+        self.like, self.before = like, before
+        self._first = _bytes(like.headers)
+
+    def first(self) -> RawHeaders:
+        """The headers that stand before the client's: the host, and for such a proxy who asks it, which the library
+        adds when it connects."""
+        return _bytes(self.like.headers) if self.before else self._first
+
+
+def _bytes(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
 class Relay:
-    """The connections of one gateway; made where its loop runs."""
+    """The connections of one gateway; made where its loop runs.
+
+    Of the library this takes connections, their pool and what reads answers. Its session is left out: it would write
+    heads in its own way, and costs as much as all the rest of a request here.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._proxies: dict[str, str | None] = {}
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=None, connect=limits.connect_s, sock_connect=limits.connect_s, sock_read=limits.idle_s
-            ),
-            auto_decompress=False,
-            skip_auto_headers=_NOT_ADDED,
-            max_line_size=_LONGEST_HEADER,
-            max_field_size=_LONGEST_HEADER,
-            max_headers=_MOST_HEADERS,
-            request_class=Request,
-        )
-        self._session._retry_connection = False  # the library would send what is not a POST once more
+        self._loop = asyncio.get_running_loop()
+        self._ways: dict[str, _Way] = {}
+        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60)
+        self._timeout = aiohttp.ClientTimeout(connect=limits.connect_s, sock_connect=limits.connect_s)
 
     async def send(
-        self, upstream: Address, method: str, path: str, query: str, headers: CIMultiDict[str], body: bytes
-    ) -> aiohttp.ClientResponse:
-        """The response as far as its head. Whoever leaves early closes it."""
-        url = URL.build(
-            scheme=upstream.scheme,
-            host=upstream.host,
-            port=upstream.port,
-            path=path,
-            query_string=query,
-            encoded=True,
-        )
+        self, upstream: Address, method: str, path: str, query: str, headers: RawHeaders, body: bytes
+    ) -> Response:
+        """The response as far as its head."""
         try:
-            response = await self._session.request(
-                method,
-                url,
-                headers=headers,
-                data=Whole(body) if body else None,
-                allow_redirects=False,
-                proxy=self._proxy(upstream),
-            )
-        except (*FAILURES, ValueError) as error:
+            response = await self._send(upstream, method, f"{path}?{query}" if query else path, headers, body)
+        except (*FAILURES, HttpProcessingError, ValueError) as error:
             raise self._unreachable(upstream, error) from error
         wrong = _wrong(response)
         if wrong:
@@ -101,8 +129,53 @@ class Relay:
             raise Unreachable(502, f"{_place(upstream)} answered with {wrong}; check the address.")
         return response
 
+    async def _send(self, upstream: Address, method: str, target: str, headers: RawHeaders, body: bytes) -> Response:
+        way = self._ways.get(upstream.name) or self._find(upstream)
+        connection = await self._connector.connect(way.like, [], self._timeout)
+        upload: asyncio.Task[None] | None = None
+        try:
+            protocol = connection.protocol
+            if protocol is None or protocol.transport is None:
+                raise aiohttp.ServerDisconnectedError
+            protocol.set_response_params(
+                skip_payload=method == "HEAD",
+                read_until_eof=True,
+                auto_decompress=False,
+                read_timeout=self._limits.idle_s,
+                max_line_size=_LONGEST_HEADER,
+                max_field_size=_LONGEST_HEADER,
+                max_headers=_MOST_HEADERS,
+            )
+            head = head_of(method, f"{way.before}{target}".encode("latin-1"), (*way.first(), *headers), len(body))
+            protocol.transport.writelines((head, body))
+            if protocol.writing_paused:
+                upload = self._loop.create_task(_gone_out(protocol, self._loop))
+            else:
+                protocol.start_timeout()
+            message, content = await protocol.read()
+            while 100 <= message.code < 200 and message.code != 101:  # there is more to come
+                message, content = await protocol.read()
+        except BaseException:
+            _give_up(connection, upload)
+            raise
+        return Response(message, content, connection, upload)
+
+    def _find(self, upstream: Address) -> _Way:
+        address = URL.build(scheme=upstream.scheme, host=upstream.host, port=upstream.port)
+        proxy = proxy_for(upstream)
+        like = aiohttp.ClientRequest(
+            "GET",
+            address,
+            loop=self._loop,
+            proxy=None if proxy is None else URL(proxy),
+            skip_auto_headers=_NOT_ADDED,
+        )
+        asked = proxy is not None and upstream.scheme == "http"
+        found = self._ways[upstream.name] = _Way(like, str(address.origin()) if asked else "")
+        return found
+
     async def close(self) -> None:
-        await self._session.close()
+        await self._connector.close()
 
     def broken(self, upstream: Address, error: Exception) -> str:
         """Why an answer broke off, in a few words."""
@@ -125,23 +198,29 @@ class Relay:
         if isinstance(error, aiohttp.ClientConnectorError):
             reason = _reason(error.os_error)
             return Unreachable(502, f"{where} cannot be reached ({reason}); check the address and the network.")
-        if isinstance(error, aiohttp.ClientResponseError):
+        if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
             return Unreachable(502, f"{where} answered with something that is not HTTP; check the address.")
         return Unreachable(502, f"{where} closed the connection without an answer; try again.")
 
-    def _proxy(self, upstream: Address) -> str | None:
-        """The proxy that the environment names for an upstream. Taken from the variables alone: the library would also
-        look for credentials in files."""
-        if upstream.name not in self._proxies:
-            self._proxies[upstream.name] = proxy_for(upstream)
-        return self._proxies[upstream.name]
+
+async def _gone_out(protocol: ResponseHandler, loop: asyncio.AbstractEventLoop) -> None:
+    """A request that does not go out at once: the provider's time to answer begins when all of it is on its way."""
+    with contextlib.suppress(*FAILURES):  # the reader sees it too
+        await StreamWriter(protocol, loop).drain()
+        protocol.start_timeout()
+
+
+def _give_up(connection: Connection, upload: asyncio.Task[None] | None) -> None:
+    if upload is not None:
+        upload.cancel()
+    connection.close()
 
 
 def _place(upstream: Address) -> str:
     return f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
 
 
-def _wrong(response: aiohttp.ClientResponse) -> str:
+def _wrong(response: Response) -> str:
     """What makes an answer one that cannot be passed on."""
     if response.status not in _STATUSES:
         return f"the status {response.status:03}, which ends no call"
@@ -164,7 +243,7 @@ def proxy_for(upstream: Address, proxies: Mapping[str, str] | None = None) -> st
     return (urllib.request.getproxies() if proxies is None else proxies).get(upstream.scheme)
 
 
-async def rest_of(response: aiohttp.ClientResponse) -> bytes:
+async def rest_of(response: Response) -> bytes:
     """What had come of an answer before it broke off, and was not given out: the library keeps it back. Should another
     version of it keep that elsewhere, there is nothing."""
     await asyncio.sleep(0)

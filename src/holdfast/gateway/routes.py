@@ -143,6 +143,8 @@ def _climbs(path: str) -> bool:
     """Whether a path has parts that could lead out of the upstream's base, however they are spelt."""
     if "." not in path and "%" not in path and "\\" not in path:
         return False
+    if "." not in path and "%" not in path:
+        return False
     plain = unquote(unquote(path)).replace("\\", "/")
     return any(part in (".", "..") for part in plain.split("/"))
 

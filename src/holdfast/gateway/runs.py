@@ -1,6 +1,7 @@
 """What was seen of each run of `holdfast run`: its sessions and calls, by the id that stands in its addresses.
 
-In memory and bounded: a run is asked about when it is over, and the calls themselves are in the store.
+In memory and bounded: a run is asked about when it is over, and the calls themselves are in the store. Of a very long
+one the newest calls are known, and how many came before them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from holdfast.transport import Passage
 
 MOST_RUNS = 200
 MOST_CALLS = 10_000
+"""Calls, and sessions, of one run."""
 
 
 class Run(Struct):
-    """`requests` counts everything, side calls too; `calls` are the ids of those that were stored."""
+    """`requests` counts everything, side calls too; `calls` are the ids of those that were stored, without the first
+    ones that were `left_out`."""
 
     id: str
     requests: int = 0
@@ -24,6 +27,7 @@ class Run(Struct):
     tenants: dict[str, None] = field(default_factory=dict)
     sessions: dict[str, None] = field(default_factory=dict)
     calls: dict[str, None] = field(default_factory=dict)
+    left_out: int = 0
 
 
 class Seen(Struct, frozen=True):
@@ -35,6 +39,7 @@ class Seen(Struct, frozen=True):
     tenants: tuple[str, ...]
     sessions: tuple[str, ...]
     calls: tuple[str, ...]
+    left_out: int = 0
 
 
 class Runs:
@@ -49,14 +54,24 @@ class Runs:
             self._runs.popitem(last=False)
         run.requests += 1
         run.failed += status >= 400 or not status
-        if passage is not None and passage.found is not None and len(run.sessions) < MOST_CALLS:
-            run.tenants[passage.lane.tenant] = None
-            run.sessions[passage.lane.session] = None
-        if passage is not None and passage.call is not None and len(run.calls) < MOST_CALLS:
-            run.calls[passage.call] = None
+        if passage is not None and passage.found is not None:
+            _remember(run.tenants, passage.lane.tenant)
+            _remember(run.sessions, passage.lane.session)
+        if passage is not None and passage.call is not None:
+            run.left_out += _remember(run.calls, passage.call)
 
     def seen(self, id: str) -> Seen | None:
         if id not in self._runs:
             return None
         run = self._runs[id]
-        return Seen(id, run.requests, run.failed, tuple(run.tenants), tuple(run.sessions), tuple(run.calls))
+        sessions, calls = tuple(run.sessions), tuple(run.calls)
+        return Seen(id, run.requests, run.failed, tuple(run.tenants), sessions, calls, run.left_out)
+
+
+def _remember(known: dict[str, None], name: str) -> int:
+    """Add a name; how many older ones had to go."""
+    known[name] = None
+    if len(known) <= MOST_CALLS:
+        return 0
+    del known[next(iter(known))]
+    return 1

@@ -19,6 +19,7 @@ from types import FrameType
 import uvicorn
 
 from holdfast.config import Config
+from holdfast.errors import HoldfastError
 from holdfast.serving import Protocol, address_of, listen
 
 from .parts import Gateway
@@ -40,9 +41,12 @@ class Server(uvicorn.Server):
         self._on_ready, self._patience = on_ready, patience
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        with contextlib.suppress(SystemExit):  # who started it sees that it has not
+            await super().startup(sockets)
         if self.started:
             self._on_ready()
+        else:
+            self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -105,8 +109,16 @@ def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: C
     try:
         with instance.capture_signals():
             instance.run([listener])
+        _check(instance, gateway)
     finally:
         gateway.close()
+
+
+def _check(instance: Server, gateway: Gateway) -> None:
+    """A server that could not start ends without a word, and what its clients send would wait for ever."""
+    if not instance.started:
+        why = gateway.app.trouble or "its server failed"
+        raise HoldfastError(f"the gateway did not start: {why}; that is a fault in Holdfast, clients work without it.")
 
 
 def _one_arena() -> None:
@@ -134,6 +146,7 @@ def running(
     thread.start()
     ready.wait()
     try:
+        _check(instance, chosen)
         yield address_of(listener)
     finally:
         instance.end()

@@ -76,12 +76,8 @@ class Identities:
         client = client_of(headers)
         name = named(headers, body, client)
         agent = headers.get("x-holdfast-agent") or ("" if name is None else name.agent)
-        who = _Who(
-            self.tenant(headers, query),
-            client,
-            safe_name(self._key, agent) if agent else "",
-            "" if name is None else safe_name(self._key, name.session),
-        )
+        session = "" if name is None else safe_name(self._key, name.session)
+        who = _Who(self.tenant(headers, query), client, safe_name(self._key, agent) if agent else "", session)
         if is_side(client, body):
             return _beside(who)
         if name is not None and name.sure:

@@ -37,14 +37,19 @@ class Named(Struct, frozen=True):
 
 def named(headers: Headers, body: Body, client: str) -> Named | None:
     """The session a request names, with the agent it names; the first evidence counts."""
-    found = next((named for source in _SOURCES if (named := source(headers, body, client)) is not None), None)
-    if own := headers.get("x-holdfast-session"):
-        why = "header x-holdfast-session"
-        if found is None or not found.sure or not found.subagent:
-            return Named(own, why)
-        agent = found.agent or found.session  # some give every sub-agent a session of its own
-        return Named(own, why, agent=agent, subagent=True, parent=own, parent_agent=found.parent_agent)
-    return found
+    own = headers.get("x-holdfast-session")
+    found = None
+    for source in _TELLING_AGENTS if own else _SOURCES:
+        found = source(headers, body, client)
+        if found is not None:
+            break
+    if not own:
+        return found
+    why = "header x-holdfast-session"
+    if found is None or not found.subagent:
+        return Named(own, why)
+    agent = found.agent or found.session  # some give every sub-agent a session of its own
+    return Named(own, why, agent=agent, subagent=True, parent=own, parent_agent=found.parent_agent)
 
 
 def _claude_code(headers: Headers, body: Body, client: str) -> Named | None:
@@ -135,10 +140,10 @@ def _anthropic_user(headers: Headers, body: Body, client: str) -> Named | None:
     return Named(session, "field metadata.user_id", sure=False) if isinstance(session, str) and session else None
 
 
-_SOURCES: tuple[Callable[[Headers, Body, str], Named | None], ...] = (
-    _claude_code,
-    _codex,
-    _opencode,
+_Source = Callable[[Headers, Body, str], Named | None]
+_TELLING_AGENTS: tuple[_Source, ...] = (_claude_code, _codex, _opencode)
+_SOURCES: tuple[_Source, ...] = (
+    *_TELLING_AGENTS,
     _pi,
     _conversation,
     _other_headers,

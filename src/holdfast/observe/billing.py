@@ -141,6 +141,7 @@ def bill(
     adding.gone()
     return Bill(
         window=window(start, end),
+        zone="local" if zone is None else str(zone),
         total=adding.by(lambda key: None).get(None, Tally()).sums(),
         models=_dearest(adding.by(lambda key: key.model)),
         sessions=_by_session(adding.by(lambda key: (key.tenant, key.session))),

@@ -230,10 +230,11 @@ class Bill(Struct, frozen=True, kw_only=True):
     """What was paid. `days` are oldest first, everything else the dearest first.
 
     Calls that are no longer stored one by one count in the total, by model and by day; their session, client and kind
-    are not known any more (`id` None).
+    are not known any more (`id` None). `zone` says where days begin: "UTC", or "local" for this machine's time.
     """
 
     window: Window
+    zone: str = "UTC"
     total: Sums
     models: tuple[Sums, ...]
     sessions: tuple[SessionSums, ...]

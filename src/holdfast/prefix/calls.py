@@ -59,11 +59,11 @@ class Prepared(Struct, kw_only=True):
     def prompt(self) -> Prompt:
         return self.outcome.prompt
 
-    def predicted(self, experience: Experience) -> Usage:
+    def predicted(self, experience: Experience, output: int = 0) -> Usage:
         """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
-        model, outcome, tokens = self.asked.model.ref, self.outcome, experience.calibration.tokens
-        writes = {ttl: tokens(model, count) for ttl, count in outcome.writes}
-        return make_usage(input=tokens(model, outcome.input), read=tokens(model, outcome.read), writes=writes)
+        outcome, tokens = self.outcome, experience.calibration.counter(self.asked.model.ref)
+        writes = {ttl: tokens(count) for ttl, count in outcome.writes}
+        return make_usage(input=tokens(outcome.input), read=tokens(outcome.read), output=output, writes=writes)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ def checked(plan: Plan, situation: Situation, *, strict: bool) -> Plan:
     `strict` raises instead for all that is a bug of ours. A marker below the floor is only a wasted slot: it is dropped
     either way.
     """
+    if plan.marks == situation.prompt.marks:
+        return plan  # all of them are the client's
     clients, ours, faults = _sorted_out(plan, situation)
     if faults and strict:
         raise IllegalPlanError(f"plan of {plan.strategy}: {'; '.join(faults)}; the strategy must not plan this.")

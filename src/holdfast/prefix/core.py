@@ -7,9 +7,7 @@ engine around it loads and keeps ledgers, pools and experience, and makes reques
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -27,18 +25,16 @@ from .costs import costs
 from .divergence import Comparison, compare
 from .experience import Client, age
 from .ledger import Ledger
-from .plans import affordable, covered_by
+from .plans import affordable, covered_by, marked
 from .pool import Pool
 from .raising import proof, refuted
 from .raising import test as raise_test
 from .situation import Situation
 from .strategies import STRATEGIES, combined
 from .tenants import Tenant
-from .values import DIGEST, SECTIONS, Kind, Plan, Sent, Turn, baseline, kind_of
-from .values import digests as all_digests
+from .values import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
 
 MOST_CANCELLED = 100
-_NUMBERS = {section: number for number, section in enumerate(SECTIONS)}
 
 __all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
 
@@ -48,26 +44,29 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     prompt, model = asked.prompt, asked.model
     client = tenant.experience.client(ledger.client)
     last, kind, digests = ledger.last, kind_of(prompt), _digests(asked)
-    joined = all_digests(prompt)
-    comparison = None if last is None else compare(last, prompt, digests, model, joined=joined)
-    gap = _seen(tenant, ledger, client, asked, comparison, kind, now)
-    pool, alone = tenant.pool(model), tenant.pool_alone(model)
-    situation = _situation(tenant, ledger, asked, pool, now, settings)
+    blocks = columns(prompt, last)
+    comparison = None if last is None else compare(last, prompt, digests, model, blocks=blocks)
+    gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
+    pool, alone = tenant.both(model)
+    situation = _situation(tenant, ledger, asked, blocks, kind, pool, now, settings)
+    same = asked.alone is prompt and pool.knows_as(alone, prompt)
     by_client = alone.begin(asked.alone, now)
+    if same:  # mostly the client's markers stay as they are, and it need not be decided twice what they do
+        pool.follow(by_client)
     wanted = _plan(situation, asked.strict)
     plan, reserved = _funded(wanted, situation, pool, client, by_client)
     if plan is not wanted:
         plan = checked(plan, situation, strict=asked.strict)
-    marked = replace(prompt, marks=plan.marks, mode=plan.mode or prompt.mode)
-    test = raise_test(marked, pool, now)
-    foreseen = pool.decide(marked, now)
-    outcome = foreseen or pool.begin(marked, now)
+    sent = marked(prompt, plan)
+    test = raise_test(sent, pool, now)
+    foreseen = pool.decide(sent, now)
+    outcome = foreseen or pool.begin(sent, now)
     reset = asked.reset or ledger.reset
     expectation = breaks.expect(
         last, prompt, digests, outcome, pool, now, pool.model, reset=reset, comparison=comparison
     )
     if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
-        pool.begin(marked, now)
+        pool.begin(sent, now)
     prepared = Prepared(
         asked=asked,
         plan=plan,
@@ -81,7 +80,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         reserved=account.reserve(client, reserved),
         raise_test=test,
     )
-    ledger.last = _sent(asked, outcome, digests, now, joined)
+    ledger.last = _sent(asked, outcome, digests, now, blocks, last)
     ledger.requests += 1
     ledger.reset = None
     return prepared
@@ -91,8 +90,9 @@ def first_token(tenant: Tenant, prepared: Prepared, now: float) -> None:
     """The answer has begun: what the request wrote can be read."""
     if prepared.first_token is None and not prepared.done:
         prepared.first_token = now
-        tenant.pool(prepared.asked.model).first_token(prepared.outcome, now)
-        tenant.pool_alone(prepared.asked.model).first_token(prepared.alone, now)
+        pool, alone = tenant.both(prepared.asked.model)
+        pool.first_token(prepared.outcome, now)
+        alone.first_token(prepared.alone, now)
 
 
 def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> None:
@@ -107,15 +107,16 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
         tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
         _enter(ledger, prepared)
         return
-    tenant.pool(prepared.asked.model).abandon(prepared.outcome, now)
-    tenant.pool_alone(prepared.asked.model).abandon(prepared.alone, now)
+    pool, alone = tenant.both(prepared.asked.model)
+    pool.abandon(prepared.outcome, now)
+    alone.abandon(prepared.alone, now)
     _take_back(tenant, ledger, prepared)
 
 
 def bypassed(tenant: Tenant, ledger: Ledger, asked: Asked, now: float) -> None:
     """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
     which is taken to begin at once."""
-    pools = tenant.pool(asked.model), tenant.pool_alone(asked.model)
+    pools = tenant.both(asked.model)
     outcomes = [pool.begin(asked.alone, now) for pool in pools]
     for pool, outcome in zip(pools, outcomes, strict=True):
         pool.first_token(outcome, now)
@@ -148,21 +149,24 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     """Compare with what the provider billed, learn from it, and say what broke."""
     first_token(tenant, prepared, now)
     prepared.done = True
-    asked, model = prepared.asked, prepared.asked.model
-    experience, pool = tenant.experience, tenant.pool(model)
-    client, route = experience.client(ledger.client), experience.route(model.ref)
-    prompt = prepared.prompt
-    predicted = replace(prepared.predicted(experience), output=usage.output)
-    experience.calibration = experience.calibration.observe(model.ref, prompt.tokens, usage.prompt)
-    read = _in_our_tokens(usage.read, prompt.tokens, usage.prompt)
-    finding = breaks.judge(prepared.expectation, usage, rates(model.ref, prompt_tokens=usage.prompt), settings.breaks)
-    explained = _explained(prepared, usage)
+    asked, model, outcome = prepared.asked, prepared.asked.model, prepared.outcome
+    experience, pool, ref = tenant.experience, tenant.pool(model), model.ref
+    client, route = experience.client(ledger.client), experience.route(ref)
+    ours, theirs = outcome.prompt.tokens, usage.prompt
+    predicted = prepared.predicted(experience, usage.output)
+    experience.calibration = experience.calibration.observe(ref, ours, theirs)
+    read = _in_our_tokens(usage.read, ours, theirs)
+    finding = None
+    if breaks.fell_short(prepared.expectation, usage, settings.breaks):
+        finding = breaks.judge(prepared.expectation, usage, rates(ref, prompt_tokens=theirs), settings.breaks)
+    # exactly, where the provider counts the prompt as we do; else within the thresholds of breaks
+    explained = usage.read == outcome.read if theirs == ours else breaks.agrees(prepared.expectation, usage)
     raises = proof(prepared.raise_test, read, route) or refuted(prepared.outcome, prepared.gap, read, route)
     if raises is not None:
         route.raises = raises
         pool.believe(raises)
-    outcome, client_alone = prepared.outcome, prepared.alone
-    if not explained and prompt.tokens:
+    client_alone = prepared.alone
+    if not explained and ours:
         outcome = pool.correct(outcome, read, prepared.first_token, now)
         if read < prepared.outcome.read:  # what the provider lost, it would have lost for the client alone too
             lone_read = min(read, client_alone.read)
@@ -171,7 +175,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     route.reads += usage.read > 0
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
-    paid = costs(model, usage.prompt).of(usage)
+    paid = costs(model, theirs).of(usage)
     alone = paid if _as_alone(prepared) else _alone_cost(prepared, usage)
     account.book(client, alone, paid)
     changes = _turn(ledger, prepared, usage, finding, settings)
@@ -198,6 +202,7 @@ def _seen(
     ledger: Ledger,
     client: Client,
     asked: Asked,
+    blocks: Columns,
     comparison: Comparison | None,
     kind: Kind,
     now: float,
@@ -209,9 +214,9 @@ def _seen(
         client.lanes += 1
         if client.lanes > 1:
             client.returns.ended()  # lanes do not say that they end; a new one stands for one that did
-        head = sum(1 for block in prompt.blocks if block.section != "messages")
-        if head:
-            client.heads[0 if tenant.head_known(prompt.keys[head - 1]) else 1] += 1
+        end = head(prompt)
+        if end:
+            client.heads[0 if tenant.head_known(prompt.keys[end - 1]) else 1] += 1
     if comparison is not None and comparison.course == "resend":
         return None
     ledger.asked += 1
@@ -222,21 +227,24 @@ def _seen(
         ledger.kind = kind
         return None
     gap = max(0.0, now - last.at)
-    for gaps in (client.gaps, ledger.gaps):
-        gaps.see(ledger.kind, kind, gap)
+    client.gaps.see(ledger.kind, kind, gap)
+    ledger.gaps.see(ledger.kind, kind, gap)
     if kind == "user":
         client.returns.add(gap)
     ledger.kind = kind
     if asked.reset is None and ledger.reset is None:
         stability.observe(ledger, last, comparison)
-    grown = prompt.tokens - sum(last.counts())
-    if comparison.course == "extension" and grown > 0:
-        ledger.grown += grown
-        ledger.growths += 1
+    if comparison.course == "extension":
+        before = prompt.ends[blocks.same - 1] if blocks.same == len(last) > 0 else sum(last.counts())
+        if prompt.tokens > before:
+            ledger.grown += prompt.tokens - before
+            ledger.growths += 1
     return gap
 
 
-def _situation(tenant: Tenant, ledger: Ledger, asked: Asked, pool: Pool, now: float, settings: Cache) -> Situation:
+def _situation(
+    tenant: Tenant, ledger: Ledger, asked: Asked, blocks: Columns, kind: Kind, pool: Pool, now: float, settings: Cache
+) -> Situation:
     return Situation(
         prompt=asked.prompt,
         model=pool.model,
@@ -249,6 +257,8 @@ def _situation(tenant: Tenant, ledger: Ledger, asked: Asked, pool: Pool, now: fl
         pinned=asked.pinned,
         summary=asked.summary,
         subagent=asked.subagent,
+        kind=kind,
+        head=blocks.head,
     )
 
 
@@ -268,9 +278,12 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
     """The plan as far as the client's account can pay for it (law 7), and what it costs beyond the client alone."""
     if situation.settings.strategy != "economic" or situation.prompt.hidden:
         return plan, 0.0
-    price = costs(situation.model, situation.prompt.tokens)
     limit = account.available(client, _credit(situation.settings))
-    paid = costs(situation.model, alone.prompt.tokens).of(alone)  # it may stand on the other side of a price cliff
+    if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
+        return plan, 0.0  # the same, for the same price
+    price = costs(situation.model, situation.prompt.tokens)
+    lone = price if alone.prompt is situation.prompt else costs(situation.model, alone.prompt.tokens)
+    paid = lone.of(alone)  # it may stand on the other side of a price cliff
     return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone))
 
 
@@ -294,17 +307,12 @@ def _turn(
     return retention.changes(before, ledger.retention, settings, model, subagent=prepared.asked.subagent)
 
 
-def _explained(prepared: Prepared, usage: Usage) -> bool:
-    """Exactly, where the provider counts the prompt as we do; else within the thresholds of breaks."""
-    if usage.prompt == prepared.prompt.tokens:
-        return usage.read == prepared.outcome.read
-    return breaks.agrees(prepared.expectation, usage)
-
-
 def _as_alone(prepared: Prepared) -> bool:
     """Whether nothing was done to the request that could make a difference: then what it came to is what the client
     alone would have paid, however that was foreseen. Implicit caches give more or less than they promise."""
     sent, alone = prepared.outcome, prepared.alone
+    if sent is alone:
+        return True
     same = sent.prompt.keys == alone.prompt.keys and sent.prompt.marks == alone.prompt.marks
     return same and (sent.read, sent.writes) == (alone.read, alone.writes)
 
@@ -337,35 +345,45 @@ def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
 
 
 def _sent(
-    asked: Asked, outcome: Outcome, digests: tuple[tuple[str, bytes], ...], now: float, joined: bytes | None = None
+    asked: Asked,
+    outcome: Outcome,
+    digests: tuple[tuple[str, bytes], ...],
+    now: float,
+    blocks: Columns | None = None,
+    before: Sent | None = None,
 ) -> Sent:
-    blocks = asked.prompt.blocks
+    blocks = columns(asked.prompt) if blocks is None else blocks
     return Sent(
         call=asked.call,
         at=now,
         model=asked.prompt.model,
-        digests=all_digests(asked.prompt) if joined is None else joined,
-        tokens=array("I", [block.tokens for block in blocks]).tobytes(),
-        sections=bytes([_NUMBERS[block.section] for block in blocks]),
-        entries=tuple(_entries(outcome)),
+        digests=blocks.digests,
+        tokens=blocks.tokens,
+        sections=blocks.sections,
+        entries=_entries(outcome, before if blocks.same else None),
         settings=digests,
         marks=outcome.prompt.marks,
-        covered=outcome.read + sum(tokens for _, tokens in outcome.writes),
+        covered=covered_by(outcome),
         read=outcome.read,
     )
 
 
-def _entries(outcome: Outcome) -> Iterator[tuple[int, bytes]]:
-    """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys."""
-    prompt = outcome.prompt
-    found = set()
-    ends, keys = prompt.ends, prompt.keys
-    for entry in (*outcome.refreshed, *outcome.new):
-        first = bisect_left(ends, entry.tokens)
-        if not prompt.route and first < len(ends) and keys[first] == entry.key:  # a key stands once in a prompt
-            found.add((first, entry.key))
+def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], ...]:
+    """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys. A request that begins
+    like the one before mostly reads what that one had."""
+    prompt, found = outcome.prompt, {}  # by key: one stands once in a prompt
+    ends, keys, last = prompt.ends, prompt.keys if not prompt.route else (), len(prompt.ends)
+    used = (*outcome.refreshed, *outcome.new)
+    if before is not None:
+        known = {key: block for block, key in before.entries}
+        if list(known) == [entry.key for entry in outcome.refreshed]:
+            used, found = outcome.new, known
+    for entry in used:
+        key, first = entry.key, bisect_left(ends, entry.tokens)
+        if keys and first < last and keys[first] == key:
+            found[key] = first
             continue
         for index in range(first, bisect_right(ends, entry.tokens)):
-            if entry_key(prompt, index) == entry.key:
-                found.add((index, entry.key))
-    yield from sorted(found)
+            if entry_key(prompt, index) == key:
+                found[key] = index
+    return tuple(sorted(zip(found.values(), found, strict=True)))

@@ -23,12 +23,17 @@ class Costs(Struct, frozen=True):
     writes: tuple[tuple[str, float], ...]
 
     def write(self, ttl: str) -> float:
-        known = dict(self.writes)
-        return known.get("5m" if ttl == UNSPLIT else ttl, max(known.values(), default=self.input))
+        name = "5m" if ttl == UNSPLIT else ttl
+        for known, price in self.writes:
+            if known == name:
+                return price
+        return max([price for _, price in self.writes], default=self.input)
 
     def of(self, usage: Usage | Outcome) -> float:
         """The prompt's cost; what is answered costs the same under every plan."""
-        written = sum(tokens * self.write(ttl) for ttl, tokens in usage.writes)
+        written = 0.0
+        for ttl, tokens in usage.writes:
+            written += tokens * self.write(ttl)
         return usage.input * self.input + usage.read * self.read + written
 
 

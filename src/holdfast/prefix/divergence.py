@@ -16,7 +16,7 @@ from holdfast.caches.values import Prompt, Section
 from holdfast.facts import ModelFacts
 
 from .redact import excerpt
-from .values import DIGEST, Sent, digests
+from .values import DIGEST, Columns, Sent, columns, head
 
 Course = Literal["extension", "resend", "fork", "rewrite", "window", "compaction"]
 """What the blocks of a request are to those of the one before.
@@ -71,23 +71,27 @@ class Place(Struct, frozen=True):
 
 
 def compare(
-    before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts, *, joined: bytes | None = None
+    before: Sent, prompt: Prompt, settings: Settings, model: ModelFacts, *, blocks: Columns | None = None
 ) -> Comparison:
     """How a request continues the lane's last one. Of several departures the first in prefix order is named: what lies
-    behind it is lost whatever else changed. `joined` are the digests of its blocks, where they are at hand."""
-    joined = digests(prompt) if joined is None else joined
-    counts = before.counts()
-    same = _common(before.digests, joined) // DIGEST
-    grown = same == len(before)  # then nobody asks for single digests
-    old, new = ([], []) if grown else (_apart(before.digests), _apart(joined))
+    behind it is lost whatever else changed. `blocks` are its own as columns, where they are at hand."""
+    blocks = columns(prompt) if blocks is None else blocks
+    grown = blocks.same == len(before)  # then nobody asks for single digests
+    same = blocks.same if grown else _common(before.digests, blocks.digests) // DIGEST
+    grown = grown or same == len(before)
+    old, new = ([], []) if grown else (_apart(before.digests), _apart(blocks.digests))
     course = _course(old, new, same, before, prompt)
     if before.model != prompt.model:
         first = prompt.blocks[0].section if prompt.blocks else "messages"
+        behind = sum(before.counts())
         return Comparison(
-            course, Divergence(what="model", block=0, section=first, kept=0, behind=sum(counts), setting="model")
+            course, Divergence(what="model", block=0, section=first, kept=0, behind=behind, setting="model")
         )
     known = rules(model)
-    setting = _setting(before.settings, settings, known, model)
+    setting = None if before.settings == settings else _setting(before.settings, settings, known, model)
+    if grown and setting is None:
+        return Comparison(course)
+    counts = before.counts()
     parted = None if grown else _section(before, prompt, same, known)
     if setting is not None:
         name, section = setting
@@ -150,7 +154,7 @@ def _apart(joined: bytes) -> list[bytes]:
 def _course(old: list[bytes], new: list[bytes], same: int, before: Sent, prompt: Prompt) -> Course:
     if same == len(before):
         return "extension" if len(prompt.blocks) > same else "resend"
-    first = _messages_from(prompt)
+    first = head(prompt)
     if same < first or before.section(same) != "messages":
         return "rewrite"
     if same == len(new):
@@ -158,12 +162,12 @@ def _course(old: list[bytes], new: list[bytes], same: int, before: Sent, prompt:
     counts, again = before.counts(), set(new[same:])
     back = sum(counts[i] for i in range(same, len(old)) if old[i] in again)
     answered = any(block.role in _ANSWERS for block in prompt.blocks[same:])
-    head = _within_one_message(prompt, first, same)
+    front = _within_one_message(prompt, first, same)
     if _resumes(old[same:], new[same:]):
         whole = same == first or prompt.blocks[same].message != prompt.blocks[same - 1].message
-        return "window" if head and whole and not _left_out(prompt, same) else "rewrite"
+        return "window" if front and whole and not _left_out(prompt, same) else "rewrite"
     shorter = 2 * (prompt.tokens - _before(prompt, first)) < sum(counts[first:]) and len(new) < len(old)
-    replaced = new[same] not in set(old[same:]) and (head or answered or back)
+    replaced = new[same] not in set(old[same:]) and (front or answered or back)
     if shorter and replaced and len(old) - first >= _CONVERSATION:
         return "compaction"
     # A fork goes back to a place and asks anew: what it asks has no answer yet, and what followed does not come again.
@@ -222,10 +226,6 @@ def _resumes(whole: list[bytes], part: list[bytes]) -> int:
 def _within_one_message(prompt: Prompt, first: int, end: int) -> bool:
     """Whether the messages kept in front are at most one: clients that trim often keep the first as an anchor."""
     return end == first or prompt.blocks[end - 1].message == prompt.blocks[first].message
-
-
-def _messages_from(prompt: Prompt) -> int:
-    return next((i for i, block in enumerate(prompt.blocks) if block.section == "messages"), len(prompt.blocks))
 
 
 def _before(prompt: Prompt, block: int) -> int:

@@ -20,14 +20,17 @@ PRIOR_NEXT = (0.3, 0.7)
 """Gaps before a user turn and inside a tool loop, and whether a user turn comes next: before anything has been seen."""
 
 _WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = 4.0, 200.0, 4.0
-_MOST_TENANT, _MOST_CLIENT, _MOST_LANE = 20.0, 40.0, 20.0
+_MOST = (20.0, 40.0, 20.0)  # of the tenant's other clients, the client, the lane
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
 PRIOR_LENGTH = 40.0
 _YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
 """Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
 client's lanes go on at all is believed soon, how long they go on later."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
-_PRIOR_HEADS = (1.0, 1.0)
+_PRIOR_HEADS = 1.0
+_NOTHING = Gaps()
+
+Three = tuple[float, float, float]
 
 
 class Odds(Struct, frozen=True):
@@ -59,14 +62,16 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
     """What the lane, its client and its tenant have shown; `tokens` is the size of the request at hand."""
     client = None if experience is None else experience.clients.get(ledger.client)
     client = client or Client()
-    levels = [(client.gaps, _MOST_CLIENT), (ledger.gaps, _MOST_LANE)]
+    here, lanes, others = ledger.gaps, client.gaps, _NOTHING
     if experience is not None and len(experience.clients) > (ledger.client in experience.clients):
-        levels.insert(0, (_others(experience, ledger.client), _MOST_TENANT))
-    user = _blend(PRIOR_USER, _WEIGHT_USER, [(gaps.user, most) for gaps, most in levels])
-    tools = _blend(PRIOR_TOOLS, _WEIGHT_TOOLS, [(gaps.tools, most * _TOOLS) for gaps, most in levels])
-    after = [(gaps.after_user if kind == "user" else gaps.after_tools, most) for gaps, most in levels]
-    soon = _blend(PRIOR_NEXT, _WEIGHT_NEXT, after)[0]
-    usual = _blend(PRIOR_NEXT, _WEIGHT_NEXT, [(gaps.after_any, most) for gaps, most in levels[:-1]])[0]
+        others = _others(experience, ledger.client)
+    user = _gap(PRIOR_USER, _WEIGHT_USER, 1.0, others.user, lanes.user, here.user)
+    tools = _gap(PRIOR_TOOLS, _WEIGHT_TOOLS, _TOOLS, others.tools, lanes.tools, here.tools)
+    if kind == "user":
+        soon = _user(others.after_user, lanes.after_user, here.after_user)
+    else:
+        soon = _user(others.after_tools, lanes.after_tools, here.after_tools)
+    usual = _user(others.after_any, lanes.after_any)
     ends, remaining = _life(client, ledger.asked)
     return Odds(
         next=_mix(soon, user, tools),
@@ -74,7 +79,7 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
         ends=ends,
         remaining=remaining,
         growth=(ledger.grown + PRIOR_GROWTH * tokens * _WEIGHT_GROWTH) / (ledger.growths + _WEIGHT_GROWTH),
-        shared=(client.heads[0] + _PRIOR_HEADS[0]) / (sum(client.heads) + sum(_PRIOR_HEADS)),
+        shared=(client.heads[0] + _PRIOR_HEADS) / (client.heads[0] + client.heads[1] + 2 * _PRIOR_HEADS),
     )
 
 
@@ -91,14 +96,14 @@ def _life(client: Client, asked: int) -> tuple[float, float]:
     """The chance that a lane with so many requests makes no other, and how many more it will make."""
     made = max(1, asked)
     here, remaining, alive = age(made), 0.0, 1.0
-    chances = [_ends(client, number, lane=number == here) for number in range(len(AGES) + 1)]
+    first = ends = _ends(client, here, lane=True)
     for number in range(here, len(AGES)):
-        ends = chances[number]
         left = AGES[number] - made + 1 if number == here else AGES[number] - AGES[number - 1]
         stays = (1 - ends) ** left
         remaining += alive * (1 - stays) / ends
         alive *= stays
-    return chances[here], remaining + alive / chances[-1]
+        ends = _ends(client, number + 1, lane=False)
+    return first, remaining + alive / ends
 
 
 def _ends(client: Client, number: int, *, lane: bool) -> float:
@@ -108,18 +113,35 @@ def _ends(client: Client, number: int, *, lane: bool) -> float:
     return (weight / PRIOR_LENGTH + ended) / (weight + client.asked[number])
 
 
-def _blend(prior: Sequence[float], weight: float, levels: Sequence[tuple[Sequence[float], float]]) -> tuple[float, ...]:
-    found = prior
-    for counts, most in levels:
-        total = sum(counts)
+def _gap(prior: Three, weight: float, factor: float, *levels: Sequence[float]) -> Three:
+    """The chances of a gap's class, by what each level has counted."""
+    near, far, longer = prior
+    for (short, middle, long), most in zip(levels, _MOST, strict=False):
+        total = short + middle + long
+        if total:
+            most *= factor
+            effect = total if total < most else most
+            share, whole = effect / total, weight + effect
+            near = (near * weight + short * share) / whole
+            far = (far * weight + middle * share) / whole
+            longer = (longer * weight + long * share) / whole
+            weight = whole
+    return near, far, longer
+
+
+def _user(*levels: Sequence[float]) -> float:
+    """The chance that a user turn comes next."""
+    chance, weight = PRIOR_NEXT[0], _WEIGHT_NEXT
+    for (user, tools), most in zip(levels, _MOST, strict=False):
+        total = user + tools
         if total:
             effect = total if total < most else most
             share, whole = effect / total, weight + effect
-            found = [(each * weight + count * share) / whole for each, count in zip(found, counts, strict=True)]
+            chance = (chance * weight + user * share) / whole
             weight = whole
-    return tuple(found)
+    return chance
 
 
-def _mix(share: float, user: Sequence[float], tools: Sequence[float]) -> tuple[float, float, float]:
-    a, b, c = (share * u + (1 - share) * t for u, t in zip(user, tools, strict=True))
-    return a, b, c
+def _mix(share: float, user: Three, tools: Three) -> Three:
+    other = 1 - share
+    return share * user[0] + other * tools[0], share * user[1] + other * tools[1], share * user[2] + other * tools[2]

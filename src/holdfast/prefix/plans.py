@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.caches.values import Mark, Outcome
+from holdfast.caches.values import Mark, Outcome, Prompt
 
 from .costs import Costs
 from .pool import Pool
@@ -38,15 +38,25 @@ def affordable(
 
 
 def _outcome(plan: Plan, situation: Situation, pool: Pool) -> Outcome:
-    prompt = replace(situation.prompt, marks=plan.marks, mode=plan.mode or situation.prompt.mode)
-    outcome = pool.decide(prompt, situation.now)
+    outcome = pool.decide(marked(situation.prompt, plan), situation.now)
     assert outcome is not None
     return outcome
 
 
+def marked(prompt: Prompt, plan: Plan) -> Prompt:
+    """The prompt as the plan sends it; itself where the plan leaves it as the client made it."""
+    mode = plan.mode or prompt.mode
+    if plan.marks == prompt.marks and mode == prompt.mode:
+        return prompt
+    return replace(prompt, marks=plan.marks, mode=mode)
+
+
 def covered_by(outcome: Outcome) -> int:
     """Tokens that are under an entry once a request is answered."""
-    return outcome.read + sum(tokens for _, tokens in outcome.writes)
+    covered = outcome.read
+    for _, tokens in outcome.writes:
+        covered += tokens
+    return covered
 
 
 def _versions(plan: Plan, situation: Situation) -> Iterator[Plan]:

@@ -23,6 +23,7 @@ from holdfast.facts import ModelFacts
 
 VERSION = 1
 CAPACITY = 20_000
+_BY_ENTRY = (anthropic.AnthropicCache, openai_breakpoints.OpenAIBreakpoints)
 _NOTHING = Prompt("", "", (), (), ())
 _NEAR = 0.02  # a reported read within two in a hundred of a block's end is a read up to that end
 
@@ -42,6 +43,8 @@ class Pool:
         self._room = room
         self._entries = Entries(CAPACITY)
         self._cache = self._make()
+        self.by_entry = isinstance(self._cache, _BY_ENTRY)
+        """Whether its state is entries at markers, which can be looked up and kept."""
         self._decided: tuple[Outcome, int] | None = None
         self.get: Callable[[bytes], Entry | None] = self._entries.get
 
@@ -52,11 +55,6 @@ class Pool:
         if made is openai_breakpoints.OpenAIBreakpoints:
             return openai_breakpoints.OpenAIBreakpoints(self.model, self._entries)
         return cache(self.model, room=self._room)
-
-    @property
-    def by_entry(self) -> bool:
-        """Whether its state is entries at markers, which can be looked up and kept."""
-        return isinstance(self._cache, anthropic.AnthropicCache | openai_breakpoints.OpenAIBreakpoints)
 
     def believe(self, raises: Literal["yes", "no"]) -> None:
         """What a verdict has proved about a long lifetime beyond a short one (KNOB `ttl_raise`)."""
@@ -70,8 +68,8 @@ class Pool:
     def find(self, key: bytes, now: float) -> Entry | None:
         return self._entries.find(key, now)
 
-    def on(self, keys: Sequence[bytes], now: float) -> list[Entry]:
-        return self._entries.on(keys, now)
+    def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]:
+        return self._entries.known(keys)
 
     def live(self, now: float) -> list[Entry]:
         return self._entries.live(now)
@@ -79,16 +77,12 @@ class Pool:
     # What a request does
 
     def decide(self, prompt: Prompt, now: float) -> Outcome | None:
-        """What a request would read and write, without sending it; None where only sending tells."""
-        if isinstance(self._cache, anthropic.AnthropicCache):
-            return self._anthropic(prompt, now)
-        if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):
-            return openai_breakpoints.decide(prompt, self._entries, now, self.model)
-        return None
+        """What a request would read and write, without sending it; None where only sending tells.
 
-    def _anthropic(self, prompt: Prompt, now: float) -> Outcome:
-        """The same as when it was last asked for, if nothing has changed since: a plan is weighed, checked, predicted
-        and sent at one moment."""
+        The same as when it was last asked for, if nothing has changed since: a plan is weighed, checked, predicted and
+        sent at one moment."""
+        if not self.by_entry:
+            return None
         if self._decided is not None:
             known, changes = self._decided
             before = known.prompt
@@ -98,15 +92,31 @@ class Pool:
                 and before.keys is prompt.keys
                 and before.blocks is prompt.blocks
                 and before.marks == prompt.marks
+                and before.mode == prompt.mode
+                and before.route == prompt.route
             ):
                 return known if before is prompt else replace(known, prompt=prompt)
-        found = anthropic.decide(prompt, self._entries, now, self.model, explain=False)
+        if isinstance(self._cache, anthropic.AnthropicCache):
+            found = anthropic.decide(prompt, self._entries, now, self.model, explain=False)
+        else:
+            found = openai_breakpoints.decide(prompt, self._entries, now, self.model)
         self._decided = found, self._entries.changes
         return found
 
+    def knows_as(self, other: Pool, prompt: Prompt) -> bool:
+        """Whether both know the same of a prompt, so that it does the same in both."""
+        if not self.by_entry or prompt.route or self.model != other.model:
+            return False
+        return self._entries.known(prompt.keys) == other._entries.known(prompt.keys)
+
+    def follow(self, outcome: Outcome) -> None:
+        """It is decided already what a request does, by a pool that knows the same of it."""
+        self._decided = outcome, self._entries.changes
+
     def begin(self, prompt: Prompt, now: float) -> Outcome:
-        if isinstance(self._cache, anthropic.AnthropicCache):
-            return self._cache.enter(self._anthropic(prompt, now), now)
+        found = self.decide(prompt, now)
+        if found is not None and isinstance(self._cache, _BY_ENTRY):
+            return self._cache.enter(found, now)
         if prompt.mode and isinstance(self._cache, gemini.Gemini):
             return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
         return self._cache.begin(prompt, now)
@@ -204,6 +214,8 @@ class Effect(Struct, frozen=True):
 
 def effect(predicted: Outcome, outcome: Outcome, first_token: float | None) -> Effect:
     """What a call did, as it was predicted and as it turned out."""
+    if predicted is outcome:
+        return Effect(outcome.at, first_token, outcome.new, outcome.refreshed)
     there = {entry.key for entry in (*outcome.refreshed, *outcome.new)}
     gone = tuple(entry.key for entry in predicted.refreshed if entry.key not in there)
     return Effect(outcome.at, first_token, outcome.new, outcome.refreshed, gone)

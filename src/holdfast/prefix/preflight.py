@@ -20,6 +20,7 @@ RatesFor = Callable[[int], Rates | None]
 """The rates of a request by its prompt tokens, None where no price is known."""
 
 Writes = Sequence[tuple[str, int]]
+_ZERO = Decimal(0)
 
 
 class Preflight(Struct, frozen=True, kw_only=True):
@@ -34,32 +35,32 @@ class Preflight(Struct, frozen=True, kw_only=True):
 
 def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_for: RatesFor) -> Preflight:
     """What the plan's markers make of a predicted outcome, warm as it is and cold."""
-    written = sum(tokens for _, tokens in outcome.writes)
+    written = sum([tokens for _, tokens in outcome.writes])
     whole = outcome.read + written + outcome.input
     price = rates_for(whole)
     this = cold = None
     if price is not None:
         this = _cost(price, outcome.read, outcome.writes, outcome.input)
         writes = _cold_writes(outcome, marks, model)
-        cold = _cost(price, 0, writes, whole - sum(tokens for _, tokens in writes))
+        cold = _cost(price, 0, writes, whole - sum([tokens for _, tokens in writes]))
     return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
 
 
 def calibrated(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, calibration: Calibration) -> Preflight:
     """The same in the tokens that the provider is known to count, at the prices of a prompt of that size."""
-    price = rates(model.ref, prompt_tokens=calibration.tokens(model.ref, outcome.prompt.tokens))
-    found = preflight(outcome, marks, model, lambda _size: price)
-    return scaled(found, lambda count: calibration.tokens(model.ref, count))
+    tokens = calibration.counter(model.ref)
+    price = rates(model.ref, prompt_tokens=tokens(outcome.prompt.tokens))
+    return scaled(preflight(outcome, marks, model, lambda _size: price), tokens)
 
 
 def scaled(found: Preflight, tokens: Callable[[int], int]) -> Preflight:
     """The same in another count of tokens: what the provider makes of our estimates."""
     whole = found.read + found.written + found.input
-    if not whole or tokens(whole) == whole:
+    counted = tokens(whole) if whole else whole
+    if counted == whole:
         return found
-    factor = Decimal(tokens(whole)) / whole
-    return structs.replace(
-        found,
+    factor = Decimal(counted) / whole
+    return Preflight(
         this=None if found.this is None else found.this * factor,
         cold=None if found.cold is None else found.cold * factor,
         read=tokens(found.read),
@@ -73,13 +74,18 @@ def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> 
 
     Caches that match token by token write for nothing, and an object that a Gemini request names is plain input there.
     """
-    if rules(model).by_token:
+    known, prompt = rules(model), outcome.prompt
+    if known.by_token:
         return ()
-    if rules(model).make is AnthropicCache:
-        return cold_writes(structs.replace(outcome.prompt, marks=tuple(marks)), model)
-    return cache(model).begin(structs.replace(outcome.prompt, marks=tuple(marks)), outcome.at).writes
+    if prompt.marks != tuple(marks):
+        prompt = structs.replace(prompt, marks=tuple(marks))
+    if known.make is AnthropicCache:
+        return cold_writes(prompt, model)
+    return cache(model).begin(prompt, outcome.at).writes
 
 
 def _cost(rates: Rates, read: int, writes: Writes, plain: int) -> Decimal:
-    written = sum((tokens * rates.write(ttl) for ttl, tokens in writes), Decimal(0))
+    written = _ZERO
+    for ttl, tokens in writes:
+        written += tokens * rates.write(ttl)
     return read * rates.read + written + plain * rates.input

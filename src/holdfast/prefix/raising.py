@@ -11,8 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.values import Entry, Outcome, Prompt
-from holdfast.facts import ModelFacts
+from holdfast.caches.values import Outcome, Prompt
 
 from .experience import LONG, SHORT, Route
 from .pool import Pool
@@ -35,7 +34,8 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
     model = pool.model
     if model.knobs.ttl_raise != "no":
         return None
-    short = [entry for entry in map(pool.get, prompt.keys) if entry is not None and _is_short(entry, model)]
+    lives = {ttl.name: ttl.seconds for ttl in model.ttls}
+    short = [entry for entry in pool.known(prompt.keys) if entry.seconds < lives.get(entry.ttl, 0)]
     if not short:  # as almost always: only what lives shorter than it is marked can be raised
         return None
     places = {index for mark in prompt.marks for index in reach(prompt.blocks, mark.block, model)}
@@ -51,11 +51,6 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
         elif entry.seconds < marked and now <= used + marked:
             raised = entry.tokens
     return Test(raised, plain) if raised > plain else None
-
-
-def _is_short(entry: Entry, model: ModelFacts) -> bool:
-    """Whether an entry lives shorter than its marker says."""
-    return entry.seconds < (model.ttl_seconds(entry.ttl) or 0)
 
 
 def proof(test: Test | None, read: int, route: Route) -> Literal["yes", "no"] | None:

@@ -52,6 +52,10 @@ class Lifetimes(Struct, frozen=True):
     recent: Lifetime
 
 
+_NONE, _SHORT = Lifetimes("none", "none"), Lifetimes("short", "short")
+_LONG, _MIXED = Lifetimes("long", "long"), Lifetimes("long", "short")
+
+
 class Change(Struct, frozen=True):
     """A zone whose lifetime became another one."""
 
@@ -95,15 +99,15 @@ def lifetimes(state: Retention, settings: Cache, model: ModelFacts, *, subagent:
     """What the next request's zones ask for. A sub-agent is gone before a long entry would pay: always short."""
     base = override(settings, model) or settings.retention
     if base == "none":
-        return Lifetimes("none", "none")
+        return _NONE
     if subagent or base == "short":
-        return Lifetimes("short", "short")
+        return _SHORT
     if not settings.adaptive:
-        return Lifetimes("long", "long")
+        return _LONG
     confirmed = state.large or state.reads >= settings.escalate_after_reads
     if not confirmed or state.unstable or state.cooldown:
-        return Lifetimes("short", "short")
-    return Lifetimes("long", "long" if settings.promote_recent_zone and is_slow(state) else "short")
+        return _SHORT
+    return _LONG if settings.promote_recent_zone and is_slow(state) else _MIXED
 
 
 def changes(
@@ -112,6 +116,8 @@ def changes(
     """What a settled turn changed, for the event."""
     old = lifetimes(before, settings, model, subagent=subagent)
     new = lifetimes(after, settings, model, subagent=subagent)
+    if old is new:
+        return ()
     found = []
     if old.older != new.older:
         found.append(Change("older", old.older, new.older, _why(after, settings)))

@@ -12,7 +12,7 @@ from holdfast.facts import ModelFacts
 
 from .experience import Experience
 from .ledger import Ledger
-from .values import Lookup, Plan
+from .values import Kind, Lookup, Plan
 
 
 class Situation(Struct, frozen=True, kw_only=True):
@@ -20,6 +20,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
     that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary.
+    `kind` is what the request follows and `head` the blocks before its messages, where that is known already.
     """
 
     prompt: Prompt
@@ -33,6 +34,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     pinned: tuple[Mark, ...] = ()
     summary: int | None = None
     subagent: bool = False
+    kind: Kind | None = None
+    head: int | None = None
 
 
 Strategy = Callable[[Situation], Plan]

@@ -36,11 +36,20 @@ class Tenant:
         """What would be alive if the client's own bytes had gone out with the client's own markers."""
         return self._pool(self.alone, model)
 
+    def both(self, model: ModelFacts) -> tuple[Pool, Pool]:
+        """What is alive, and what would be for the client alone."""
+        ref = model.ref
+        pool, alone = self.pools.get(ref), self.alone.get(ref)
+        if pool is None or alone is None or self.experience.route(ref).raises is not None:
+            return self.pool(model), self.pool_alone(model)
+        return pool, alone
+
     def _pool(self, pools: dict[str, Pool], model: ModelFacts) -> Pool:
-        pool = pools.get(model.ref)
+        ref = model.ref
+        pool = pools.get(ref)
         if pool is None:
-            pool = pools[model.ref] = Pool(model, room=self.room)
-        raises = self.experience.route(model.ref).raises
+            pool = pools[ref] = Pool(model, room=self.room)
+        raises = self.experience.route(ref).raises
         if raises is not None:
             pool.believe(raises)
         return pool

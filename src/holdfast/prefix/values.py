@@ -7,18 +7,22 @@ a provider's usage.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.caches.values import Entry, Mark, Prompt, Section
+from holdfast.caches.values import Block, Entry, Mark, Prompt, Section
 
 Kind = Literal["user", "tools"]
 """Whether a request follows something a user said, or stands inside a tool loop."""
 
 DIGEST = 16
 SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")
+_NUMBERS = {section: number for number, section in enumerate(SECTIONS)}
+_MESSAGES = bytes([_NUMBERS["messages"]])
+_COUNT = array("I").itemsize
 
 
 class Lookup(Protocol):
@@ -26,7 +30,7 @@ class Lookup(Protocol):
 
     def get(self, key: bytes) -> Entry | None: ...
     def find(self, key: bytes, now: float) -> Entry | None: ...
-    def on(self, keys: Sequence[bytes], now: float) -> list[Entry]: ...
+    def known(self, keys: Sequence[bytes]) -> tuple[Entry, ...]: ...
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -98,9 +102,52 @@ class Turn(Struct, frozen=True, kw_only=True):
     """The bytes were the same and the entry should have lived, yet it was not read."""
 
 
-def digests(prompt: Prompt) -> bytes:
-    """The blocks' digests, one after the other, as `Sent.digests` has them."""
-    each = [block.digest for block in prompt.blocks]
+class Columns(Struct, frozen=True):
+    """A prompt's blocks as `Sent` has them; the first `same` are known to be those of the request before."""
+
+    digests: bytes
+    tokens: bytes
+    sections: bytes
+    same: int = 0
+
+    @property
+    def head(self) -> int:
+        """How many blocks stand before the messages, which come last."""
+        first = self.sections.find(_MESSAGES)
+        return len(self.sections) if first < 0 else first
+
+
+def columns(prompt: Prompt, before: Sent | None = None) -> Columns:
+    """The blocks' digests, token counts and sections. What is proved to begin like the lane's last request is taken
+    over from it."""
+    same = 0 if before is None else _proved(prompt, before)
+    blocks = prompt.blocks[same:] if same else prompt.blocks
+    digests = _joined([block.digest for block in blocks])
+    tokens = array("I", [block.tokens for block in blocks]).tobytes()
+    sections = bytes([_NUMBERS[block.section] for block in blocks])
+    if before is None or not same:
+        return Columns(digests, tokens, sections)
+    return Columns(
+        before.digests[: same * DIGEST] + digests,
+        before.tokens[: same * _COUNT] + tokens,
+        before.sections[:same] + sections,
+        same,
+    )
+
+
+def _proved(prompt: Prompt, before: Sent) -> int:
+    """How many leading blocks both have in common, as far as the last entry tells: its key stands for all before it."""
+    if not before.entries or prompt.route:
+        return 0
+    block, key = before.entries[-1]
+    if block >= len(prompt.keys) or prompt.keys[block] != key:
+        return 0
+    counts = before.counts()
+    tokens = sum(counts if block + 1 == len(counts) else counts[: block + 1])
+    return block + 1 if tokens == prompt.ends[block] else 0
+
+
+def _joined(each: list[bytes]) -> bytes:
     joined = b"".join(each)
     if len(joined) != DIGEST * len(each) or max(map(len, each), default=DIGEST) != DIGEST:
         joined = b"".join([digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each])
@@ -127,9 +174,14 @@ def is_result(kind: str, role: str) -> bool:
 
 def baseline(prompt: Prompt) -> int:
     """Tokens up to the end of tools and system text."""
-    end = 0
-    for index, block in enumerate(prompt.blocks):
-        if block.section == "messages":
-            break
-        end = prompt.ends[index]
-    return end
+    end = head(prompt)
+    return prompt.ends[end - 1] if end else 0
+
+
+def head(prompt: Prompt) -> int:
+    """How many blocks stand before the messages, which come last."""
+    return bisect_left(prompt.blocks, True, key=_is_said)
+
+
+def _is_said(block: Block) -> bool:
+    return block.section == "messages"

@@ -4,6 +4,17 @@ Decides nothing about what is sent. Imports `errors` only.
 """
 
 from .listening import address_of, is_loopback, listen
-from .protocol import CONNECTION, Protocol, connection_of, ends_with_mark
+from .protocol import CONNECTION, Arrived, Protocol, arrived_of, connection_of, ends_with_mark, send_together
 
-__all__ = ["CONNECTION", "Protocol", "address_of", "connection_of", "ends_with_mark", "is_loopback", "listen"]
+__all__ = [
+    "CONNECTION",
+    "Arrived",
+    "Protocol",
+    "address_of",
+    "arrived_of",
+    "connection_of",
+    "ends_with_mark",
+    "is_loopback",
+    "listen",
+    "send_together",
+]

@@ -13,8 +13,9 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
+from starlette.types import Message, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 try:
@@ -30,6 +31,7 @@ HEAD_S = 30.0
 """Seconds from the first byte of a head to its last."""
 
 _LARGEST_HEAD = 262_144
+_TOO_LARGE = "too large a head"
 _HEAD = 65_536  # bytes in which the headers of a request are looked for
 _NO_LINGER = struct.pack("ii", 1, 0)
 _FLUSH_S = 1.0  # for what was written before a reset to reach the client
@@ -37,6 +39,35 @@ _TRAVEL_S = 0.02  # and to be read by it: a reset may take away what is not
 _offer = re.compile(
     rb"(?i)([A-Z]+ [^\r\n]* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?)upgrade(:(?![ \t]*websocket)[^\r\n]*\r\n)"
 ).match
+
+
+class Arrived:
+    """What has come of a request's body; `whole` if that is all. Every piece would be copied twice in the bytearray in
+    whose place it stands."""
+
+    __slots__ = ("_pieces", "_size", "whole")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self.whole = False
+
+    def __iadd__(self, piece: bytes) -> Self:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        return self
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def take(self) -> bytes:
+        """All of it, once."""
+        found = b"".join(self._pieces)
+        self._pieces.clear()
+        return found
 
 
 class Protocol(HttpToolsProtocol):
@@ -48,6 +79,7 @@ class Protocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._lost = asyncio.Event()
+        self._arrived = Arrived()
         self._head = 0
         self._in_head = self._coded = False
         self._waiting: asyncio.TimerHandle | None = None
@@ -89,30 +121,33 @@ class Protocol(HttpToolsProtocol):
             self.timeout_keep_alive_handler()
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._head += len(url)
+        if self._head > _LARGEST_HEAD:  # one that never ends would fill the memory
+            raise ValueError(_TOO_LARGE)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
+        """What is raised here is a bad request to the parser."""
+        self._head += len(name) + len(value)
+        if self._head > _LARGEST_HEAD:
+            raise ValueError(_TOO_LARGE)
         if not self._in_head:  # a trailer: what comes after the body is not taken for what came before it
             return
-        if name.lower() == b"transfer-encoding":
+        name = name.lower()
+        if name == b"transfer-encoding":
             if self._coded or value.strip().lower() != b"chunked":
                 raise ValueError("a transfer coding that is not read")
             self._coded = True
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        """A head that never ends would fill the memory. What is raised here is a bad request to the parser."""
-        self._head += size
-        if self._head > _LARGEST_HEAD:
-            raise ValueError("too large a head")
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._wait_no_more()
         self._head, self._in_head, self._coded = 0, True, False
-        self.scope["extensions"] = {CONNECTION: {"connection": self}}
+        self._arrived = Arrived()
+        self.scope["extensions"] = {CONNECTION: {"connection": self, "arrived": self._arrived}}
 
     def on_headers_complete(self) -> None:
         self._wait_no_more()
@@ -120,6 +155,11 @@ class Protocol(HttpToolsProtocol):
         if self.url.endswith(b"?"):
             self.scope["extensions"][CONNECTION]["mark"] = True
         super().on_headers_complete()
+        self.cycle.body = self._arrived  # type: ignore[assignment]
+
+    def on_message_complete(self) -> None:
+        self._arrived.whole = True
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -128,6 +168,10 @@ class Protocol(HttpToolsProtocol):
         leave, self.on_leave = self.on_leave, None
         if leave is not None:
             leave()
+
+    @property
+    def lost(self) -> bool:
+        return self._lost.is_set()
 
     def watch(self) -> None:
         """Go on reading: where much came at once that was stopped, and nobody would see the client leave."""
@@ -160,11 +204,51 @@ class Protocol(HttpToolsProtocol):
         self.transport.abort()
 
 
+class _Held:
+    """Stands in for a connection's transport and keeps what is written."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._closed = False
+        self._pieces: list[bytes] = []
+        self.write = self._pieces.append
+
+    def is_closing(self) -> bool:
+        return self._closed or self._transport.is_closing()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def release(self) -> asyncio.Transport:
+        if not self._transport.is_closing():
+            self._transport.write(b"".join(self._pieces))
+            if self._closed:
+                self._transport.close()
+        return self._transport
+
+
+async def send_together(send: Send, *messages: Message) -> None:
+    """Send messages of one response in one write: for the system, every write is a packet of its own."""
+    cycle = send.__self__  # type: ignore[attr-defined]
+    held = cycle.transport = _Held(cycle.transport)
+    try:
+        for message in messages:
+            await send(message)
+    finally:
+        cycle.transport = held.release()
+
+
 def connection_of(scope: Mapping[str, Any]) -> Protocol:
     """The connection a request came by. Only our servers tell; under another one, an answer could not be broken off."""
     found = scope.get("extensions", {}).get(CONNECTION, {}).get("connection")
     if not isinstance(found, Protocol):
         raise RuntimeError("this server cannot reset a connection; run the application by `serve`")
+    return found
+
+
+def arrived_of(scope: Mapping[str, Any]) -> Arrived:
+    """What has come of a request's body without being asked for. Whoever takes it does not receive it any more."""
+    found: Arrived = scope["extensions"][CONNECTION]["arrived"]
     return found
 
 

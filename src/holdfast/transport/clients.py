@@ -146,7 +146,7 @@ class Transport:
         early: bytes | None = None
         try:
             response = self._send(_outgoing(self._library, request, passage))
-            if response.status_code >= 400 and _names_an_object(passage):
+            if response.status_code >= 400 and passage.names_object:
                 early = b"".join(response.stream)
                 response.close()
                 if passage.refused(response.status_code, _plain(response, early)) is not None:
@@ -194,7 +194,7 @@ class AsyncTransport:
         early: bytes | None = None
         try:
             response = await self._send(_outgoing(self._library, request, passage))
-            if response.status_code >= 400 and _names_an_object(passage):
+            if response.status_code >= 400 and passage.names_object:
                 early = b"".join([chunk async for chunk in response.stream])
                 await response.aclose()
                 if passage.refused(response.status_code, _plain(response, early)) is not None:
@@ -288,10 +288,6 @@ def _response(library: Any, response: Any, stream: Any, passage: Passage | None 
     )
 
 
-def _names_an_object(passage: Passage) -> bool:
-    return passage.prepared is not None and passage.prepared.use is not None
-
-
 def _before(passage: Passage) -> tuple[SideCall, ...]:
     return () if passage.prepared is None else passage.prepared.before
 
@@ -315,9 +311,7 @@ def _brought_back(passages: Passages, passage: Passage, call: SideCall, status: 
 
 
 def _plain(response: Any, raw: bytes) -> bytes:
-    """What a refusal says, as far as it can be read."""
-    found = encodings.decoded(raw, encodings.named(response.headers.get("content-encoding")), _REFUSAL)
-    return b"" if found is None else found
+    return encodings.readable(raw, response.headers.get("content-encoding"), _REFUSAL)
 
 
 def _how(error: BaseException) -> str:

@@ -40,6 +40,12 @@ def decoded(body: bytes, encoding: str, limit: int) -> bytes | None:
     return plain if plain is not None and len(plain) <= limit else None
 
 
+def readable(body: bytes, header: str | None, limit: int) -> bytes:
+    """A body that its header `content-encoding` says something of, in plain; as it came where that is not possible."""
+    found = decoded(body, named(header), limit)
+    return body if found is None else found
+
+
 def _decoded(body: bytes, encoding: str, most: int) -> bytes | None:
     if encoding == "br":
         unpacking = brotli.Decompressor()

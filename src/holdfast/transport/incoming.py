@@ -15,20 +15,24 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 class Incoming(Struct, frozen=True):
-    """A request: `body` is what came over the wire, perhaps compressed."""
+    """A request: `body` is what came over the wire, perhaps compressed; `first` are the headers by name, of whoever has
+    them so already."""
 
     method: str
     path: str
     query: str
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
+    first: Mapping[str, str] | None = None
 
-    def named(self) -> dict[str, str]:
-        """The headers by their names in lower case; of those that came twice, the first."""
-        found: dict[str, str] = {}
-        for name, value in self.headers:
-            found.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
-        return found
+    def named(self) -> Mapping[str, str]:
+        """The headers, as `by_name` gives them."""
+        return by_name(self.headers) if self.first is None else self.first
+
+
+def by_name(headers: RawHeaders) -> dict[str, str]:
+    """Headers by their names in lower case; of those that came twice, the first."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reversed(tuple(headers))}
 
 
 class Wishes(Struct, frozen=True):

@@ -159,7 +159,7 @@ class Passage:
             self._warning = saying.warning(cost, most)
             return True
         self._passages.engine.abandon(prepared, now=self._now(), error="held by pre-flight")
-        self.held, self._ended = saying.held(self._dialect, prepared.call, cost, most), True
+        self.held, self._ended = saying.held(self._dialect, prepared.call, cost, most, gateway.headers), True
         self._unanswered()
         return False
 
@@ -180,7 +180,7 @@ class Passage:
                 self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
             self._untold, self.prepared = True, None
         with quiet("tell"):
-            self.call = self._passages.engine.call_id()
+            self.call = self.call or self._passages.engine.call_id()  # one call, however far it was prepared
             elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
             told = GatewayBypassed(
                 call=self.call,
@@ -210,9 +210,14 @@ class Passage:
                 return saying.unplanned(self.call, self.bypass)
         return []
 
+    @property
+    def names_object(self) -> bool:
+        """Whether something of ours is named that may be gone: a refusal is then to be read before it is passed on."""
+        return self.prepared is not None and self.prepared.use is not None
+
     def refused(self, status: int, raw: bytes) -> bytes | None:
         """The provider refused: what to send instead, if that is because something we named is gone (Gemini)."""
-        if self.prepared is None or self.prepared.use is None:
+        if self.prepared is None or not self.names_object:
             return None
         with quiet("refused"):
             found = self._passages.engine.gone(self.prepared, status, raw, now=self._now())

@@ -55,20 +55,18 @@ def warning(cost: Decimal, limit: Decimal) -> str:
     return f"this turn is predicted to cost ${_dollars(cost)}, above the limit of ${_dollars(limit)}"
 
 
-def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal) -> Held:
-    """428: it was not sent, and how to send it all the same. A client that retries by itself is told not to."""
+def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal, ours: bool) -> Held:
+    """428: it was not sent, and how to send it all the same. A client that retries by itself is told not to. `ours`:
+    headers of ours are wanted."""
     message = (
         f"Holdfast held this request back: {warning(cost, limit)} (gateway.preflight_usd). Nothing was sent. Send it "
         "again with the header `x-holdfast-preflight: send`, or set gateway.preflight to `warn`."
     )
     body = dialect.write_error(WireError(428, "preflight_held", message))
-    headers = (
-        (b"content-type", b"application/json"),
-        (b"x-should-retry", b"false"),
-        _header("x-holdfast-call", call),
-        _header("x-holdfast-warning", warning(cost, limit)),
-    )
-    return Held(428, headers, body)
+    headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"false")]
+    if ours:
+        headers += [_header("x-holdfast-call", call), _header("x-holdfast-warning", warning(cost, limit))]
+    return Held(428, tuple(headers), body)
 
 
 def _dollars(amount: Decimal) -> str:

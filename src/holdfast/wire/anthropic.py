@@ -16,6 +16,7 @@ from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import cache_control, scan
+from .anthropic_events import read_event
 from .body import (
     BlockSpan,
     Body,
@@ -31,7 +32,7 @@ from .body import (
 from .codecs import anthropic as codec
 from .parsing import WireError, error_of, guarded
 from .resume import Resumed, resume
-from .stream import Report, Tap, merge_counts, text_of
+from .stream import Tap
 from .usage import anthropic_usage
 from .values import obj, object_of, string_of
 
@@ -69,6 +70,9 @@ class _Top(Struct):
     system: list[Raw] | str | None = None
     tools: list[Raw] | None = None
     messages: list[_Message] = []
+
+
+_messages = msgspec.json.Decoder(list[_Message]).decode
 
 
 class _Walk:
@@ -114,11 +118,14 @@ class _Walk:
     def walk_messages(self, pos: int) -> int:
         """All messages. Most are written role first and without spaces, and a long body is nearly all of that shape:
         those are walked by their lengths alone, in a third of the time of the general walk."""
+        if self.resumed is None:
+            return self.walk_on(0, scan.first_item(self.raw, pos))
+        self.messages += self.resumed.blocks
+        return self.walk_on(self.resumed.message, self.resumed.at)
+
+    def walk_on(self, first: int, pos: int) -> int:
+        """The messages from number `first` on, which begins at `pos`."""
         raw, messages, add = self.raw, self.top.messages, self.messages.append
-        first, pos = 0, scan.first_item(raw, pos)
-        if self.resumed is not None:
-            first, pos = self.resumed.message, self.resumed.at
-            self.messages += self.resumed.blocks
         for index, message in enumerate(messages, first):
             role, content = message.role, message.content
             head = _COMPACT.get(role, b"\0")
@@ -160,6 +167,21 @@ class _Walk:
         return [BlockSpan(_PATH, "messages", role, pos, end, index, 0, "string")], end
 
 
+def _grown(raw: bytes, resumed: Resumed) -> Body | None:
+    """A body that differs from an earlier one in its last messages alone, as nearly all do: only those are read. None
+    if it differs in anything else, or cannot be read in this way."""
+    end = resumed.unchanged_from(raw)
+    if end is None:
+        return None
+    try:
+        walk = _Walk(raw, _Top(messages=_messages(b"[" + raw[resumed.at : end])))
+        if walk.walk_on(resumed.message, resumed.at) != end:
+            return None
+    except (msgspec.MsgspecError, scan.Misfit, IndexError, RecursionError, UnicodeError):
+        return None
+    return resumed.body(raw, walk.messages, end)
+
+
 class Anthropic:
     """The dialect of `POST /v1/messages`."""
 
@@ -170,6 +192,8 @@ class Anthropic:
         stand unchanged in it are taken over."""
         resumed = None if like is None or like.dialect != NAME else resume(raw, like, "messages")
         if resumed is not None:
+            if (grown := _grown(raw, resumed)) is not None:
+                return grown
             body = guarded(raw, _Top, lambda top: _Walk(raw, top, resumed).body(), resumed.shortened(raw, _SECTIONS))
             if isinstance(body, Body):
                 return body
@@ -285,7 +309,7 @@ class Anthropic:
     # Responses
 
     def tap(self) -> Tap:
-        return Tap(_read_event, anthropic_usage)
+        return Tap(read_event, anthropic_usage)
 
     def capabilities(self, facts: ModelFacts) -> Capabilities:
         """Caching is supported wherever the facts know it: this dialect writes the breakpoints itself."""
@@ -312,36 +336,3 @@ def _placed(text: bytes, section: Section, form: Literal["object", "string"], tt
     """The splices that mark this block where it stands alone. Tools and system text are the same at every turn."""
     span = BlockSpan(section, section, "", 0, len(text), form=form)
     return tuple(Anthropic()._place(Body(text, NAME, "", (span,), {}, len(text)), 0, ttl))
-
-
-class _Event(Struct):
-    """An event, the message inside `message_start`, or a whole response: what is absent is empty."""
-
-    type: Raw = Raw()
-    message: Raw = Raw()
-    usage: Raw = Raw()
-    id: Raw = Raw()
-    model: Raw = Raw()
-
-
-def _read_event(data: bytes, report: Report) -> None:
-    """`message_start` brings the usage, `message_delta` replaces the fields it names."""
-    if b'"content_block_' in data[:64]:
-        report.started = True
-        return
-    try:
-        event = scan.decode(data, _Event)
-        kind = text_of(event.type)
-        if kind == "message_start":
-            event = scan.decode(bytes(event.message), _Event)
-        if kind in ("message_start", "message_delta", "message"):
-            report.started = True
-            report.response_id = text_of(event.id) or report.response_id
-            report.model = text_of(event.model) or report.model
-            merge_counts(report, event.usage)
-        elif kind == "message_stop":
-            report.finished = True
-        elif kind == "error":
-            report.error = Anthropic().read_error(0, data).message
-    except (msgspec.DecodeError, RecursionError):
-        report.error = report.error or "an event that is not JSON"

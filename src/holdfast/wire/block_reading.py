@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.caches.values import Block
 from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
@@ -19,6 +20,7 @@ from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
 from . import anthropic
 from .body import BlockSpan, Body
 from .dialects import Dialect
+from .scan import may_name
 from .values import object_of, string_of
 
 _IMAGES = {
@@ -42,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 class Known(Struct, frozen=True, gc=False):
     """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
 
-    `special` if it brings anything, or is no part.
+    `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it.
     """
 
     block: Block | None
@@ -50,23 +52,32 @@ class Known(Struct, frozen=True, gc=False):
     citations: bool = False
     marks: tuple[str, ...] = ()
     special: bool = True
+    at_end: bool = False
 
 
-def read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:
-    span = body.blocks[index]
-    found, marks = _at_once(body, span), _NO_MARKS
+def read_block(
+    body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, plain: bytes | None = None
+) -> Known | None:
+    """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
+    may not be the only one."""
+    span, marks = body.blocks[index], _NO_MARKS
+    found = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
     if found is not None:
-        content, kind, markable, text = found
+        content, kind, markable, text, flat = found
     else:
+        if plain is not None:
+            if may_name(plain, "cache_control", 0, len(plain)):
+                return None
+            body, index = _alone(body, span, plain), 0
         marks = _ttls(body, dialect, index)
         if dialect.deferred(body, index):
             return Known(None, marks=marks)
         content, kind = dialect.content(body, index), dialect.kind(body, index)
         if span.section == "system" and content.startswith(_ATTRIBUTION):
             return Known(None, marks=marks)
-        markable, text = dialect.markable(body, index), _text_of(content, kind)
-    digest = sha256(as_bytes(f"{span.section}|{span.role}|{int(border)}|") + content).digest()[:16]
-    speaks = span.section == "messages" and kind not in _CALLS
+        markable, text, flat = dialect.markable(body, index), _text_of(content, kind), False
+    digest = sha256(as_bytes(f"{span.section}|{span.role}|{border:d}|") + content).digest()[:16]
+    speaks = not flat and span.section == "messages" and kind not in _CALLS
     images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
     ids = b""
     if with_ids:
@@ -79,30 +90,64 @@ def read_block(body: Body, dialect: Dialect, index: int, border: bool, with_ids:
     return Known(block, images, citations, marks, images or citations or bool(marks))
 
 
-def _at_once(body: Body, span: BlockSpan) -> tuple[bytes, str, bool, str | None] | None:
+def _alone(body: Body, span: BlockSpan, text: bytes) -> Body:
+    """A body of which only this one block is asked about."""
+    context, raw = [], text
+    for start, end in span.context:
+        context.append((len(raw), len(raw) + end - start))
+        raw += body.raw[start:end]
+    return replace(body, raw=raw, blocks=(replace(span, start=0, end=len(text), context=tuple(context)),))
+
+
+def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str, bool, str | None, bool] | None:
     """Content, kind, whether it can carry a marker, and text of a message's block that is written as its canonical form
-    is and carries no marker: what the dialect would say of it, from one decoding. None for any other block."""
-    if body.dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
-        return None
-    content = body.raw[span.start : span.end]
-    if b'"cache_control"' in content or b"\\u" in content or span.where == anthropic.EMPTY:
+    is and carries no marker: what the dialect would say of it, from one decoding. The last is whether it is flat. None
+    for any other block."""
+    if dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
         return None
     try:
         members: Any = _decode(content)
-        if type(members) is not dict or _encode(members) != content:
+        if type(members) is not dict or _encode(members) != content:  # it spells every character as the canonical form
             return None
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    kind = members.get("type")
-    if type(kind) is not str or not kind:
+    kind, flat = members.get("type"), _is_flat(members)
+    if type(kind) is not str or not kind or span.where == anthropic.EMPTY:
+        return None
+    if not flat and b'"cache_control"' in content:
         return None
     said = members.get("text")
     markable = anthropic.may_carry(kind) and (kind != "text" or (type(said) is str and bool(said)))
-    if kind == "tool_result" and type(members.get("content")) is str:  # a string is one text block
-        members["content"] = [{"type": "text", "text": members["content"]}]
-        content = _encode(members)
+    if kind == "tool_result" and type(members.get("content")) is str:
+        content = _with_text_block(members, content, flat)
     text = members.get("thinking") if kind == "thinking" else said if b'"text"' in content[:64] else None
-    return content, kind, markable, text if type(text) is str else None
+    return content, kind, markable, text if type(text) is str else None, flat
+
+
+def _is_flat(members: dict[str, Any]) -> bool:
+    """Whether a block holds no other values, or only a list of parts that hold none: what can be said without a search
+    through all of its bytes."""
+    if "cache_control" in members or members.get("type") == "image":
+        return False
+    for value in members.values():
+        if type(value) is dict:
+            return False
+        if type(value) is list:
+            for part in value:
+                if type(part) is not dict or "cache_control" in part or part.get("type") == "image":
+                    return False
+                if any(type(inner) in (dict, list) for inner in part.values()):
+                    return False
+    return True
+
+
+def _with_text_block(members: dict[str, Any], content: bytes, flat: bool) -> bytes:
+    """A result whose content is a string, which is one text block."""
+    if flat and next(reversed(members)) == "content":
+        head, key, literal = content.partition(b',"content":')  # nowhere else: a quote in a string has a backslash
+        if key:
+            return b'%b%b[{"type":"text","text":%b}]}' % (head, key, literal[:-1])
+    return _encode({**members, "content": [{"type": "text", "text": members["content"]}]})
 
 
 def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:

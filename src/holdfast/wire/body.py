@@ -127,6 +127,15 @@ def tool_spans(raw: bytes, pos: int, tools: Sequence[Raw]) -> tuple[list[BlockSp
     return [BlockSpan("tools[{1}]", "tools", "", *span, -1, i) for i, span in enumerate(spans)], end
 
 
+def is_border(blocks: Sequence[BlockSpan], index: int) -> bool:
+    """Whether a message, or the system text, begins with this block. Tools have no borders: some of them are no part of
+    the prefix, and what comes after those is the same with and without them."""
+    span, before = blocks[index], blocks[index - 1] if index else None
+    if span.section == "tools":
+        return False
+    return before is None or before.section != span.section or before.message != span.message
+
+
 def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:
     """Hang a message's further members on its first block."""
     if found and members:

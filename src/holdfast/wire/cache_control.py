@@ -14,6 +14,9 @@ from .values import arr, canon, obj, object_at, object_of, string_of
 MARKERS = {"5m": b'{"type":"ephemeral"}', "1h": b'{"type":"ephemeral","ttl":"1h"}'}
 """A five-minute marker has no ttl member: it is the default, and compatible servers may refuse the member."""
 
+ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
+"""How a block ends whose last member is a marker, in compact text, and the marker's TTL."""
+
 _HOLDERS = ("tool_result", "search_result")
 
 

@@ -7,7 +7,7 @@ moved through them. Decides nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.canonical import encode_string
@@ -19,9 +19,12 @@ from .values import canon, object_of, string_of
 
 _SPACES = b" \t\n\r"
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
-_ENDINGS = tuple((marker, b',"cache_control":' + marker + b"}") for marker in MARKERS.values())
+_MARKERS_OF = {"anthropic": _MARKERS[:1], "openai_responses": _MARKERS[1:], "gemini": ()}
+"""What is a marker in one dialect is one member like others to the rest. Chat Completions knows both."""
+_ENDINGS = {b',"cache_control":' + marker + b"}": marker for marker in MARKERS.values()}
 """How nearly all markers stand on their block: as its last member, without spaces."""
 _OWN_TOOLS = (None, "custom", "function")
+_IDS = ("id", "status")
 _SIGNED = ("signature", "thoughtSignature", "thought_signature", "encrypted_content")
 
 
@@ -41,7 +44,8 @@ def unordered(raw: bytes) -> bytes | None:
 
 
 def _loads(raw: bytes | str) -> Any:
-    return json.loads(raw, object_pairs_hook=_pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+    text = raw.decode("utf-8") if isinstance(raw, bytes) else raw  # given bytes, it would let more than UTF-8 pass
+    return json.loads(text, object_pairs_hook=_pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,9 +110,14 @@ def plain(body: Body, index: int) -> bytes:
 def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
     """A block's bytes without its markers, and those. One that is no object, or says a thing twice, stays as it is."""
     text = body.text(block)
-    if block.form == "string" or (b"\\u00" not in text and not _named(text)):
+    return (text, {}) if block.form == "string" else _cut_out(body.dialect, text)
+
+
+def _cut_out(dialect: str, text: bytes) -> tuple[bytes, dict[str, bytes]]:
+    if b"\\u00" not in text and not _named(text):
         return text, {}
-    for marker, ending in _ENDINGS:
+    names = _MARKERS_OF.get(dialect, _MARKERS)
+    for ending, marker in _ENDINGS.items() if "cache_control" in names else ():
         if text.endswith(ending):
             own = text[: -len(ending)] + b"}"
             if b"\\u00" not in own and not _named(own):
@@ -117,8 +126,8 @@ def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
         members, end = scan.walk_object(text, 0)
     except scan.Misfit:
         return text, {}
-    found = {member.key: text[member.start : member.end] for member in members if member.key in _MARKERS}
-    return apply(text, change_members(members, end, {}, _MARKERS)), found
+    found = {member.key: text[member.start : member.end] for member in members if member.key in names}
+    return apply(text, change_members(members, end, {}, names)), found
 
 
 def _named(text: bytes) -> bool:
@@ -139,12 +148,30 @@ def replaced(body: Body, index: int, text: bytes) -> list[Splice]:
 def parts(body: Body, index: int) -> list[bytes] | None:
     """A block's bytes without a marker of its own, and the members of its message that hang on it.
 
-    None where a marker stands deeper inside: it would move with the bytes.
+    A text alone counts as the block it stands for: the same block may come in the other form. None where a marker
+    stands deeper inside: it would move with the bytes.
     """
-    block, own = body.blocks[index], plain(body, index)
-    if _named(own):
-        return None
-    return [own, *(body.raw[start:end] for start, end in block.context)]
+    found, block = as_it_stands(body, index), body.blocks[index]
+    if block.form == "string" and not _named(found[0]):
+        found[0] = text_block(body, block, found[0])
+    return movable(body.dialect, found)
+
+
+def as_it_stands(body: Body, index: int) -> list[bytes]:
+    """A block's bytes and the members of its message that hang on it."""
+    block = body.blocks[index]
+    own = body.raw[block.start : block.end]
+    return [own, *[body.raw[start:end] for start, end in block.context]] if block.context else [own]
+
+
+def ends_with_marker(body: Body, index: int) -> bool:
+    return body.raw.endswith(tuple(_ENDINGS), body.blocks[index].start, body.blocks[index].end)
+
+
+def movable(dialect: str, parts: list[bytes]) -> list[bytes] | None:
+    """The parts of a block without a marker of its own; None where one stands deeper inside."""
+    own = _cut_out(dialect, parts[0])[0]
+    return None if _named(own) else [own, *parts[1:]]
 
 
 def reordered(before: Sequence[bytes], after: Sequence[bytes]) -> bool:
@@ -158,9 +185,52 @@ def reordered(before: Sequence[bytes], after: Sequence[bytes]) -> bool:
 
 
 def restored(body: Body, index: int, parts: Sequence[bytes]) -> list[Splice]:
-    """A block with the parts of another; a marker stays in its place."""
-    context = zip(body.blocks[index].context, parts[1:], strict=True)
-    return [*replaced(body, index, parts[0]), *(Splice(*span, part) for span, part in context)]
+    """A block with the parts of another; a marker stays in its place. A text alone becomes a list where it has to."""
+    block, own = body.blocks[index], _with_ids(body, index, parts[0])
+    context = [Splice(*span, part) for span, part in zip(block.context, parts[1:], strict=True)]
+    if block.form == "object":
+        return [*replaced(body, index, own), *context]
+    text = text_alone(body, block, own)
+    if text is not None:
+        return [Splice(block.start, block.end, text), *context]
+    opening, closing = _list_around(body, block)
+    ends = [Splice(block.start, block.start, opening), Splice(block.end, block.end, closing, outer=1)]
+    return [*ends, Splice(block.start, block.end, own), *context]
+
+
+def _with_ids(body: Body, index: int, own: bytes) -> bytes:
+    """First bytes with the id that an item of Responses has now: it says nothing to the model, and may be another."""
+    block = body.blocks[index]
+    if body.dialect != "openai_responses" or block.form == "string" or ".content[" in block.where:
+        return own
+    now, (members, end) = object_of(body.text(block)) or {}, scan.walk_object(own, 0)
+    values = {name: now[name] for name in _IDS if name in now}
+    return apply(own, change_members(members, end, values, [name for name in _IDS if name not in now]))
+
+
+def widens(body: Body, index: int, parts: Sequence[bytes]) -> bool:
+    """Whether a text alone becomes a list when it is given these parts."""
+    block = body.blocks[index]
+    return block.form == "string" and text_alone(body, block, parts[0]) is None
+
+
+def text_block(body: Body, block: BlockSpan, literal: bytes) -> bytes:
+    """The block a text stands for that is alone in this place."""
+    assistant = body.dialect == "openai_responses" and block.role == "assistant"
+    return (b'{"type":"output_text","text":' if assistant else _PART[body.dialect]) + literal + b"}"
+
+
+def text_alone(body: Body, block: BlockSpan, own: bytes) -> bytes | None:
+    """The text that stands for a block in this place; None for one that says more or says it in another order."""
+    text = (object_of(own) or {}).get("text", b"")
+    return text if text[:1] == b'"' and canon(own) == canon(text_block(body, block, text)) else None
+
+
+def _list_around(body: Body, block: BlockSpan) -> tuple[bytes, bytes]:
+    """What makes a list of the blocks that take the place of a text alone."""
+    if body.dialect == "openai_responses" and body.members["input"].start == block.start:
+        return b'[{"type":"message","role":"user","content":[', b"]}]"
+    return b"[", b"]"
 
 
 def _alike(one: bytes, other: bytes) -> bool:
@@ -236,8 +306,11 @@ def newest(body: Body) -> int | None:
     return None
 
 
-def appended(body: Body, texts: Mapping[int, Sequence[bytes]]) -> list[Splice]:
-    """Literals put behind blocks of users' messages: as parts of them, or as messages where they can have none."""
+def appended(body: Body, texts: Mapping[int, Sequence[bytes]], widened: Collection[int] = ()) -> list[Splice]:
+    """Literals put behind blocks of users' messages: as parts of them, or as messages where they can have none.
+
+    `widened` are blocks that other splices make a list of.
+    """
     splices: list[Splice] = []
     messages: list[scan.Span] = []
     for index, literals in texts.items():
@@ -245,7 +318,7 @@ def appended(body: Body, texts: Mapping[int, Sequence[bytes]]) -> list[Splice]:
         if place is None:
             raise ValueError(f"no text can follow {block.path}")
         if place == "part":
-            splices += _parts(body, block, literals)
+            splices += _parts(body, block, literals, index in widened)
             continue
         if not messages and body.dialect != "openai_responses":
             messages, _ = scan.walk_values(body.raw, body.members["messages"].start)
@@ -254,15 +327,13 @@ def appended(body: Body, texts: Mapping[int, Sequence[bytes]]) -> list[Splice]:
     return splices
 
 
-def _parts(body: Body, block: BlockSpan, literals: Sequence[bytes]) -> list[Splice]:
+def _parts(body: Body, block: BlockSpan, literals: Sequence[bytes], widened: bool) -> list[Splice]:
     head = _PART[body.dialect]
     parts = b"".join(b"," + head + literal + b"}" for literal in literals)
-    if block.form == "object":
+    if block.form == "object" or widened:
         return [Splice(block.end, block.end, parts)]
-    opening, closing = b"[" + head, b"}" + parts + b"]"
-    if body.dialect == "openai_responses" and body.members["input"].start == block.start:
-        opening, closing = b'[{"type":"message","role":"user","content":' + opening, closing + b"}]"
-    return [Splice(block.start, block.start, opening), Splice(block.end, block.end, closing)]
+    opening, closing = _list_around(body, block)
+    return [Splice(block.start, block.start, opening + head), Splice(block.end, block.end, b"}" + parts + closing)]
 
 
 _PART = {

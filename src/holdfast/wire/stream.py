@@ -56,6 +56,10 @@ class Tap:
 
     def feed(self, chunk: bytes) -> None:
         if self._form == "unknown":
+            if chunk[:1] == b"{" and not self._line:
+                self._form = "json"
+                self._hold(chunk)
+                return
             self._line += chunk
             start = bytes(self._line).removeprefix(_BOM).lstrip()
             if not start:  # nothing yet, however much of it comes
@@ -143,10 +147,16 @@ def text_of(raw: Raw) -> str | None:
 def merge_counts(report: Report, raw: Raw) -> None:
     """Fields of a later usage object replace those of an earlier one; they are never added."""
     counts = counts_of(raw)
-    if counts is None:
-        return
-    known = dict(report.counts or {})
+    if counts is not None:
+        add_counts(report, counts)
+
+
+def add_counts(report: Report, counts: Counts) -> None:
     news = {key: value for key, value in counts.items() if value is not None}
+    if not report.counts:
+        report.counts = news
+        return
+    known = dict(report.counts)
     total = "cache_creation_input_tokens"
     if "cache_creation" not in news and news.get(total, known.get(total)) != known.get(total):
         known.pop("cache_creation", None)  # the split of an older sum; a sum that is repeated keeps its split

@@ -41,6 +41,13 @@ def count(counts: Counts, *path: str) -> int:
     value: object = counts
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
+    return number(value)
+
+
+def number(value: object) -> int:
+    """A value as a non-negative whole number; zero where it is none."""
+    if type(value) is int and 0 <= value < LARGEST:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
         return 0
     return int(value)
@@ -48,19 +55,19 @@ def count(counts: Counts, *path: str) -> int:
 
 def anthropic_usage(counts: Counts) -> Usage:
     """`cache_creation` splits the writes by TTL; where only the sum is given it is not guessed."""
-    by_ttl = {
-        "5m": count(counts, "cache_creation", "ephemeral_5m_input_tokens"),
-        "1h": count(counts, "cache_creation", "ephemeral_1h_input_tokens"),
-    }
-    total = count(counts, "cache_creation_input_tokens")
-    split = sum(by_ttl.values())
-    if total > split:
-        by_ttl[UNSPLIT] = total - split
+    split = counts.get("cache_creation")
+    short = long = 0
+    if isinstance(split, dict):
+        short, long = number(split.get("ephemeral_5m_input_tokens")), number(split.get("ephemeral_1h_input_tokens"))
+    by_ttl = {"5m": short, "1h": long}
+    total = number(counts.get("cache_creation_input_tokens"))
+    if total > short + long:
+        by_ttl[UNSPLIT] = total - short - long
     return usage(
-        input=count(counts, "input_tokens"),
-        read=count(counts, "cache_read_input_tokens"),
+        input=number(counts.get("input_tokens")),
+        read=number(counts.get("cache_read_input_tokens")),
         writes=by_ttl,
-        output=count(counts, "output_tokens"),
+        output=number(counts.get("output_tokens")),
     )
 
 

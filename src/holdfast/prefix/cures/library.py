@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ..breaks import Cause
+from ..suspects import Cause
 from . import structure, texts
 from .repairable import would_repair
 from .values import REPAIR, Case, Cure

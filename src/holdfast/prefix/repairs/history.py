@@ -79,20 +79,21 @@ def recall(memory: ByteMemory, name: bytes) -> History | None:
         return known.history
     parts: list[bytes] = []
     names: list[bytes] = []
-    while name:
-        part = memory.get(name)
+    at = name
+    while at:
+        part = memory.get(at)
         if part is None:
             return None
         parts.append(part)
-        names.append(name)
-        name = part[:_NAME] if part[:_NAME] != _NONE else b""
+        names.append(at)
+        at = part[:_NAME] if part[:_NAME] != _NONE else b""
     history = History()
     for part in reversed(parts):
         half = _NAME + (len(part) - _NAME) // 2
         history.client += [part[i : i + _DIGEST] for i in range(_NAME, half, _DIGEST)]
         history.first += [part[i : i + _DIGEST] for i in range(half, len(part), _DIGEST)]
     if names:
-        _remember(memory, names, history)
+        _remember(memory, name, names, history)
     return history
 
 
@@ -103,10 +104,31 @@ def record(memory: ByteMemory, name: bytes, before: History | None, now: History
         name, start = b"", 0
     elif start == len(now.client):
         return name
-    named = memory.keep((name or _NONE) + b"".join(now.client[start:]) + b"".join(now.first[start:]))
-    known = memory.read.pop(name, None) if name else None
+    return _added(memory, name, start, now)
+
+
+def settled(memory: ByteMemory, name: bytes) -> History | None:
+    """The history of this name, if it was found whole and is at hand."""
+    known: _Read | None = memory.read.get(name) if name in memory.whole else None
+    return None if known is None else known.history
+
+
+def grown(memory: ByteMemory, name: bytes, count: int, blocks: list[bytes]) -> bytes:
+    """Keep what follows a `settled` history of so many blocks, all as they were first sent; returns its own name."""
+    memory.read.move_to_end(name)
+    return name if count == len(blocks) else _added(memory, name, count, History(blocks, blocks))
+
+
+def _added(memory: ByteMemory, name: bytes, start: int, now: History) -> bytes:
+    """Keep the blocks from `start` on of a history that begins as the one of this name."""
+    client = b"".join(now.client[start:])
+    first = client if now.first is now.client else b"".join(now.first[start:])
+    named = memory.keep((name or _NONE) + client + first)
+    known: _Read | None = memory.read.pop(name, None) if name else None
     if known is not None or not name:
-        _remember(memory, [named, *(() if known is None else known.parts)], now)
+        parts = [] if known is None else known.parts
+        parts.append(named)
+        _remember(memory, named, parts, now)
     return named
 
 
@@ -117,7 +139,7 @@ class _Read(Struct, frozen=True):
     history: History
 
 
-def _remember(memory: ByteMemory, parts: list[bytes], history: History) -> None:
-    memory.read[parts[0]] = _Read(parts, history)
+def _remember(memory: ByteMemory, name: bytes, parts: list[bytes], history: History) -> None:
+    memory.read[name] = _Read(parts, history)
     while len(memory.read) > MOST_READ:
         memory.read.popitem(last=False)

@@ -9,6 +9,10 @@ from typing import Any
 
 LIMIT = 12_000_000
 _OVERHEAD = 150  # of an entry: key, node, object
+_PERIODS = 8
+_MOST_WHOLE = 4_096
+_BORDER = b"border"
+"""A key of nobody's: in front of it stands what was not used in this period."""
 
 Load = Callable[[bytes], bytes | None]
 
@@ -16,18 +20,33 @@ Load = Callable[[bytes], bytes | None]
 class ByteMemory:
     """Bytes by digest, the least used leave first. `load` reads back what was made durable.
 
-    Not safe for threads by itself: the caller holds a lock.
+    What is used together is used at every request of a lane; to say so once in a period is enough. A period ends when
+    an eighth of the memory was added, and before anything would leave that was used in it. Not safe for threads by
+    itself: the caller holds a lock.
     """
 
     def __init__(self, limit: int = LIMIT, *, load: Load | None = None) -> None:
         self._limit, self._load = limit, load
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._size = 0
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict({_BORDER: b""})
+        self._size = self._added = 0
+        self.period = 0
+        self.whole: dict[bytes, list[int]] = {}
+        """Names of what was found complete and used in this period: it still is. With what is to be known of it."""
         self.read: OrderedDict[bytes, Any] = OrderedDict()
         """A place for values that were put together from what is kept, by their name."""
 
     def __len__(self) -> int:
         return self._size
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._kept
+
+    def found_whole(self, name: bytes, period: int, note: list[int] | None = None) -> None:
+        """All that goes by this name was used since the period of this number began."""
+        if period == self.period:
+            if len(self.whole) >= _MOST_WHOLE:
+                self.whole.clear()
+            self.whole[name] = note or []
 
     def touch(self, key: bytes) -> bool:
         """Whether it is here; it counts as used."""
@@ -62,13 +81,26 @@ class ByteMemory:
         if self.touch(key):
             return
         self._kept[key] = data
-        self._size += len(data) + _OVERHEAD
-        while self._size > self._limit and self._kept:
-            _, dropped = self._kept.popitem(last=False)
-            self._size -= len(dropped) + _OVERHEAD
+        size = len(data) + _OVERHEAD
+        self._size += size
+        self._added += size
+        if self._added * _PERIODS > self._limit:
+            self._begin_period()
+        while self._size > self._limit:
+            key, dropped = self._kept.popitem(last=False)
+            if key == _BORDER:
+                self._begin_period()
+            else:
+                self._size -= len(dropped) + _OVERHEAD
 
     def keep(self, data: bytes) -> bytes:
         """Remember a text by its own digest, which is returned."""
         key = sha256(data).digest()
         self.put(key, data)
         return key
+
+    def _begin_period(self) -> None:
+        self.period, self._added = self.period + 1, 0
+        self.whole.clear()
+        self._kept[_BORDER] = b""
+        self._kept.move_to_end(_BORDER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -12,6 +13,8 @@ from ..situation import Situation
 from ..values import Plan
 from .passthrough import NAME as PASSTHROUGH
 from .places import body_order, place_of, preferred, slots
+
+_block = attrgetter("block")
 
 
 def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) -> Plan:
@@ -23,12 +26,16 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
     if plan.strategy == PASSTHROUGH or how == "manage":
         return plan
     prompt = situation.prompt
-    marked = {mark.block for mark in (*prompt.marks, *plan.marks)}
-    lost = {block for block in marked if place_of(prompt, block) in losses} if losses and how == "improve" else set()
-    kept = tuple(mark for mark in prompt.marks if mark.block not in lost)
+    lost: set[int] = set()
+    if losses and how == "improve":
+        marked = {mark.block for mark in (*prompt.marks, *plan.marks)}
+        lost = {block for block in marked if place_of(prompt, block) in losses}
+    kept = [mark for mark in prompt.marks if mark.block not in lost] if lost else prompt.marks
     dropped = [f"block {mark.block}: a marker there has proved a loss" for mark in prompt.marks if mark not in kept]
     taken = lost | {mark.block for mark in kept}
     ours = [mark for mark in plan.marks if mark.block not in taken]
+    if not ours and not dropped:
+        return replace(plan, marks=tuple(sorted(kept, key=_block)))
     room = max(0, slots(situation.model, plan.mode or prompt.mode) - len(kept))
     best = preferred(prompt, ours, situation.pinned)
     dropped += [f"block {mark.block}: the client's markers leave no room" for mark in best[room:]]
@@ -39,7 +46,7 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
             dropped.append(f"block {mark.block}: no lifetime fits between the client's markers")
         else:
             marks.append(fitted)
-    marks.sort(key=lambda mark: mark.block)
+    marks.sort(key=_block)
     return replace(plan, marks=tuple(marks), dropped=(*plan.dropped, *dropped))
 
 

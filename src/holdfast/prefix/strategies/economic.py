@@ -8,12 +8,15 @@ back. Whether a plan may be paid for is decided by the account, not here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import reach
 from holdfast.caches.values import Entry
+from holdfast.facts import ModelFacts
 
 from .. import lifetimes
 from ..odds import Odds, odds
@@ -29,6 +32,7 @@ NAME = "economic"
 PROBES = 20_000.0
 """Plain input tokens that may be spent on a route to learn whether a long marker raises a live prefix."""
 _SMALL = 0.05  # a probe writes at most this share of the prompt
+_tokens = attrgetter("tokens")
 
 
 class _State(Struct, frozen=True):
@@ -55,26 +59,32 @@ def economic(situation: Situation) -> Plan:
     state = _state(situation)
     if has_breakpoints(model):
         return _breakpoints(situation, state)
-    short = model.default_ttl or model.ttls[0].name
-    longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
-    long = longer[0].name if longer and fixed != "short" and _proved(situation) else None
-    price = lifetimes.prices(model, short, long)
+    short, long, price = _terms(model, fixed != "short" and _proved(situation))
     tail = _tail(situation, state, price)
     tail_ttl, head_ttl, probe, why = _lifetimes(situation, state, price, short, long, tail)
     if fixed == "long" and long is not None:
         tail_ttl, head_ttl, probe, why = long, long, 0.0, f"retention is long for {model.ref}"
-    tools, system = last_tool(situation), last_system(situation)
-    wishes = [
-        Wish(block, head_ttl, "tools and system text come again")
-        for block in (tools, system)
-        if block is not None and _pays(situation, state, price, block)
-    ]
+    wishes, marked = [], []
+    for block in (last_tool(situation), last_system(situation)):
+        if block is not None and _pays(situation, state, price, block):
+            wishes.append(Wish(block, head_ttl, "tools and system text come again"))
+            marked.append(block)
     if tail is not None:
         wishes.append(Wish(tail, tail_ttl, why))
-    wishes += _bridge(situation, state, [wish.block for wish in wishes if wish.block is not None], tail_ttl)
+        marked.append(tail)
+    wishes += _bridge(situation, state, marked, tail_ttl)
     plan = combined(planned(situation, NAME, wishes), situation, losses=_losses(situation, state, price))
-    spent = probe if tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks) else 0.0
-    return replace(plan, probe=spent)
+    spent = probe and tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks)
+    return replace(plan, probe=probe) if spent else plan
+
+
+@lru_cache(maxsize=256)
+def _terms(model: ModelFacts, may_be_long: bool) -> tuple[str, str | None, lifetimes.Prices]:
+    """The short lifetime, the long one where it may be bought, and what they cost: the same for every request."""
+    short = model.default_ttl or model.ttls[0].name
+    longer = [ttl for ttl in model.ttls if ttl.seconds > (model.ttl_seconds(short) or 0)]
+    long = longer[0].name if longer and may_be_long else None
+    return short, long, lifetimes.prices(model, short, long)
 
 
 def _proved(situation: Situation) -> bool:
@@ -87,27 +97,26 @@ def _proved(situation: Situation) -> bool:
 
 def _state(situation: Situation) -> _State:
     prompt, now = situation.prompt, situation.now
-    live = situation.pool.on(prompt.keys, now)
-    hit = max(live, key=lambda entry: entry.tokens, default=None)
+    live = [entry for entry in situation.pool.known(prompt.keys) if entry.readable <= now <= entry.expires]
+    hit = max(live, key=_tokens, default=None)
     short = situation.model.ttl_seconds(situation.model.default_ttl or "") or 0
-    long = max((entry.tokens for entry in live if entry.seconds > short), default=0)
+    long = 0
+    for entry in live:
+        if entry.seconds > short and entry.tokens > long:
+            long = entry.tokens
     block = -1 if hit is None else prompt.block_at(hit.tokens)
-    found = odds(situation.ledger, situation.experience, kind_of(prompt), prompt.tokens)
+    found = odds(situation.ledger, situation.experience, situation.kind or kind_of(prompt), prompt.tokens)
     return _State(hit, block, long, found, survival(situation.ledger, prompt))
 
 
-def _reused(situation: Situation, state: _State, block: int) -> float:
-    """The chance that the prefix up to this block is read while it lives: by the lane's next request, or by another
-    lane where it is tools and system text alone."""
-    odds = state.odds
-    again = state.chances[block] * (1 - odds.ends) * (odds.next[0] + odds.next[1])
-    if situation.prompt.blocks[block].section == "messages":
-        return again
-    return 1 - (1 - again) * (1 - odds.shared * state.chances[block])
-
-
 def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: int) -> bool:
-    return _reused(situation, state, block) > price.worth
+    """Whether the prefix up to this block is likely enough to be read while it lives: by the lane's next request, or by
+    another lane where it is tools and system text alone."""
+    odds, chance = state.odds, state.chances[block]
+    reused = chance * (1 - odds.ends) * (odds.next[0] + odds.next[1])
+    if situation.prompt.blocks[block].section != "messages":
+        reused = 1 - (1 - reused) * (1 - odds.shared * chance)
+    return reused > price.worth
 
 
 def _tail(situation: Situation, state: _State, price: lifetimes.Prices) -> int | None:
@@ -177,7 +186,7 @@ def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set
     """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
     prompt = situation.prompt
     lost = {place_of(prompt, mark.block) for mark in prompt.marks if not _pays(situation, state, price, mark.block)}
-    return lost if state.hit_block < 0 else lost - {place_of(prompt, state.hit_block)}
+    return lost if not lost or state.hit_block < 0 else lost - {place_of(prompt, state.hit_block)}
 
 
 def _breakpoints(situation: Situation, state: _State) -> Plan:

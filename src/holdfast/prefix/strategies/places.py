@@ -6,6 +6,7 @@ Places are block numbers. Which of them is worth a marker is the strategies' bus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +17,9 @@ from holdfast.facts import ModelFacts
 
 from ..retention import TTLS, override
 from ..situation import Situation
-from ..values import Plan, is_result
+from ..values import Plan, head, is_result
 
+_block = attrgetter("block")
 _MARKERS = ("cache_control", "cachePoint", "prompt_cache_breakpoint")
 
 
@@ -61,14 +63,16 @@ def free(situation: Situation, index: int) -> bool:
     return situation.prompt.blocks[index].markable and index not in situation.volatile
 
 
-def head(prompt: Prompt) -> int:
-    """How many blocks stand before the messages, which come last."""
-    return next((i for i, block in enumerate(prompt.blocks) if block.section == "messages"), len(prompt.blocks))
+def _head(situation: Situation) -> int:
+    return head(situation.prompt) if situation.head is None else situation.head
 
 
 def last_tool(situation: Situation) -> int | None:
     blocks = situation.prompt.blocks
-    return _last(situation, [i for i in range(head(situation.prompt)) if blocks[i].section == "tools"])
+    for index in range(_head(situation) - 1, -1, -1):
+        if blocks[index].section == "tools" and free(situation, index):
+            return index
+    return None
 
 
 def last_system(situation: Situation) -> int | None:
@@ -81,6 +85,11 @@ def last_system(situation: Situation) -> int | None:
     if has_breakpoints(situation.model):
         end = developer_end(blocks)
         places = [i for i in range(0 if end is None else end + 1) if blocks[i].section != "tools"]
+    elif not situation.volatile:
+        for index in range(_head(situation) - 1, -1, -1):
+            if blocks[index].section == "system" and blocks[index].role and blocks[index].markable:
+                return index
+        return None
     else:
         places = [i for i in range(head(situation.prompt)) if blocks[i].section == "system" and blocks[i].role]
     if situation.volatile:
@@ -136,6 +145,8 @@ def body_order(prompt: Prompt, mark: Mark) -> int:
 def preferred(prompt: Prompt, marks: Sequence[Mark], pinned: Sequence[Mark] = ()) -> list[Mark]:
     """Markers by how much one would miss them: pinned, tail, end of system, tools, then the zones between: the oldest,
     the most recent, the middle."""
+    if len(marks) < 2:
+        return list(marks)
     said = sorted({mark.block for mark in marks if prompt.blocks[mark.block].section == "messages"})
     required = {mark.block for mark in pinned}
     zones = {block: min(2 * i, 2 * (len(said) - 2 - i) + 1) for i, block in enumerate(said[:-1])}
@@ -159,14 +170,16 @@ def plan(situation: Situation, strategy: str, wishes: Sequence[Wish]) -> Plan:
     if prompt.mode == "explicit" and has_breakpoints(model) and not prompt.marks:
         return Plan(strategy=strategy, reasons=("the client switched caching off: explicit mode, no breakpoint",))
     wanted, why, dropped = _wanted(situation, wishes)
-    room = slots(model, prompt.mode)
-    best = preferred(prompt, list(wanted.values()), situation.pinned)
-    dropped += [f"block {mark.block}: all {room} markers are used" for mark in best[room:]]
-    marks = ordered(prompt, best[:room], model)
+    room, best = slots(model, prompt.mode), list(wanted.values())
+    if len(best) > room:
+        best = preferred(prompt, best, situation.pinned)
+        dropped += [f"block {mark.block}: all {room} markers are used" for mark in best[room:]]
+        best = best[:room]
+    marks = ordered(prompt, best, model)
     return Plan(
         strategy=strategy,
         marks=marks,
-        reasons=tuple(f"block {mark.block}, {mark.ttl}: {why[mark.block]}" for mark in marks),
+        reasons=tuple([f"block {mark.block}, {mark.ttl}: {why[mark.block]}" for mark in marks]),
         dropped=tuple(dropped),
     )
 
@@ -177,7 +190,7 @@ def _wanted(situation: Situation, wishes: Sequence[Wish]) -> tuple[dict[int, Mar
     found: dict[int, Mark] = {}
     why: dict[int, str] = {}
     dropped = []
-    for wish in (*wishes, *(Wish(mark.block, mark.ttl, "pinned") for mark in situation.pinned)):
+    for wish in (*wishes, *[Wish(mark.block, mark.ttl, "pinned") for mark in situation.pinned]):
         if wish.block is None:
             continue
         if not free(situation, wish.block):
@@ -194,13 +207,15 @@ def _wanted(situation: Situation, wishes: Sequence[Wish]) -> tuple[dict[int, Mar
 
 def ordered(prompt: Prompt, marks: Sequence[Mark], model: ModelFacts) -> tuple[Mark, ...]:
     """The same places in prefix order with a legal order of lifetimes: what comes before a longer one lives as long."""
+    if len({mark.ttl for mark in marks}) < 2:
+        return tuple(sorted(marks, key=_block))
     longest: Mark | None = None
     legal = []
     for mark in sorted(marks, key=lambda mark: body_order(prompt, mark), reverse=True):
         if longest is None or _seconds(model, mark) > _seconds(model, longest):
             longest = mark
         legal.append(Mark(mark.block, longest.ttl))
-    return tuple(sorted(legal, key=lambda mark: mark.block))
+    return tuple(sorted(legal, key=_block))
 
 
 def _seconds(model: ModelFacts, mark: Mark) -> int:
