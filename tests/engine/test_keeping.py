@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from holdfast.caches.values import Entry
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane, keeping
-from holdfast.engine.effects import Effects, effects_of
+from holdfast.engine.effects import Effects, effects_from, effects_of
 from holdfast.engine.keeping import REBUILT, Keeper
 from holdfast.errors import HoldfastError
 from holdfast.facts import model
@@ -313,5 +315,10 @@ def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypat
 
 
 def test_effects_are_written_and_read_back() -> None:
-    found = msgspec.msgpack.decode(effects_of(Effect(1.0, 2.0), Effect(1.0, None)), type=Effects)
-    assert found == Effects(Effect(1.0, 2.0), Effect(1.0, None))
+    entry = Entry(b"key", 40, "5m", 300.0, 1.0, 301.0, math.inf)
+    sent = Effect(1.0, 2.0, (entry,), (replace(entry, readable=1.5), replace(entry, key=b"other")), (b"gone",))
+    for alone in (sent, Effect(1.0, None)):
+        assert effects_from(effects_of(sent, alone)) == Effects(sent, alone)
+    assert len(effects_of(sent, replace(sent))) < len(effects_of(sent, Effect(1.0, None)))
+    assert effects_from(b"\xc1") is None
+    assert effects_from(msgspec.msgpack.encode({"sent": 1})) is None

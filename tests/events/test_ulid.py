@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.events import Ulids, is_ulid, milliseconds
-from holdfast.events.ulid import encode, system_milliseconds
+from holdfast.events.ulid import encode, system_milliseconds, texts
 
 
 def fixed(value: int, random: bytes = b"\0" * 10) -> Ulids:
@@ -33,6 +33,26 @@ def test_within_one_millisecond_the_order_of_creation_is_kept() -> None:
     made = [ids.new() for _ in range(1000)]
     assert made == sorted(set(made))
     assert {milliseconds(one) for one in made} == {1000}
+
+
+def test_several_are_taken_at_once_and_follow_each_other() -> None:
+    ids = Ulids(clock=lambda: 1000)
+    before, first, after = ids.new(), ids.take(3), ids.new()
+    several = texts(first, 3)
+    assert several == [encode(first), encode(first + 1), encode(first + 2)]
+    assert [before, *several, after] == sorted({before, *several, after})
+
+
+@pytest.mark.parametrize("first", [(1 << 20) - 2, (1 << 10) - 2, (1 << 80) - 2, 0, (1 << 128) - 4])
+def test_numbers_that_carry_have_the_characters_of_each(first: int) -> None:
+    assert texts(first, 4) == [encode(value) for value in range(first, first + 4)]
+
+
+def test_there_are_not_several_after_the_last() -> None:
+    ids = fixed((1 << 48) - 1, b"\xff" * 9 + b"\xfd")
+    assert texts(ids.take(3), 3)[-1] == "7" + "Z" * 25
+    with pytest.raises(HoldfastError, match="no ULID is left"):
+        ids.take(1)
 
 
 def test_a_clock_that_goes_back_does_not_break_the_order() -> None:

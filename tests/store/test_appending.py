@@ -13,7 +13,7 @@ from holdfast.store import SqliteStore
 from holdfast.store import writer as writer_module
 
 from .samples import NOON, call, event, session
-from .test_writer import Hold
+from .test_writer import Hold, queued
 
 
 def ids_of(store: SqliteStore, session: str = "s1", tenant: str = "t1") -> list[str]:
@@ -75,7 +75,7 @@ def test_what_is_told_of_a_call_is_stored_with_it_once(store: SqliteStore) -> No
     ended = call(id=begun.id, status="settled", usage=Usage(input=5, output=1))
     store.put_call(begun, told[:2])
     store.put_call(ended, iter(told[2:]))
-    assert len(store._writer._queue) == 1
+    assert queued(store) == 1
     held.go.set()
     store.flush()
     assert store.call("t1", begun.id) == ended

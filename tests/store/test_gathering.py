@@ -18,7 +18,7 @@ from holdfast.store.base import Merge
 from holdfast.store.turns import Turns
 
 from .samples import NOON, call, event, lane, session
-from .test_writer import Hold
+from .test_writer import Hold, queued
 
 
 class Latest(Struct, frozen=True):
@@ -92,7 +92,7 @@ def test_of_a_call_that_is_still_queued_only_the_latest_is_written(store: Sqlite
     begun = call(status="pending", usage=None)
     ended = call(id=begun.id, status="settled", usage=Usage(input=5, output=1))
     answers = [store.put_call(begun), store.put_call(ended)]
-    assert len(store._writer._queue) == 1
+    assert queued(store) == 1
     held.go.set()
     assert [answer.result() for answer in answers] == [None, None]
     assert store.call("t1", begun.id) == ended
@@ -142,7 +142,7 @@ def test_versions_that_are_still_queued_become_one_write(store: SqliteStore) -> 
         store.put_ledger("t1", "l1", b"%d" % number, expected=number, merge=Latest(b"%d" % number))
         for number in range(3)
     ]
-    assert len(store._writer._queue) == 1
+    assert queued(store) == 1
     held.go.set()
     assert [answer.result() for answer in answers] == [1, 2, 3]
     row = store.ledger("t1", "l1")
@@ -174,7 +174,7 @@ def test_writes_that_cannot_be_one_stay_two(store: SqliteStore, merge: Merge | N
     first = store.put_ledger("t1", "l1", b"a", expected=0, merge=Latest(b"a"))
     second = store.put_ledger("t1", "l1", b"b", expected=1, merge=merge)
     third = store.put_ledger("t1", "l1", b"c", expected=5, merge=None)
-    assert len(store._writer._queue) == 3
+    assert queued(store) == 3
     held.go.set()
     assert (first.result(), second.result()) == (1, 2)
     with pytest.raises(VersionConflictError):

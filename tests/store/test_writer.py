@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections import deque
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
 from holdfast.store import writer as writer_module
+from holdfast.store.queueing import folded
 from holdfast.store.schema import VERSIONS
 
 from .samples import NOON, call, event, lane, session
@@ -34,6 +36,14 @@ class Hold:
     def __call__(self, _: object) -> None:
         self.entered.set()
         self.go.wait(30)
+
+
+def queued(store: SqliteStore) -> int:
+    """How many writes wait, those of one value put together."""
+    writer = store._writer
+    with writer._lock:
+        writer._queue = deque(folded(writer._queue))
+        return len(writer._queue)
 
 
 def test_an_answer_comes_only_after_the_commit_and_writes_gather_meanwhile(store: SqliteStore) -> None:

@@ -22,9 +22,8 @@ from holdfast.prefix import core
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.pool import effect
 from holdfast.prefix.preflight import Preflight, calibrated
-from holdfast.store import Call, Store
+from holdfast.store import LateCall, Store
 from holdfast.store.base import VersionConflictError
 from holdfast.store.rows import CallStatus
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, caching
@@ -33,8 +32,9 @@ from holdfast.wire.prompts import PromptReader, Reading
 from . import drafting, idle, objects
 from .beside import Beside
 from .drafting import Draft
-from .effects import effects_of
+from .effects import effect_of
 from .keeping import WAIT, wait
+from .late import Row
 from .marking import marked
 from .reports import Reports
 from .state import State, facts_of
@@ -132,7 +132,7 @@ class Engine(Beside):
                 core.first_token(self._state.tenant(prepared.lane.tenant), prepared.core, now)
                 row = self._row(prepared, "pending")
                 if row is not None:
-                    self._state.keeper.put_call(row)
+                    self._state.keeper.leave_call(LateCall(prepared.lane.tenant, prepared.call, row))
 
     def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: what it read and wrote, against what was predicted.
@@ -347,17 +347,33 @@ class Engine(Beside):
         now: float | None = None,
         verdict: Verdict | None = None,
         error: str = "",
-    ) -> Call | None:
+    ) -> Row | None:
         """The call as it stands, with what it did to the pools once it began to be answered: it refreshed what it read
         even if it was never answered whole. None without a store."""
         if not self._state.keeper.durable:
             return None
         found, began = prepared.core, prepared.core.first_token
-        chain = None
+        foreseen, effects = found.outcome, None
         if began is not None or now is not None:
-            sent, alone = (found.outcome, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
-            chain = effects_of(effect(found.outcome, sent, began), effect(found.alone, alone, began))
-        return self._teller.row(prepared, status, now=now, verdict=verdict, error=error, chain=chain)
+            sent, alone = (foreseen, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
+            effects = effect_of(foreseen, sent, began), effect_of(found.alone, alone, began)
+        return Row(
+            lane=prepared.lane,
+            call=prepared.call,
+            model=found.asked.model.ref,
+            status=status,
+            at=foreseen.at,
+            plan=found.plan,
+            repairs=prepared.repairs,
+            foreseen=(foreseen.input, foreseen.read, foreseen.writes),
+            reset=found.expectation.reset,
+            first_token=began,
+            ended=now,
+            usage=None if verdict is None else verdict.usage,
+            judged=None if verdict is None else (verdict.explained, verdict.saved),
+            error=error,
+            effects=effects,
+        )
 
 
 def _check_reason(reason: str | None) -> None:

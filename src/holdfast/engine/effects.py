@@ -1,11 +1,17 @@
-"""What calls did to a tenant's pools, and the pools themselves, as they are stored."""
+"""What calls did to a tenant's pools, and the pools themselves, as they are stored.
+
+A call refreshes an entry for each turn before it, and all of that is kept with it: so entries are written without the
+names of their fields, and what we did only once where the client alone would have done the same.
+"""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from holdfast.prefix.pool import Effect
+from holdfast.caches.values import Entry, Outcome
+from holdfast.prefix.pool import Effect, effect
 from holdfast.store import Call
 
 
@@ -23,8 +29,41 @@ class Effects(Struct, frozen=True):
     alone: Effect
 
 
+_Entry = tuple[bytes, int, str, float, float, float, float]
+"""The fields of an entry, in their order."""
+_Written = tuple[float, float | None, list[_Entry], list[_Entry], tuple[bytes, ...]]
+_decoder = msgspec.msgpack.Decoder(tuple[_Written, _Written | None])
+_encoder = msgspec.msgpack.Encoder()
+
+
+def effect_of(predicted: Outcome, outcome: Outcome, first_token: float | None) -> Effect:
+    """What a call did; mostly it is what was predicted."""
+    if outcome is predicted:
+        return Effect(outcome.at, first_token, outcome.new, outcome.refreshed)
+    return effect(predicted, outcome, first_token)
+
+
 def effects_of(sent: Effect, alone: Effect) -> bytes:
-    return msgspec.msgpack.encode(Effects(sent, alone))
+    return _encoder.encode((_written(sent), None if alone == sent else _written(alone)))
+
+
+def effects_from(data: bytes) -> Effects | None:
+    """What was stored; None where it cannot be read."""
+    try:
+        sent, alone = _decoder.decode(data)
+    except msgspec.DecodeError:
+        return None
+    done = _read(sent)
+    return Effects(done, done if alone is None else _read(alone))
+
+
+def _written(done: Effect) -> tuple[object, ...]:
+    return done.at, done.first_token, [*map(astuple, done.new)], [*map(astuple, done.refreshed)], done.gone
+
+
+def _read(written: _Written) -> Effect:
+    at, first_token, new, refreshed, gone = written
+    return Effect(at, first_token, tuple([Entry(*each) for each in new]), tuple([Entry(*e) for e in refreshed]), gone)
 
 
 def pools_of(data: bytes) -> Pools | None:
@@ -39,7 +78,4 @@ def stored_effects(call: Call, since: float) -> Effects | None:
     over = call.ended_at or call.first_token_at
     if call.chain is None or over is None or over < round(since * 1_000_000):
         return None
-    try:
-        return msgspec.msgpack.decode(call.chain, type=Effects)
-    except msgspec.DecodeError:
-        return None
+    return effects_from(call.chain)

@@ -27,7 +27,7 @@ from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.merging import merged as merge_experience
 from holdfast.prefix.pool import Pool
 from holdfast.prefix.repairs import ByteMemory
-from holdfast.store import Call, Owner, Store
+from holdfast.store import Call, LateCall, Owner, Store
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Ledger as LedgerRow
 from holdfast.store import Pool as PoolRow
@@ -173,16 +173,16 @@ class Keeper:
         if store is None or kept is None:
             return
         others = store.others()
-        asked = others is None or others != kept.others
-        stale = kept.version.is_stale(
-            (lambda: store.ledger_version(lane.tenant, lane.id)) if asked else (lambda: kept.version.known)
-        )
+        if others is not None and others == kept.others:
+            stale = kept.version.is_stale()
+        else:
+            stale = kept.version.is_stale(lambda: store.ledger_version(lane.tenant, lane.id))
         kept.others = others
         if stale:
             del self._lanes[lane.tenant, lane.id]
             self._encoded.pop((lane.tenant, lane.id), None)
             return
-        if any(future.done() and future.exception() is not None for future in kept.born):
+        if kept.born and any(future.done() and future.exception() is not None for future in kept.born):
             known = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in kept.ledger.edits.values())
             found = [(block, data) for block, data in known if data is not None]
             kept.born = [editing.record(store, lane.tenant, lane.id, block, data, now) for block, data in found]
@@ -316,6 +316,10 @@ class Keeper:
     def put_call(self, call: Call) -> None:
         if self._store is not None:
             self._store.put_call(call)
+
+    def leave_call(self, call: LateCall) -> None:
+        if self._store is not None:
+            self._store.leave_call(call)
 
     # Bytes
 

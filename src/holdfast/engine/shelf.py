@@ -11,15 +11,16 @@ import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.events import Envelope
-from holdfast.store import Break, Call, Edit, Lane, Ledger, Owner, Pool, Session, Store
+from holdfast.store import Break, Call, Edit, Lane, LateCall, Ledger, Owner, Pool, Session, Store
 from holdfast.store.base import Merge
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LEFT_ALONE = 5.0
@@ -31,6 +32,7 @@ class Shelf:
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = monotonic) -> None:
         self._store, self._clock = store, clock
+        self.others = store.others
         self._blind_until = 0.0
         self._late_until = 0.0
         self._blind = False
@@ -78,9 +80,9 @@ class Shelf:
         self._blind = False
         return found
 
-    def _write(self, write: Callable[[], Future[T]]) -> Future[T]:
+    def _write(self, write: Callable[P, Future[T]], *values: P.args, **named: P.kwargs) -> Future[T]:
         try:
-            return write()
+            return write(*values, **named)
         except HoldfastError as error:
             self._tell(error)
             failed: Future[T] = Future()
@@ -88,9 +90,6 @@ class Shelf:
             return failed
 
     # Reading
-
-    def others(self) -> int | None:
-        return self._store.others()
 
     def ledger(self, tenant: str, lane: str) -> Ledger | None:
         return self._read(lambda: self._store.ledger(tenant, lane), None)
@@ -118,31 +117,37 @@ class Shelf:
     # Writing
 
     def put_session(self, session: Session) -> Future[None]:
-        return self._write(lambda: self._store.put_session(session))
+        return self._write(self._store.put_session, session)
 
     def put_lane(self, lane: Lane) -> Future[None]:
-        return self._write(lambda: self._store.put_lane(lane))
+        return self._write(self._store.put_lane, lane)
 
     def end_lane(self, tenant: str, lane: str, at: int) -> Future[None]:
-        return self._write(lambda: self._store.end_lane(tenant, lane, at))
+        return self._write(self._store.end_lane, tenant, lane, at)
 
     def put_ledger(self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None) -> Future[int]:
-        return self._write(lambda: self._store.put_ledger(tenant, lane, data, expected=expected, merge=merge))
+        return self._write(self._store.put_ledger, tenant, lane, data, expected=expected, merge=merge)
 
     def put_pool(self, tenant: str, model: str, data: bytes, *, expected: int, merge: Merge) -> Future[int]:
-        return self._write(lambda: self._store.put_pool(tenant, model, data, expected=expected, merge=merge))
+        return self._write(self._store.put_pool, tenant, model, data, expected=expected, merge=merge)
 
     def put_edit(self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int) -> Future[Edit]:
-        return self._write(lambda: self._store.put_edit(tenant, lane, block, replacement, at=at))
+        return self._write(self._store.put_edit, tenant, lane, block, replacement, at=at)
 
     def put_blob(self, tenant: str, owner: Owner, data: bytes, *, at: int) -> Future[Any]:
-        return self._write(lambda: self._store.put_blob(tenant, owner, data, at=at))
+        return self._write(self._store.put_blob, tenant, owner, data, at=at)
 
     def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
-        return self._write(lambda: self._store.put_call(call, told))
+        return self._write(self._store.put_call, call, told)
+
+    def leave_call(self, call: LateCall) -> None:
+        try:
+            self._store.leave_call(call)
+        except HoldfastError as error:
+            self._tell(error)
 
     def put_break(self, found: Break) -> Future[None]:
-        return self._write(lambda: self._store.put_break(found))
+        return self._write(self._store.put_break, found)
 
     def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
-        return self._write(lambda: self._store.append_events(tenant, envelopes))
+        return self._write(self._store.append_events, tenant, envelopes)

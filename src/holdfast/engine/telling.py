@@ -6,46 +6,35 @@ Bodies stand in none of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
-from typing import cast, get_args
 
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Usage
-from holdfast.events import Bus, Envelope, Event, ResetReason, Ulids
-from holdfast.events.calls import (
-    CacheBreak,
-    CachePing,
-    CachePlanned,
-    CacheReset,
-    CacheRetentionChanged,
-    CacheVerdict,
-    LlmCallCompleted,
-    LlmCallFailed,
-    LlmCallStarted,
-)
+from holdfast.events import Bus, Envelope, Event, Ulids
+from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallFailed, LlmCallStarted
 from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.cures import Cure, case, cure_for
 from holdfast.prefix.divergence import Place, place
 from holdfast.prefix.keepalive import Ping
-from holdfast.store import Break, Call
-from holdfast.store.rows import CallStatus
+from holdfast.store import Break, Call, LateCall
 from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.body import Splice
 
+from . import late
 from .behind import Behind
+from .late import Row, completed, micro, name, reason_of
 from .noting import Noted
 from .owners import owner_of
 from .reports import Reports
 from .shelf import Shelf
 from .values import Lane, Prepared
 
-REASONS = frozenset(get_args(ResetReason))
-_NAME = 256
+REASONS = late.REASONS
 
 
 class Teller:
@@ -60,115 +49,63 @@ class Teller:
         """Until every report is written."""
         self._behind.flush()
 
-    # Rows
-
-    def row(
-        self,
-        prepared: Prepared,
-        status: CallStatus,
-        *,
-        now: float | None = None,
-        verdict: Verdict | None = None,
-        error: str = "",
-        chain: bytes | None = None,
-    ) -> Call:
-        found, lane = prepared.core, prepared.lane
-        known = prepared.written
-        if known is None or known[0] is not found.outcome:  # it is written three times, and rarely foreseen anew
-            plan = msgspec.json.encode({"plan": found.plan, "repairs": prepared.repairs})
-            known = prepared.written = found.outcome, plan, msgspec.json.encode(found.outcome.usage())
-        _, plan, prediction = known
-        return Call(
-            tenant=lane.tenant,
-            id=prepared.call,
-            session=lane.session,
-            lane=lane.id,
-            model=found.asked.model.ref,
-            started_at=_micro(found.outcome.at),
-            status=status,
-            client=lane.client or None,
-            first_token_at=None if found.first_token is None else _micro(found.first_token),
-            ended_at=None if now is None else _micro(now),
-            usage=None if verdict is None else verdict.usage,
-            reset=_reason(found.expectation.reset),
-            error=error or None,
-            plan=plan,
-            prediction=prediction,
-            verdict=None if verdict is None else _judged(verdict),
-            chain=chain,
-        )
-
     # Moments
 
-    def planned(self, prepared: Prepared, row: Call | None = None) -> None:
-        found, lane, flight = prepared.core, prepared.lane, prepared.preflight
-        self._tell(
-            prepared,
-            found.outcome.at,
-            LlmCallStarted(call=prepared.call, lane=_name(lane.id), model=_name(found.asked.model.ref)),
-            CachePlanned(
-                call=prepared.call,
-                lane=_name(lane.id),
-                strategy=found.plan.strategy,
-                markers=tuple((_name(path), _name(ttl)) for path, ttl in prepared.markers),
-                edits=int(prepared.edits is not None and prepared.edits.made),
-                predicted_read=flight.read,
-                predicted_written=flight.written,
-                predicted_input=flight.input,
-                reasons=tuple(_name(reason) for reason in found.plan.reasons),
-                repairs=tuple(
-                    (each.name, _name(each.path), each.saved_tokens, each.applied) for each in prepared.repairs
-                ),
-            ),
-            row=row,
+    def planned(self, prepared: Prepared, row: Row | None = None) -> None:
+        if self._store is None and self._bus is None:
+            return
+        found = prepared.core
+        events = partial(
+            late.planned,
+            prepared.call,
+            prepared.lane.id,
+            found.asked.model.ref,
+            found.plan,
+            prepared.markers,
+            int(prepared.edits is not None and prepared.edits.made),
+            prepared.preflight,
+            prepared.repairs,
         )
+        self._tell(prepared, found.outcome.at, 2, events, row)
 
-    def settled(self, prepared: Prepared, verdict: Verdict, now: float, row: Call | None = None) -> Break | None:
-        usage, predicted, lane = verdict.usage, verdict.predicted, prepared.lane
-        events: list[Event] = [
-            _completed(prepared.call, prepared.core.asked.model.ref, usage),
-            CacheVerdict(
-                call=prepared.call,
-                predicted_read=predicted.read,
-                actual_read=usage.read,
-                predicted_written=predicted.written,
-                actual_written=usage.written,
-                explained=verdict.explained,
-            ),
-        ]
-        for change in verdict.changes:
-            events.append(
-                CacheRetentionChanged(
-                    lane=_name(lane.id),
-                    zone=change.zone,
-                    before=change.before,
-                    after=change.after,
-                    why=_name(change.why),
-                )
-            )
-        found = None
+    def settled(self, prepared: Prepared, verdict: Verdict, now: float, row: Row | None = None) -> Break | None:
+        found: Break | None = None
+        more: tuple[Event, ...] = ()
         if verdict.finding is not None:
             found, told = self._broken(prepared, verdict.finding, now)
-            events.append(told)
-        self._tell(prepared, now, *events, row=row)
+            more = (told,)
+        if self._store is None and self._bus is None:
+            return found
+        events = partial(
+            late.settled,
+            prepared.call,
+            prepared.lane.id,
+            prepared.core.asked.model.ref,
+            verdict.usage,
+            verdict.predicted,
+            verdict.explained,
+            verdict.changes,
+            more,
+        )
+        self._tell(prepared, now, 2 + len(verdict.changes) + len(more), events, row)
         return found
 
-    def abandoned(self, prepared: Prepared, now: float, error: str, row: Call | None = None) -> None:
-        model = _name(prepared.core.asked.model.ref)
-        failed = LlmCallFailed(call=prepared.call, model=model, error=_name(error or "abandoned"), abandoned=not error)
-        self._tell(prepared, now, failed, row=row)
+    def abandoned(self, prepared: Prepared, now: float, error: str, row: Row | None = None) -> None:
+        model = name(prepared.core.asked.model.ref)
+        failed = LlmCallFailed(call=prepared.call, model=model, error=name(error or "abandoned"), abandoned=not error)
+        self._tell(prepared, now, 1, lambda: (failed,), row)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
-        self.tell(lane, None, now, CachePing(lane=_name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
+        self.tell(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
     def noted(self, call: Noted, lost: int) -> None:
         """A call that was not planned; `lost` are the tokens its lane had cached and paid for again."""
-        lane, model = call.lane, _name(call.model)
-        self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=_name(lane.id), model=model))
+        lane, model = call.lane, name(call.model)
+        self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
-            self.tell(lane, None, call.ended, _completed(call.call, call.model, call.usage))
+            self.tell(lane, None, call.ended, completed(call.call, call.model, call.usage))
         else:
-            error, left = _name(call.error or "abandoned"), not call.error
+            error, left = name(call.error or "abandoned"), not call.error
             self.tell(lane, None, call.ended, LlmCallFailed(call=call.call, model=model, error=error, abandoned=left))
         price = rates(call.model) if lost else None
         if lost:
@@ -180,14 +117,14 @@ class Teller:
                 session=lane.session,
                 lane=lane.id,
                 model=call.model,
-                at=_micro(call.ended),
+                at=micro(call.ended),
                 reason="bypassed",
                 tokens=lost,
                 dollars=dollars,
             )
             if self._store is not None:
                 self._store.put_break(row)
-            reset = CacheReset(lane=_name(lane.id), reason="bypassed", call=call.call, tokens=lost, dollars=dollars)
+            reset = CacheReset(lane=name(lane.id), reason="bypassed", call=call.call, tokens=lost, dollars=dollars)
             self.tell(lane, None, call.ended, reset)
 
     # Breaks
@@ -205,14 +142,14 @@ class Teller:
             session=lane.session,
             lane=lane.id,
             model=prepared.core.asked.model.ref,
-            at=_micro(now),
+            at=micro(now),
             cause=finding.cause,
-            reason=_reason(finding.reason),
+            reason=reason_of(finding.reason),
             tokens=finding.tokens,
             dollars=finding.dollars,
             path=found.path,
             offset=found.offset,
-            owner=_name(owner) if (owner := owner_of(prepared, finding)) is not None else None,
+            owner=name(owner) if (owner := owner_of(prepared, finding)) is not None else None,
             cure=cure.name,
             data=msgspec.json.encode(cure),
         )
@@ -224,19 +161,28 @@ class Teller:
                 self._reports.lost += 1
         if row.reason is not None:
             reset = CacheReset(
-                lane=_name(lane.id), reason=row.reason, call=row.call, tokens=row.tokens, dollars=row.dollars
+                lane=name(lane.id), reason=row.reason, call=row.call, tokens=row.tokens, dollars=row.dollars
             )
             return row, reset
         return row, _event(row, cure)
 
-    def _tell(self, prepared: Prepared, at: float, *payloads: Event, row: Call | None = None) -> None:
-        self.tell(prepared.lane, prepared.turn, at, *payloads, row=row)
+    def _tell(
+        self, prepared: Prepared, at: float, count: int, events: Callable[[], tuple[Event, ...]], row: Row | None
+    ) -> None:
+        """So many events of a planned call, with the call as it stands. They are made when they are written, unless
+        somebody listens."""
+        lane = prepared.lane
+        if self._store is None or self._bus is not None or row is None:
+            self.tell(lane, prepared.turn, at, *events(), row=None if row is None else row())
+            return
+        told = partial(late.told, events, self._ids.take(count), at, lane.session, prepared.turn)
+        self._store.leave_call(LateCall(lane.tenant, prepared.call, row, told, first=row.first))
 
     def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event, row: Call | None = None) -> None:
         """Events of a session, to the store and to the bus; with the call as it stands, where they are of one."""
         if self._store is None and self._bus is None:
             return
-        moment, session = _micro(at), lane.session
+        moment, session = micro(at), lane.session
         envelopes = [
             Envelope.of(payload, id=self._ids.new(), at=moment, session=session, turn=turn, actor="system")
             for payload in payloads
@@ -250,30 +196,17 @@ class Teller:
                 self._bus.publish(envelope)
 
 
-def _completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
-    return LlmCallCompleted(
-        call=call,
-        model=_name(model),
-        input=usage.input,
-        read=usage.read,
-        writes=usage.writes,
-        output=usage.output,
-        cost=usage.cost,
-        price_version=usage.price_version,
-    )
-
-
 def _event(row: Break, cure: Cure) -> CacheBreak:
     return CacheBreak(
         call=row.call,
-        lane=_name(row.lane),
+        lane=name(row.lane),
         cause=row.cause or "unknown",
         tokens=row.tokens,
         dollars=row.dollars,
-        path=None if row.path is None else _name(row.path),
+        path=None if row.path is None else name(row.path),
         offset=row.offset,
         owner=row.owner,
-        cure=_name(cure.name),
+        cure=name(cure.name),
     )
 
 
@@ -333,23 +266,3 @@ def _compared(earlier: Body, old: int, body: Body, new: int) -> tuple[bytes, byt
 def _at(body: Body, path: str) -> int | None:
     """The block at this path."""
     return next((index for index, span in enumerate(body.blocks) if span.path == path), None)
-
-
-def _judged(verdict: Verdict) -> bytes:
-    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone."""
-    return msgspec.json.encode({"explained": verdict.explained, "saved": f"{verdict.saved:.9f}"})
-
-
-def _reason(reason: str | None) -> ResetReason | None:
-    return cast(ResetReason, reason) if reason in REASONS else None
-
-
-def _name(text: str) -> str:
-    """A name as events take it: short, and of whole characters."""
-    if len(text) <= _NAME and text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode()[:_NAME]
-
-
-def _micro(at: float) -> int:
-    return round(at * 1_000_000)

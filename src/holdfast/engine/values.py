@@ -74,8 +74,6 @@ class Prepared(Struct, kw_only=True):
     """Calls to make first, each brought back with `Engine.answered`."""
     verdict: Verdict | None = None
     """What became of it, once it is settled."""
-    written: tuple[Outcome, bytes, bytes] | None = None
-    """Plan and prediction as they stand in the stored call, and the outcome they were made of."""
 
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:

@@ -28,9 +28,10 @@ class Version:
         self.known += 1
         return future
 
-    def is_stale(self, ask: Callable[[], int | None]) -> bool:
+    def is_stale(self, ask: Callable[[], int | None] | None = None) -> bool:
         """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
-        one that is done is in it. None says that nobody knows: then ours goes on."""
+        one that is done is in it. None says that nobody knows: then ours goes on. Without a question nobody else can
+        have written since the last one, beyond what our own writes have met."""
         while self._under_way and self._under_way[0][0].done():
             future, before = self._under_way.pop(0)
             error = future.exception()
@@ -39,6 +40,8 @@ class Version:
                 self._under_way = [(later, expected - 1) for later, expected in self._under_way]
             elif error is not None or future.result() != before + 1:
                 self.stale = True
+        if ask is None:
+            return self.stale
         stored = ask()
         if stored is None:
             return False

@@ -42,7 +42,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         # A laxer label than the type's own would let prompt text out of the private class.
-        if self.sensitivity not in self.payload.allowed():
+        if self.sensitivity != self.payload.sensitivity and self.sensitivity not in self.payload.allowed():
             raise HoldfastError(
                 f"event {self.payload.type} cannot be {self.sensitivity}; use {' or '.join(self.payload.allowed())}"
             )

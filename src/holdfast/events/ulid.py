@@ -18,7 +18,7 @@ RANDOM_BITS = 80
 _FETCHED = 1_000  # bytes, for a hundred
 _LIMIT = 1 << 128
 _PAIRS = tuple(high + low for high in ALPHABET for low in ALPHABET)
-_SHIFTS = tuple(range(120, -1, -10))
+_THIRTY, _SIXTY = (1 << 30) - 1, (1 << 60) - 1
 _SHAPE = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
@@ -30,14 +30,17 @@ class _Supply:
     """The system's randomness, fetched for many at once: every call into the system lets other threads in first."""
 
     def __init__(self) -> None:
-        self._left = b""
+        self._bytes = b""
+        self._used = 0
         self._process = 0
 
     def __call__(self, count: int) -> bytes:
-        if len(self._left) < count or self._process != os.getpid():  # a fork must not go on with the same
-            self._left, self._process = os.urandom(_FETCHED), os.getpid()
-        found, self._left = self._left[:count], self._left[count:]
-        return found
+        start, end = self._used, self._used + count
+        if end > len(self._bytes) or self._process != os.getpid():  # a fork must not go on with the same
+            self._bytes, self._process = os.urandom(_FETCHED), os.getpid()
+            start, end = 0, count
+        self._used = end
+        return self._bytes[start:end]
 
 
 class Ulids:
@@ -57,32 +60,50 @@ class Ulids:
         self._clock = clock
         self._entropy = entropy or _Supply()
         self._last = -1
-        self._begin = (-1, "")  # what the last one began with, as a number and as text: often the next does too
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        with self._lock:
-            value = self._next()
-            self._last = value
-            high = value >> 20
-            if high != self._begin[0]:
-                self._begin = high, encode(value)[:22]
-            return self._begin[1] + _PAIRS[value >> 10 & 1023] + _PAIRS[value & 1023]
+        return texts(self.take(1), 1)[0]
 
-    def _next(self) -> int:
+    def take(self, count: int) -> int:
+        """So many, one after the other, as numbers: the first of them."""
+        with self._lock:
+            value = self._next(count)
+            self._last = value + count - 1
+            return value
+
+    def _next(self, count: int) -> int:
+        """The first of so many."""
         now = max(self._clock(), 0)
         if now <= self._last >> RANDOM_BITS:
             value = self._last + 1
         else:
             value = now << RANDOM_BITS | int.from_bytes(self._entropy(RANDOM_BITS // 8))
-        if value >= _LIMIT:
+        if value + count > _LIMIT:
             raise HoldfastError("no ULID is left after the year 10889; correct this machine's clock")
         return value
 
 
 def encode(value: int) -> str:
     """The 26 characters of a 128-bit number."""
-    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
+    pairs, high, low = _PAIRS, value >> 60, value & _SIXTY  # small numbers are quick to take apart
+    first, second, third, fourth = high >> 30, high & _THIRTY, low >> 30, low & _THIRTY
+    return (
+        f"{pairs[first >> 30]}{pairs[first >> 20 & 1023]}{pairs[first >> 10 & 1023]}{pairs[first & 1023]}"
+        f"{pairs[second >> 20]}{pairs[second >> 10 & 1023]}{pairs[second & 1023]}"
+        f"{pairs[third >> 20]}{pairs[third >> 10 & 1023]}{pairs[third & 1023]}"
+        f"{pairs[fourth >> 20]}{pairs[fourth >> 10 & 1023]}{pairs[fourth & 1023]}"
+    )
+
+
+def texts(first: int, count: int) -> list[str]:
+    """So many numbers from this one on, each as its 26 characters."""
+    made = [encode(first)]
+    begin, high = made[0][:22], first >> 20
+    for value in range(first + 1, first + count):  # mostly they differ in their ends alone
+        same = value >> 20 == high
+        made.append(begin + _PAIRS[value >> 10 & 1023] + _PAIRS[value & 1023] if same else encode(value))
+    return made
 
 
 def is_ulid(text: str) -> bool:

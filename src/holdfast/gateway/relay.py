@@ -105,7 +105,7 @@ class Relay:
     """The connections of one gateway; made where its loop runs.
 
     Of the library this takes connections, their pool and what reads answers. Its session is left out: it would write
-    heads in its own way, and costs as much as all the rest of a request here.
+    heads in its own way, and cost as much as all else that is done here for a request.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -147,7 +147,7 @@ class Relay:
                 max_headers=_MOST_HEADERS,
             )
             head = head_of(method, f"{way.before}{target}".encode("latin-1"), (*way.first(), *headers), len(body))
-            protocol.transport.writelines((head, body))
+            protocol.transport.writelines((head, body) if body else (head,))
             if protocol.writing_paused:
                 upload = self._loop.create_task(_gone_out(protocol, self._loop))
             else:

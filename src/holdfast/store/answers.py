@@ -21,12 +21,14 @@ class Answer(Future[T]):
     A write that was accepted is carried out: cancelling the wait for it must not undo it. So it is running at once.
     """
 
+    # The beginning of each, until something else is set on it.
+    _state = _RUNNING
+    _result: Any = None
+    _exception: BaseException | None = None
+
     def __init__(self, condition: threading.Condition, hurry: Callable[[], None]) -> None:
         # What Future's own does, with a shared condition: one of its own for each costs more than all the rest.
         self._condition = condition
-        self._state = _RUNNING
-        self._result: Any = None
-        self._exception: BaseException | None = None
         self._waiters: list[Any] = []
         self._done_callbacks: list[Callable[[Future[T]], Any]] = []
         self._hurry = hurry

@@ -25,6 +25,7 @@ from .rows import (
     Edit,
     EventHour,
     Lane,
+    LateCall,
     Ledger,
     Owner,
     Pool,
@@ -82,6 +83,10 @@ class Writes(Protocol):
 
     def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
         """Insert the call, or replace it as a whole, with the events that are `told` of it."""
+        ...
+
+    def leave_call(self, call: LateCall) -> None:
+        """The same for a call that is made when it is written, and that nobody waits for."""
         ...
 
     def put_break(self, found: Break) -> Future[None]: ...

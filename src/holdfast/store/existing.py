@@ -12,9 +12,10 @@ from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect
 from .migrations import check_ours, schema_version
 from .problems import file_problem, store_problem
+from .queueing import Joint
 from .schema import VERSIONS
 from .sqlite import SqliteStore, _path_of
-from .writer import Joint, T, Write, Writer
+from .writer import T, Write, Writer
 
 
 class _NoWriter(Writer):
@@ -29,6 +30,9 @@ class _NoWriter(Writer):
 
     def join(self, write: Joint) -> Answer[Any]:
         return self.submit(write)
+
+    def leave(self, write: Joint) -> None:
+        self.submit(write)
 
     def others(self) -> int | None:
         return None

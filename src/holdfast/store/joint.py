@@ -6,6 +6,7 @@ how to follow an earlier one of the same value, and gives a result for every wri
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -15,32 +16,39 @@ from ..events import Envelope
 from . import writes
 from .appending import event_rows
 from .base import Merge
-from .rows import Call
+from .rows import Call, LateCall
 from .writer import Transaction
 
+Told = Sequence[Envelope] | Callable[[], Sequence[Envelope]] | None
 
-class PutCall(Struct, frozen=True):
+
+class PutCall(Struct, frozen=True, gc=False):
     """A call with the events told of it: those of all the writes that it stands for."""
 
-    call: Call
-    told: tuple[Envelope, ...] = ()
-    count: int = 1
+    call: Call | LateCall
+    told: tuple[Told, ...] = ()
+    first: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
         return "call", self.call.tenant, self.call.id
 
     def after(self, earlier: Any) -> PutCall | None:
-        return PutCall(self.call, earlier.told + self.told, earlier.count + 1)
+        return PutCall(self.call, earlier.told + self.told, earlier.first)
 
-    def __call__(self, transaction: Transaction) -> list[None]:
-        if self.told:
-            writes.append_events(self.call.tenant, event_rows(self.told), transaction)
-        writes.checked(writes.put_call, self.call, Call, transaction)
-        return [None] * self.count
+    def __call__(self, transaction: Transaction) -> None:
+        call = self.call.call() if isinstance(self.call, LateCall) else self.call
+        told: list[Envelope] = []
+        for each in self.told:
+            if each:
+                told += each() if callable(each) else each
+        if told:
+            writes.append_events(call.tenant, event_rows(told), transaction)
+        writes.check(call, Call)
+        writes.put_call(call, transaction, first=self.first)
 
 
-class PutVersioned(Struct, frozen=True):
+class PutVersioned(Struct, frozen=True, gc=False):
     """A write that takes version `expected` to the next, for as many versions as it stands for."""
 
     table: Literal["ledgers", "pools"]
@@ -64,7 +72,7 @@ class PutVersioned(Struct, frozen=True):
         merge = follow(earlier.merge)
         if merge is None:
             return None
-        return replace(self, expected=earlier.expected, merge=merge, count=earlier.count + 1)
+        return replace(self, expected=earlier.expected, merge=merge, count=earlier.count + self.count)
 
     def __call__(self, transaction: Transaction) -> list[int]:
         found = writes.put_versioned(

@@ -44,8 +44,9 @@ class Sums:
         self._calls[key] += sign
         self._usage[key].append(usage if sign == 1 else _negative(usage))
 
-    def events(self, tenant: str, counted: Counter[tuple[int, str]]) -> None:
-        for (hour, name), count in counted.items():
+    def events(self, counted: Counter[tuple[int, str, str]]) -> None:
+        """So many, by the number of their hour, tenant and type."""
+        for (hour, tenant, name), count in counted.items():
             self._events[hour * HOUR, tenant, name] += count
 
     def clear(self) -> None:

@@ -6,13 +6,14 @@ belongs to whoever wrote them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct
 
 from ..canonical.usage import Usage
-from ..events import BreakCause, ResetReason
+from ..events import BreakCause, Envelope, ResetReason
 
 CallStatus = Literal["pending", "settled", "abandoned", "failed"]
 OwnerKind = Literal["lane", "session"]
@@ -90,6 +91,18 @@ class Call(Struct, frozen=True, kw_only=True):
     prediction: bytes | None = None
     verdict: bytes | None = None
     chain: bytes | None = None
+
+
+class LateCall(Struct, frozen=True, gc=False):
+    """A call that is made when it is written, with the events told of it. What makes them gives the same every time.
+
+    `first` says that nothing of it was written before; it may be wrong, but costs then."""
+
+    tenant: str
+    id: str
+    call: Callable[[], Call]
+    told: Callable[[], Sequence[Envelope]] | None = None
+    first: bool = False
 
 
 class Break(Struct, frozen=True, kw_only=True):

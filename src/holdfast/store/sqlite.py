@@ -24,6 +24,7 @@ from .joint import PutCall, PutVersioned
 from .looking import Looking
 from .migrations import migrate
 from .problems import file_problem, store_problem
+from .queueing import Joint
 from .rows import (
     Blob,
     Break,
@@ -34,6 +35,7 @@ from .rows import (
     Edit,
     EventHour,
     Lane,
+    LateCall,
     Ledger,
     Owner,
     Pool,
@@ -41,7 +43,7 @@ from .rows import (
     Session,
 )
 from .schema import APPLICATION_ID
-from .writer import Joint, Transaction, Write, Writer
+from .writer import Transaction, Write, Writer
 
 T = TypeVar("T")
 
@@ -58,7 +60,11 @@ class SqliteWrites:
 
     def _join(self, write: Joint) -> Future[Any]:
         """A write of a value that may stand for queued ones of the same value."""
-        return self._write(lambda transaction: write(transaction)[0])
+        return self._write(partial(_alone, write))
+
+    def _leave(self, write: Joint) -> None:
+        """The same where nobody wants an answer."""
+        self._join(write)
 
     def put_session(self, session: Session) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_session, session, Session))
@@ -88,7 +94,10 @@ class SqliteWrites:
         return self._add(partial(writes.put_edit, tenant, lane, block, replacement, at, data))
 
     def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
-        return self._join(PutCall(call, tuple(told)))
+        return self._join(PutCall(call, (tuple(told),)))
+
+    def leave_call(self, call: LateCall) -> None:
+        self._leave(PutCall(call, (call.told,), call.first))
 
     def put_break(self, found: Break) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_break, found, Break))
@@ -98,7 +107,12 @@ class SqliteWrites:
 
     def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
         events = event_rows(envelopes)
-        return self._add(partial(writes.append_events, tenant, events), rows=len(events.rows))
+        return self._add(partial(writes.append_events, tenant, events), rows=len(events))
+
+
+def _alone(write: Joint, transaction: Transaction) -> Any:
+    results = write(transaction)
+    return None if results is None else results[0]
 
 
 class Batch(SqliteWrites):
@@ -167,6 +181,9 @@ class SqliteStore(SqliteWrites, Looking):
 
     def _join(self, write: Joint) -> Answer[Any]:
         return self._writer.join(write)
+
+    def _leave(self, write: Joint) -> None:
+        self._writer.leave(write)
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:

@@ -13,9 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
-
-from msgspec import Struct
+from typing import Any, TypeVar
 
 from ..errors import HoldfastError
 from .answers import Answer, give
@@ -24,7 +22,9 @@ from .blobs import BlobFiles
 from .connections import OpenedFile
 from .migrations import check_ours
 from .problems import concerns_whole_store, store_problem
+from .queueing import Joint, Waiting, folded
 from .rollups import Sums
+from .together import NewCalls, Pending
 from .turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ LOOKS = 30
 """How often in a row it finds nothing before it sleeps until it is woken."""
 GATHERED = 1_000
 """Rows that are not waited with."""
+_UNFOLDED = 2_000  # writes that gather before those of one value are put together, where none is taken
 _PENDING = 5_000
 _STREAMS = 50_000  # remembered at once; sessions have no end
 
@@ -52,8 +53,10 @@ class Transaction:
         self._file = file
         self.later: list[Write[None]] = []
         self.streams: dict[tuple[str, str], int] = {}
-        self.pending: dict[tuple[str, str], tuple[int, tuple[Any, ...]]] = {}
-        """Calls that we wrote and that count in no sum yet: where they stand, and what of them does not change."""
+        self.pending: Pending = {}
+        self.together = False
+        """Whether the transaction is made again one by one if a write fails."""
+        self.calls = NewCalls()
         self.sums = Sums()
         self.appended = Appended()
         self.turns = Turns(file.path)
@@ -75,17 +78,20 @@ class Transaction:
         if len(self.pending) > _PENDING:
             self.pending.clear()
         self.later = []
+        self.calls.clear()
         self.sums.clear()
         self.appended.clear()
 
     def pour(self) -> None:
         """Write what was put off to be written at once."""
-        self.appended.write(self.connection, self.streams)
+        self.calls.write(self.connection, self.pending)
+        self.appended.write(self.connection, self.streams, self.sums, together=self.together)
         self.sums.write(self.connection)
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
         self.pending.clear()
+        self.calls.clear()
         self.sums.clear()
         self.appended.clear()
         if self.connection.in_transaction:
@@ -93,28 +99,6 @@ class Transaction:
 
 
 Write = Callable[[Transaction], T]
-
-
-class Joint(Protocol):
-    """A write of one value, named by its key. It gives a result for each of the writes that it stands for."""
-
-    @property
-    def key(self) -> tuple[str, ...]: ...
-
-    def after(self, earlier: Any) -> Joint | None:
-        """One write for both, made where the earlier one stands; None if they have to stay two."""
-        ...
-
-    def __call__(self, transaction: Transaction) -> list[Any]: ...
-
-
-class _Waiting(Struct):
-    write: Write[Any]
-    rows: int
-    answers: list[Answer[Any]]
-    joint: bool = False
-    result: Any = None
-    error: Exception | None = None
 
 
 class Writer:
@@ -126,15 +110,16 @@ class Writer:
         self._path = file.path
         self._transaction = Transaction(connection, blobs, file)
         self._backlog = BACKLOG_ROWS
-        self._queue: deque[_Waiting] = deque()
-        self._joint: dict[tuple[str, ...], _Waiting] = {}  # those in the queue that a later write may follow
+        self._queue: deque[Waiting] = deque()
         self._queued_rows = 0
+        self._added = 0  # since those of one value were last put together
         self._hurried = False
         self._asleep = False
         self._looks = LOOKS
         self._closed = False
         self._trouble: Exception | None = None
-        self._ready = threading.Condition()
+        self._lock = threading.RLock()
+        self._ready = threading.Condition(self._lock)
         self._done = threading.Condition()  # what waits for an answer waits on this
         self._thread = threading.Thread(target=self._run, name="holdfast-store", daemon=True)
         self._thread.start()
@@ -144,39 +129,20 @@ class Writer:
 
         `apart` says that it touches no row of a joint write: one that is made later may still follow an earlier one.
         """
-        if self._file.inherited():
-            self._file.check()
         answer: Answer[T] = Answer(self._done, self.hurry)
-        waiting = _Waiting(write, rows, [answer])
-        with self._ready:
-            self._check()
-            if not apart:
-                self._joint.clear()
-            accepted = self._enqueue(waiting)
-        if not accepted:
-            self._answer([waiting])
+        self._queue_up(Waiting(write, rows, [answer], None, apart))
         return answer
 
     def join(self, write: Joint) -> Answer[Any]:
-        """Queue a write of a value, in the place of the queued one of the same value if it can follow that."""
-        if self._file.inherited():
-            self._file.check()
+        """Queue a write of a value, which is made in the place of the queued one of the same value if it can follow
+        that."""
         answer: Answer[Any] = Answer(self._done, self.hurry)
-        waiting = _Waiting(write, 1, [answer], True)
-        with self._ready:
-            self._check()
-            earlier = self._joint.get(write.key)
-            both = None if earlier is None else write.after(earlier.write)
-            if earlier is not None and both is not None:
-                earlier.write = both
-                earlier.answers.append(answer)
-                return answer
-            accepted = self._enqueue(waiting)
-            if accepted:
-                self._joint[write.key] = waiting
-        if not accepted:
-            self._answer([waiting])
+        self._queue_up(Waiting(write, 1, [answer], write))
         return answer
+
+    def leave(self, write: Joint) -> None:
+        """The same for one who wants no answer."""
+        self._queue_up(Waiting(write, 1, [], write))
 
     def answer(self) -> Answer[Any]:
         """One for a part of a write."""
@@ -192,21 +158,28 @@ class Writer:
             self._hurried = True
             self._ready.notify()
 
-    def _check(self) -> None:
-        if self._closed:
-            raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
-
-    def _enqueue(self, waiting: _Waiting) -> bool:
-        if self._queue and self._queued_rows + waiting.rows > self._backlog:
+    def _queue_up(self, waiting: Waiting) -> None:
+        if self._file.inherited():
+            self._file.check()
+        with self._lock:
+            if self._closed:
+                raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
+            self._added += 1
+            if self._added > _UNFOLDED:  # the writer is behind: what it need not write any more must not pile up
+                self._queue = deque(folded(self._queue))
+                self._queued_rows, self._added = sum(each.rows for each in self._queue), 0
+            rows = self._queued_rows + waiting.rows
+            full = bool(self._queue) and rows > self._backlog
+            if not full:
+                self._queue.append(waiting)
+                self._queued_rows = rows
+                if self._asleep or rows >= GATHERED:
+                    self._ready.notify()
+        if full:
             waiting.error = HoldfastError(
                 f"the store {self._path} is {self._queued_rows} rows behind; wait for earlier writes before making more"
             )
-            return False
-        self._queue.append(waiting)
-        self._queued_rows += waiting.rows
-        if self._asleep or self._queued_rows >= GATHERED:
-            self._ready.notify()
-        return True
+            self._answer([waiting])
 
     def close(self) -> None:
         """Wait until everything accepted is written, except in the writer thread itself: it ends by itself."""
@@ -223,14 +196,14 @@ class Writer:
             while batch := self._take():
                 self._commit(batch)
                 for write in self._transaction.later:
-                    self._commit([_Waiting(write, 1, [])])
+                    self._commit([Waiting(write, 1, [])])
         finally:
             self._transaction.connection.close()
             self._transaction.turns.close()
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[Waiting]:
         """Everything that waits, up to one commit's worth; empty only when closed and drained."""
-        batch: list[_Waiting] = []
+        batch: list[Waiting] = []
         rows = 0
         with self._ready:
             self._gather()
@@ -239,9 +212,9 @@ class Writer:
                 batch.append(waiting)
                 rows += waiting.rows
             self._queued_rows -= rows
-            self._joint.clear()
+            self._added = len(self._queue)
             self._hurried = self._hurried and bool(self._queue)
-        return batch
+        return folded(batch)
 
     def _gather(self) -> None:
         """Until there is something to write, and those who wait for nothing have had time to add to it."""
@@ -257,7 +230,7 @@ class Writer:
             self._hurried = False  # what it was for is written
             self._looks += 1
 
-    def _commit(self, batch: Sequence[_Waiting]) -> None:
+    def _commit(self, batch: Sequence[Waiting]) -> None:
         transaction = self._transaction
         try:
             transaction.begin()
@@ -289,14 +262,17 @@ class Writer:
             return HoldfastError(f"the store {self._path} is closed; open it again to write to it")
         return self._trouble
 
-    def _together(self, batch: Sequence[_Waiting]) -> bool:
+    def _together(self, batch: Sequence[Waiting]) -> bool:
         """All of them without savepoints, as they almost always succeed. If one fails, nothing has happened: they are
         made again one by one."""
         transaction = self._transaction
+        transaction.together = True
         try:
             for waiting in batch:
                 waiting.result = waiting.write(transaction)
             transaction.pour()
+        except sqlite3.IntegrityError:
+            logger.debug("a row is there already; the writes are made one by one", exc_info=True)
         except sqlite3.Error as error:
             if concerns_whole_store(error) or not transaction.connection.in_transaction:
                 raise
@@ -304,11 +280,13 @@ class Writer:
             logger.debug("a write fails; those beside it are made one by one", exc_info=True)
         else:
             return True
+        finally:
+            transaction.together = False
         transaction.undo("ROLLBACK")
         transaction.begin()
         return False
 
-    def _attempt(self, waiting: _Waiting) -> None:
+    def _attempt(self, waiting: Waiting) -> None:
         """Run one write inside a savepoint, so that its failure leaves the others of the batch alone."""
         connection = self._transaction.connection
         connection.execute("SAVEPOINT one")
@@ -341,12 +319,14 @@ class Writer:
             f"({type(error).__name__}: {error}); correct the value and write it again"
         )
 
-    def _answer(self, batch: Sequence[_Waiting]) -> None:
+    def _answer(self, batch: Sequence[Waiting]) -> None:
         made: list[tuple[Answer[Any], Any]] = []
         for waiting in batch:
             if waiting.error is None:
-                results = waiting.result if waiting.joint else [waiting.result] * len(waiting.answers)
-                made += zip(waiting.answers, results, strict=True)
+                answers, result = waiting.answers, waiting.result
+                if waiting.joint is None or result is None:
+                    result = [result] * len(answers)
+                made += zip(answers, result, strict=True)
                 continue
             with self._ready:
                 self.failed += max(1, len(waiting.answers))

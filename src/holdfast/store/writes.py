@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import HoldfastError
-from .appending import EventRows
+from .appending import EventRow
 from .base import Merge, VersionConflictError
 from .blobs import digest_of
 from .rollups import hour_of
@@ -49,13 +49,17 @@ _CHANGE_CALL = (
 
 
 def checked(write: Callable[[T, Transaction], None], value: T, kind: type[T], transaction: Transaction) -> None:
-    """Write a value if it is what it claims to be; a wrong one is named now and not when it is read back."""
+    check(value, kind)
+    write(value, transaction)
+
+
+def check(value: T, kind: type[T]) -> None:
+    """A value must be what it claims to be; a wrong one is named now and not when it is read back."""
     try:
         msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes, Decimal)), kind)
     except msgspec.ValidationError as error:
         name = kind.__name__.lower()
         raise HoldfastError(f"this {name} cannot be stored: {error}; correct the value and write it again") from error
-    write(value, transaction)
 
 
 def put_session(session: Session, transaction: Transaction) -> None:
@@ -70,12 +74,18 @@ def put_break(found: Break, transaction: Transaction) -> None:
     transaction.connection.execute(_PUT_BREAK, break_row(found))
 
 
-def put_call(call: Call, transaction: Transaction) -> None:
+def put_call(call: Call, transaction: Transaction, *, first: bool = False) -> None:
     """Insert the call or replace it. One that we have inserted ourselves and that counts nowhere yet is found by its
-    place, and its indexes need not be touched."""
+    place, and its indexes need not be touched. `first` says that nothing of it should be stored yet."""
     connection, name = transaction.connection, (call.tenant, call.id)
     row, fixed = call_row(call), fixed_part(call)
+    if name in transaction.calls:
+        transaction.calls.write(connection, transaction.pending)
     known = transaction.pending.pop(name, None)
+    if first and known is None and transaction.together:
+        transaction.calls.add(name, row, fixed if call.usage is None else None)
+        _count(call, transaction)
+        return
     place: int | None = None
     if known is not None and known[1] == fixed:
         values = [row[index] for index in _CHANGING]
@@ -88,6 +98,10 @@ def put_call(call: Call, transaction: Transaction) -> None:
         _replace_call(call, row, transaction)
     elif call.usage is None:
         transaction.pending[name] = place, fixed
+    _count(call, transaction)
+
+
+def _count(call: Call, transaction: Transaction) -> None:
     if call.usage is not None:
         transaction.sums.usage((hour_of(call.started_at), call.tenant, call.model), call.usage, sign=1)
 
@@ -179,8 +193,7 @@ def put_edit(
     return Edit(tenant=tenant, lane=lane, block=block, blob=blob.digest, made_at=at, data=data)
 
 
-def append_events(tenant: str, events: EventRows, transaction: Transaction) -> int:
+def append_events(tenant: str, events: list[EventRow], transaction: Transaction) -> int:
     """Inserted with all others of the transaction, before it is committed."""
     transaction.appended.add(tenant, events)
-    transaction.sums.events(tenant, events.counted)
-    return len(events.rows)
+    return len(events)

@@ -1,0 +1,192 @@
+"""Planned calls and what is told of them, made when they are written.
+
+A request hands over what it knows; the row and the events are made of it for many calls at once, and of a call that is
+over before it was written only the last row. What is handed over does not change and holds no body and no prompt: a
+store that is behind must not fill the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast, get_args
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import Usage
+from holdfast.events import Envelope, Event, ResetReason
+from holdfast.events.calls import (
+    CachePlanned,
+    CacheRetentionChanged,
+    CacheVerdict,
+    LlmCallCompleted,
+    LlmCallStarted,
+)
+from holdfast.events.ulid import texts as ulids
+from holdfast.prefix.pool import Effect
+from holdfast.prefix.preflight import Preflight
+from holdfast.prefix.repairs import Repair
+from holdfast.prefix.retention import Change
+from holdfast.prefix.values import Plan
+from holdfast.store import Call
+from holdfast.store.rows import CallStatus
+
+from .effects import effects_of
+from .values import Lane
+
+REASONS = frozenset(get_args(ResetReason))
+_NAME = 256
+
+
+class Row(Struct, frozen=True, kw_only=True, gc=False):
+    """A call as it stands. `foreseen` are input, read and written tokens; `effects` what it did to the pools and what
+    it would have done without us."""
+
+    lane: Lane
+    call: str
+    model: str
+    status: CallStatus
+    at: float
+    plan: Plan
+    repairs: tuple[Repair, ...]
+    foreseen: tuple[int, int, tuple[tuple[str, int], ...]]
+    reset: str | None
+    first_token: float | None = None
+    ended: float | None = None
+    usage: Usage | None = None
+    judged: tuple[bool, float] | None = None
+    error: str = ""
+    effects: tuple[Effect, Effect] | None = None
+
+    @property
+    def first(self) -> bool:
+        """Whether it is written for the first time."""
+        return self.effects is None
+
+    def __call__(self) -> Call:
+        lane, (input_, read, writes) = self.lane, self.foreseen
+        return Call(
+            tenant=lane.tenant,
+            id=self.call,
+            session=lane.session,
+            lane=lane.id,
+            model=self.model,
+            started_at=micro(self.at),
+            status=self.status,
+            client=lane.client or None,
+            first_token_at=None if self.first_token is None else micro(self.first_token),
+            ended_at=None if self.ended is None else micro(self.ended),
+            usage=self.usage,
+            reset=reason_of(self.reset),
+            error=self.error or None,
+            plan=msgspec.json.encode({"plan": self.plan, "repairs": self.repairs}),
+            prediction=msgspec.json.encode(Usage(input=input_, read=read, writes=_by_ttl(writes))),
+            verdict=None if self.judged is None else _verdict(*self.judged),
+            chain=None if self.effects is None else effects_of(*self.effects),
+        )
+
+
+def told(
+    events: Callable[[], Sequence[Event]], first: int, at: float, session: str, turn: str | None
+) -> list[Envelope]:
+    """Events in their envelopes. Their ids were taken when they happened: `first` and the numbers after it.
+
+    They are of our own making and not checked one by one: what came from outside stands in the row too, which is
+    checked when both are written."""
+    made, moment = events(), micro(at)
+    return [
+        Envelope(
+            id=ulid, at=moment, session=session, turn=turn, actor="system", payload=each, sensitivity=each.sensitivity
+        )
+        for ulid, each in zip(ulids(first, len(made)), made, strict=True)
+    ]
+
+
+def planned(
+    call: str,
+    lane: str,
+    model: str,
+    plan: Plan,
+    markers: tuple[tuple[str, str], ...],
+    edits: int,
+    flight: Preflight,
+    repairs: tuple[Repair, ...],
+) -> tuple[Event, ...]:
+    """What is told of a call before it is sent."""
+    lane = name(lane)
+    planned = CachePlanned(
+        call=call,
+        lane=lane,
+        strategy=plan.strategy,
+        markers=tuple([(name(path), name(ttl)) for path, ttl in markers]),
+        edits=edits,
+        predicted_read=flight.read,
+        predicted_written=flight.written,
+        predicted_input=flight.input,
+        reasons=tuple([name(reason) for reason in plan.reasons]),
+        repairs=tuple([(each.name, name(each.path), each.saved_tokens, each.applied) for each in repairs]),
+    )
+    return LlmCallStarted(call=call, lane=lane, model=name(model)), planned
+
+
+def settled(
+    call: str,
+    lane: str,
+    model: str,
+    usage: Usage,
+    predicted: Usage,
+    explained: bool,
+    changes: tuple[Change, ...],
+    more: tuple[Event, ...],
+) -> tuple[Event, ...]:
+    """What is told of a call that was answered: two events, one for each change, and what was found in it."""
+    verdict = CacheVerdict(
+        call=call,
+        predicted_read=predicted.read,
+        actual_read=usage.read,
+        predicted_written=predicted.written,
+        actual_written=usage.written,
+        explained=explained,
+    )
+    changed = [
+        CacheRetentionChanged(lane=name(lane), zone=each.zone, before=each.before, after=each.after, why=name(each.why))
+        for each in changes
+    ]
+    return completed(call, model, usage), verdict, *changed, *more
+
+
+def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
+    return LlmCallCompleted(
+        call=call,
+        model=name(model),
+        input=usage.input,
+        read=usage.read,
+        writes=usage.writes,
+        output=usage.output,
+        cost=usage.cost,
+        price_version=usage.price_version,
+    )
+
+
+def _verdict(explained: bool, saved: float) -> bytes:
+    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone."""
+    return msgspec.json.encode({"explained": explained, "saved": f"{saved:.9f}"})
+
+
+def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted([(ttl, tokens) for ttl, tokens in writes if tokens]))
+
+
+def reason_of(reason: str | None) -> ResetReason | None:
+    return cast(ResetReason, reason) if reason in REASONS else None
+
+
+def name(text: str) -> str:
+    """A name as events take it: short, and of whole characters."""
+    if len(text) <= _NAME and text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()[:_NAME]
+
+
+def micro(at: float) -> int:
+    return round(at * 1_000_000)
