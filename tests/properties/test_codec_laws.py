@@ -39,6 +39,8 @@ def said(value: Any) -> Iterator[tuple[str, Any]]:
             if key in MARKERS or inner in SPELLED_ONE_WAY:
                 continue
             yield "name", "limit" if key in LIMITS else key
+            if key == "arguments" and isinstance(inner, str):
+                inner = inner.strip(" \t\r\n")  # spaces in a call's arguments may go
             yield from said(inner)
     elif isinstance(value, list):
         for inner in value:
