@@ -70,6 +70,23 @@ def test_every_way_to_wait_counts(path: Path, how: str, monkeypatch: pytest.Monk
         assert again.session("t1", "s1") is not None
 
 
+def test_while_many_come_they_gather_longer(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LONGER", 100_000)
+    held = Hold(store)
+    many = [store.put_session(session(id=f"s{n}")) for n in range(writer_module.MANY + 1)]
+    held.go.set()
+    for answer in many:
+        answer.result(timeout=30)
+    later = store.put_session(session(id="later"))
+    assert not threading.Event().wait(writer_module.LINGER * 5)
+    assert not later.done()
+    store.flush()
+    assert later.done()
+    last = store.put_session(session(id="last"))  # they are few again
+    while not last.done():
+        threading.Event().wait(0.001)
+
+
 @pytest.mark.usefixtures("slow")
 def test_who_wants_to_read_what_was_written_flushes_first(store: SqliteStore) -> None:
     store.put_session(session())

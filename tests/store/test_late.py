@@ -11,6 +11,7 @@ from holdfast.canonical.usage import Usage
 from holdfast.events import Envelope
 from holdfast.store import Call, LateCall, SqliteStore
 from holdfast.store import writer as writer_module
+from holdfast.store.appending import event_rows
 
 from .samples import NOON, call, event, usage
 from .test_gathering import Latest
@@ -29,7 +30,7 @@ class Counted:
 
 
 def late(made: Callable[[], Call], given: Call, told: list[Envelope] | None = None, *, first: bool = False) -> LateCall:
-    return LateCall(given.tenant, given.id, made, None if told is None else lambda: told, first)
+    return LateCall(given.tenant, given.id, made, None if told is None else lambda: event_rows(told), first)
 
 
 def pending(number: int) -> Call:

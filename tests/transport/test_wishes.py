@@ -111,7 +111,7 @@ def test_headers_of_a_plan(doors: Callable[..., Door]) -> None:
 
 
 def test_a_header_is_one_short_line_of_plain_characters() -> None:
-    name, value = _header("x-holdfast-plan", "a\r\nset-cookie: b\0ü" + "c" * 5_000)
+    name, value = _header(b"x-holdfast-plan", "a\r\nset-cookie: b\0ü" + "c" * 5_000)
     assert (name, value[:20]) == (b"x-holdfast-plan", b"a??set-cookie: b??cc")
     assert len(value) == _LONGEST
 

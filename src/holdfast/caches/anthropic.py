@@ -24,6 +24,7 @@ Times are seconds on any clock and come in as parameters. Knows neither bytes no
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import takewhile
@@ -128,7 +129,8 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
     if not prompt.marks:
         return Outcome(prompt, now, 0, prompt.tokens, why=("no marker: nothing is read or written (A6)",))
     marks = _effective(prompt, model)
-    hit, found, source = _longest(prompt, marks, entries.find, now, model)
+    near = _nearest(prompt, marks, entries, now, model)
+    hit, found, source = near or _longest(prompt, marks, entries.find, now, model)
     read = prompt.ends[hit] if found is not None else 0
     beyond = [mark for mark in marks if mark.block > hit]
     writes, written = _bill(prompt, beyond, read)
@@ -210,7 +212,9 @@ class AnthropicCache:
     def enter(self, outcome: Outcome, now: float) -> Outcome:
         """Begin a request of which it is decided already what it does."""
         self._entries.put(outcome.refreshed, now)
-        self._entries.put([entry for entry in outcome.new if self._absent(entry.key, now)], now)
+        for entry in outcome.new:
+            if self._absent(entry.key, now):
+                self._entries.put((entry,), now)
         return outcome
 
     def _absent(self, key: bytes, now: float) -> bool:
@@ -222,10 +226,11 @@ class AnthropicCache:
         """A11. Of requests that write the same prefix side by side, the first answer makes it readable."""
         fresh = []
         for entry in outcome.new:
-            known = self._entries.get(entry.key)
+            known, at = self._entries.get(entry.key), now
             if known is None or known.readable == NEVER or known.expires < entry.expires:
-                lives = known is not None and known.expires >= now
-                fresh.append(replace(entry, readable=min(now, known.readable) if known is not None and lives else now))
+                if known is not None and known.readable < now <= known.expires:
+                    at = known.readable
+                fresh.append(replace(entry, readable=at))
         self._entries.put(fresh, now)
 
     def finish(self, outcome: Outcome, output: Sequence[Block], now: float) -> None:
@@ -332,6 +337,20 @@ def _longest(
     return best
 
 
+def _nearest(
+    prompt: Prompt, marks: Sequence[Mark], entries: Lookup, now: float, model: ModelFacts
+) -> tuple[int, Entry, int] | None:
+    """The same without a walk where the last marker surely reaches it, as mostly: a block is one position at most."""
+    last = marks[-1].block if marks else -1
+    for entry in reversed(entries.known(prompt.keys)):
+        if entry.readable <= now <= entry.expires:
+            index = bisect_left(prompt.ends, entry.tokens)
+            if index <= last < index + model.lookback and prompt.keys[index] == entry.key:
+                return index, entry, last
+            break
+    return None
+
+
 def _bill(prompt: Prompt, beyond: Sequence[Mark], read: int) -> tuple[tuple[tuple[str, int], ...], int]:
     """A12, for the markers beyond the hit: tokens written by lifetime, and their sum."""
     if not beyond:
@@ -366,14 +385,14 @@ def _refreshed(
     long = {prompt.keys[mark.block] for mark in marks if mark.ttl == "1h"} if model.knobs.upgrade_5m_by_1h else ()
     fresh = []
     for entry in entries.known(prompt.keys):
-        key = entry.key
-        if entry.readable <= now <= entry.expires and (whole or key == last):
+        key, until = entry.key, entry.expires
+        if entry.readable <= now <= until and (whole or key == last):
             ttl, seconds = entry.ttl, entry.seconds
             if long and key in long and ttl == "5m":
                 ttl, seconds = "1h", float(model.ttl_seconds("1h") or 0)
             expires = now + seconds
-            if expires < entry.expires:
-                expires = entry.expires
+            if expires < until:
+                expires = until
             fresh.append(Entry(key, entry.tokens, ttl, seconds, entry.written, expires, entry.readable))
         if key == last:
             break

@@ -6,7 +6,7 @@ chain where that section begins, so a changed setting loses this section and all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from .values import Block, Mark, Prompt, Section
@@ -38,15 +38,16 @@ def build(
     seeds = _seeds(scope, model, order, salts or {})
     known = 0 if like is None else _common(blocks, seeds, like)
     keys, ends = ((), ()) if like is None else (like.keys[:known], like.ends[:known])
-    keys, ends = _chained(blocks, known, keys, ends, seeds)
-    return Prompt(scope, model, blocks, keys, ends, tuple(marks), route, (), mode, tuple(seeds.items()))
+    pairs = tuple(seeds.items())
+    keys, ends = _chained(blocks, known, keys, ends, pairs)
+    return Prompt(scope, model, blocks, keys, ends, tuple(marks), route, (), mode, pairs)
 
 
 def grown(like: Prompt, blocks: Sequence[Block], marks: Sequence[Mark]) -> Prompt:
     """A prompt of the same settings, scope and model as an earlier one."""
     blocks = tuple(blocks)
     known = _alike(blocks, like.blocks, min(len(blocks), len(like.blocks)))
-    keys, ends = _chained(blocks, known, like.keys[:known], like.ends[:known], dict(like.seeds))
+    keys, ends = _chained(blocks, known, like.keys[:known], like.ends[:known], like.seeds)
     return Prompt(like.scope, like.model, blocks, keys, ends, tuple(marks), like.route, (), like.mode, like.seeds)
 
 
@@ -55,20 +56,20 @@ def _chained(
     known: int,
     keys: tuple[bytes, ...],
     ends: tuple[int, ...],
-    seeds: Mapping[Section, bytes],
+    seeds: Iterable[tuple[Section, bytes]],
 ) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
     """Keys and ends of all blocks, from those of the first `known`."""
     key, end, section = (keys[-1], ends[-1], blocks[known - 1].section) if known else (b"", 0, None)
     more, counts = [], []
     for block in blocks[known:]:
         if block.section != section:
-            key = sha256(key + seeds[block.section]).digest()[:_DIGEST]
+            key = sha256(key + dict(seeds)[block.section]).digest()[:_DIGEST]
             section = block.section
         key = sha256(key + block.digest).digest()[:_DIGEST]
         end += block.tokens
         more.append(key)
         counts.append(end)
-    return (*keys, *more), (*ends, *counts)
+    return keys + tuple(more), ends + tuple(counts)
 
 
 def parting(before: Prompt | None, after: Prompt) -> int | None:

@@ -43,10 +43,12 @@ class Entries:
     def put(self, entries: Iterable[Entry], now: float) -> None:
         """Keep these as the most recently used ones."""
         self.changes += 1
+        kept = self._by_key
         for entry in entries:
-            self._by_key.pop(entry.key, None)
-            self._by_key[entry.key] = entry
-        if len(self._by_key) > self._sweep_at:
+            key = entry.key
+            kept.pop(key, None)
+            kept[key] = entry
+        if len(kept) > self._sweep_at:
             self._sweep(now)
 
     def drop(self, key: bytes) -> None:

@@ -18,11 +18,12 @@ from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.errors import HoldfastError
 from holdfast.events import Bus
+from holdfast.events.ulid import texts as ulids
 from holdfast.prefix import core
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.preflight import Preflight, calibrated
+from holdfast.prefix.preflight import calibrated
 from holdfast.store import LateCall, Store
 from holdfast.store.base import VersionConflictError
 from holdfast.store.rows import CallStatus
@@ -103,12 +104,14 @@ class Engine(Beside):
         alone = self._read(body, lane, now)
         with self._turn(lane):
             try:
-                _check_reason(reset)
+                if reset is not None:
+                    _check_reason(reset)
                 seconds = self._patience if patience is None else min(patience, self._patience)
                 draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, patience is not None)
                 with self._lock:
+                    call, *ids = ulids(self._ids.take(3), 3)  # and of the two events that are told of it
                     asked = draft.asked(
-                        self._ids.new(),
+                        call,
                         lane,
                         reset=reset,
                         volatile=volatile,
@@ -116,7 +119,7 @@ class Engine(Beside):
                         summary=summary,
                         strict=self._strict,
                     )
-                    prepared = self._planned(draft, asked, body, lane, turn, now)
+                    prepared = self._planned(draft, asked, body, lane, turn, ids, now)
                     self._state.keeper.begun(lane)
                     return prepared
             except Exception:
@@ -153,10 +156,14 @@ class Engine(Beside):
                     usage=priced, predicted=predicted, explained=agree, outcome=found.outcome, alone=found.alone
                 )
             ledger = state.fresh(lane, now)
-            state.pools(lane.tenant, found.asked.model, now)
+            if found.asked.model.ref not in tenant.loaded:
+                state.pools(lane.tenant, found.asked.model, now)
             verdict = core.settle(tenant, ledger, found, priced, now, state.settings(lane))
-            verdict = prepared.verdict = objects.with_storage(state, prepared, verdict, now)
-            idle.returned(ledger, prepared, verdict)
+            if prepared.sent.dialect == "gemini":
+                verdict = objects.with_storage(state, prepared, verdict, now)
+            prepared.verdict = verdict
+            if prepared.waited is not None:
+                idle.returned(ledger, prepared, verdict)
             self._teller.settled(prepared, verdict, now, self._row(prepared, "settled", now, verdict))
             state.keeper.save_lane(lane)
             state.keeper.save_tenant(lane.tenant, tenant)
@@ -250,11 +257,6 @@ class Engine(Beside):
         with self._lock:
             self._state.close(now)
 
-    def _preflight(self, lane: Lane, found: core.Prepared) -> Preflight:
-        """What this turn will cost, in the tokens the provider is known to count."""
-        calibration = self._state.tenant(lane.tenant).experience.calibration
-        return calibrated(found.outcome, found.plan.marks, found.asked.model, calibration)
-
     def _turn(self, lane: Lane) -> AbstractContextManager[bool]:
         """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
         other lanes go on. A few lanes share one."""
@@ -300,12 +302,12 @@ class Engine(Beside):
         return draft
 
     def _planned(
-        self, draft: Draft, asked: core.Asked, body: Body, lane: Lane, turn: str | None, now: float
+        self, draft: Draft, asked: core.Asked, body: Body, lane: Lane, turn: str | None, ids: list[str], now: float
     ) -> Prepared:
-        """Plan a draft and register it."""
+        """Plan a draft and register it; `ids` are those of what is told of it."""
         state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
         tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
-        waited = idle.waited(state, lane, now)
+        waited = None if ledger.pings.uncovered is None else idle.waited(tenant, ledger, now)
         found = core.prepare(tenant, ledger, asked, now, settings)
         try:
             prepared = Prepared(
@@ -315,7 +317,7 @@ class Engine(Beside):
                 client=body,
                 sent=draft.sent,
                 core=found,
-                preflight=self._preflight(lane, found),
+                preflight=calibrated(found.outcome, found.plan.marks, asked.model, tenant.experience.calibration),
                 repairs=draft.repaired.repairs,
                 edits=draft.edits,
                 reset=asked.reset,
@@ -327,7 +329,7 @@ class Engine(Beside):
                 prepared.raw = _stored(prepared.raw, dialect, body.model)
             if body.dialect == "gemini" and settings.gemini.enabled:
                 objects.offer(state, prepared, ledger, now)
-            self._teller.planned(prepared, self._row(prepared, "pending"))
+            self._teller.planned(prepared, ids, self._row(prepared, "pending"))
         except Exception:
             core.abandon(tenant, ledger, found, now)
             raise
@@ -350,7 +352,7 @@ class Engine(Beside):
     ) -> Row | None:
         """The call as it stands, with what it did to the pools once it began to be answered: it refreshed what it read
         even if it was never answered whole. None without a store."""
-        if not self._state.keeper.durable:
+        if self._store is None:
             return None
         found, began = prepared.core, prepared.core.first_token
         foreseen, effects = found.outcome, None

@@ -64,7 +64,18 @@ class Draft(Struct, frozen=True, kw_only=True):
     ) -> Asked:
         """The same as the core sees it; blocks that are named by their path are found."""
         named = (*volatile, *self.repaired.volatile_paths)
-        places = _places(self.reading.prompt, self.sent) if named or pinned or summary else {}
+        if not (named or pinned or summary is not None):
+            return Asked(
+                call=call,
+                prompt=self.reading.prompt,
+                alone=self.alone.prompt,
+                model=self.model,
+                settings=self.reading.settings,
+                reset=reset or self.reset,
+                subagent=lane.subagent,
+                strict=strict,
+            )
+        places = _places(self.reading.prompt, self.sent)
         return Asked(
             call=call,
             prompt=self.reading.prompt,
@@ -102,7 +113,9 @@ def draft(
         ledger.repairs = msgspec.msgpack.decode(before, type=type(ledger.repairs))
         skip |= INSERTING
         repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
-    sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
+    sent, reading = body, alone
+    if repaired.raw is not body.raw:
+        sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
     if repaired.new:
         writes += state.keeper.keep_bytes(lane, repaired.new, now)
     proposal, because = None, None
@@ -111,7 +124,8 @@ def draft(
     if repaired.new or (proposal is not None and proposal.made):
         writes += state.keeper.write_lane(lane)
     because = because or repaired.reset
-    if because is None and _comes_back(ledger.last, alone.prompt, reading.prompt):
+    last = ledger.last
+    if because is None and last is not None and not last.call and _comes_back(last, alone.prompt, reading.prompt):
         because = BYPASSED
     return Draft(
         alone=alone,
@@ -176,11 +190,9 @@ def _edited(
     return *state.reread(body, reading, body.apply(played.splices), dialect, model), proposal, proposal.reset
 
 
-def _comes_back(last: Sent | None, theirs: Prompt, ours: Prompt) -> bool:
-    """Whether the lane's last request was the client's own, past us, and this one parts from it at a block that is not
+def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:
+    """Whether this request parts from the lane's last one, which was the client's own, past us, at a block that is not
     the client's: at what is repaired or edited again."""
-    if last is None or last.call:
-        return False
     pairs = zip(range(len(last)), ours.blocks, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
     here = slice(same, same + 1)

@@ -17,7 +17,7 @@ from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.prefix import account, keepalive
-from holdfast.prefix.core import Verdict
+from holdfast.prefix.core import Tenant, Verdict
 from holdfast.prefix.keepalive import Idle, Ping
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.pool import Effect, Pool, effect
@@ -176,19 +176,20 @@ def _keep(
     state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
-def waited(state: State, lane: Lane, now: float) -> Idle | None:
+def waited(tenant: Tenant, ledger: Ledger, now: float) -> Idle | None:
     """The pause that ends with a lane's request, if pings were sent in it."""
-    ledger = state.ledger(lane, now)
     if ledger.pings.uncovered is None or ledger.last is None:
         return None
-    found = longest(ledger.last, state.tenant(lane.tenant).pool(facts.model(ledger.last.model)), now)
+    found = longest(ledger.last, tenant.pool(facts.model(ledger.last.model)), now)
     return None if found is None else _idle(ledger.last, found[1])
 
 
 def returned(ledger: Ledger, prepared: Prepared, verdict: Verdict) -> None:
     """What a lane's pings have brought, now that it came back."""
+    if prepared.waited is None:
+        return
     price = rates(prepared.core.asked.model.ref)
-    if prepared.waited is not None and price is not None:
+    if price is not None:
         at = prepared.core.outcome.at
         ledger.pings = keepalive.returned(ledger.pings, prepared.waited, verdict.usage.read, price, at)
 

@@ -57,6 +57,7 @@ _ENCODED = 128
 """Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
 _NOTHING = experience.encode(Experience())
+_THEIRS = Theirs()
 
 
 class Kept(Struct):
@@ -97,11 +98,6 @@ class Keeper:
         self._learned: dict[str, _Learned] = {}
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if self._store is None else editing.Replacements(self._store)
-
-    @property
-    def durable(self) -> bool:
-        """Whether there is a store at all."""
-        return self._store is not None
 
     @property
     def down(self) -> bool:
@@ -165,13 +161,13 @@ class Keeper:
         if len(self._met) > MOST_LANES:
             self._met.popitem(last=False)
 
-    def refresh(self, lane: Lane, now: float) -> None:
-        """Let go of a ledger that another process has written since: it is read again. What could not be recorded when
-        the lane was born is recorded once more."""
-        kept = self._lanes.get((lane.tenant, lane.id))
-        store = self._store
+    def refresh(self, lane: Lane, now: float) -> Ledger | None:
+        """The ledger as it is in memory. One that another process has written since is let go of, to be read again.
+        What could not be recorded when the lane was born is recorded once more."""
+        name, store = (lane.tenant, lane.id), self._store
+        kept = self._lanes.get(name)
         if store is None or kept is None:
-            return
+            return None
         others = store.others()
         if others is not None and others == kept.others:
             stale = kept.version.is_stale()
@@ -179,17 +175,19 @@ class Keeper:
             stale = kept.version.is_stale(lambda: store.ledger_version(lane.tenant, lane.id))
         kept.others = others
         if stale:
-            del self._lanes[lane.tenant, lane.id]
-            self._encoded.pop((lane.tenant, lane.id), None)
-            return
+            del self._lanes[name]
+            self._encoded.pop(name, None)
+            return None
         if kept.born and any(future.done() and future.exception() is not None for future in kept.born):
             known = ((ref.block, self.load(lane.tenant, ref.replacement)) for ref in kept.ledger.edits.values())
             found = [(block, data) for block, data in known if data is not None]
             kept.born = [editing.record(store, lane.tenant, lane.id, block, data, now) for block, data in found]
         if kept.recording:
             kept.recording = [future for future in kept.recording if not future.done()]
-            self._encoded.pop((lane.tenant, lane.id), None)
+            self._encoded.pop(name, None)
             editing.take_in(store, lane.tenant, lane.id, kept.ledger)
+        self._lanes.move_to_end(name)
+        return kept.ledger
 
     def begin(self, lane: Lane) -> list[Future[Any]]:
         """A request of the lane begins: remember how its ledger is. Gives writes that it has to wait for."""
@@ -217,7 +215,7 @@ class Keeper:
 
     def save_lane(self, lane: Lane) -> None:
         """Write the lane's ledger behind the request. What another process wrote in between stays instead."""
-        self._put_lane(lane, Theirs())
+        self._put_lane(lane, _THEIRS)
 
     def write_lane(self, lane: Lane) -> list[Future[Any]]:
         """Write the lane's ledger to wait for it; a conflict if another process wrote in between."""
@@ -259,8 +257,9 @@ class Keeper:
         """Write what was learned behind the request: added to what other processes wrote in between."""
         if self._store is None:
             return
-        self._catch_up(name, tenant.experience)
         known = self._learned[name]
+        if known.behind or (known.under_way and known.under_way[0][0].done()):
+            self._catch_up(name, tenant.experience)
         before, data = known.base, experience.encode(tenant.experience)
         future = self._store.put_pool(name, LEARNED, data, expected=known.version, merge=Added(data, before))
         known.under_way.append((future, known.version, before, data))
@@ -273,8 +272,9 @@ class Keeper:
         while known.under_way and known.under_way[0][0].done():
             future, version, before, data = known.under_way.popleft()
             if future.exception() is not None:  # nothing was written: it is still to be added
-                known.base = merged(known.base, before, data)
-            known.behind |= future.exception() is not None or future.result() != version + 1
+                known.base, known.behind = merged(known.base, before, data), True
+            elif future.result() != version + 1:
+                known.behind = True
         if self._store is None or not known.behind or known.under_way:
             return
         row = self._store.pool(name, LEARNED)

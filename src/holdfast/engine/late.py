@@ -8,34 +8,35 @@ store that is behind must not fill the memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.canonical import Usage
-from holdfast.events import Envelope, Event, ResetReason
+from holdfast.events import Event, ResetReason, encode_payload
 from holdfast.events.calls import (
     CachePlanned,
     CacheRetentionChanged,
     CacheVerdict,
     LlmCallCompleted,
+    LlmCallFailed,
     LlmCallStarted,
 )
-from holdfast.events.ulid import texts as ulids
 from holdfast.prefix.pool import Effect
 from holdfast.prefix.preflight import Preflight
 from holdfast.prefix.repairs import Repair
 from holdfast.prefix.retention import Change
 from holdfast.prefix.values import Plan
 from holdfast.store import Call
-from holdfast.store.rows import CallStatus
+from holdfast.store.rows import CallStatus, EventRow
 
 from .effects import effects_of
 from .values import Lane
 
 REASONS = frozenset(get_args(ResetReason))
 _NAME = 256
+_encode = msgspec.json.Encoder().encode
 
 
 class Row(Struct, frozen=True, kw_only=True, gc=False):
@@ -58,11 +59,6 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
     error: str = ""
     effects: tuple[Effect, Effect] | None = None
 
-    @property
-    def first(self) -> bool:
-        """Whether it is written for the first time."""
-        return self.effects is None
-
     def __call__(self) -> Call:
         lane, (input_, read, writes) = self.lane, self.foreseen
         return Call(
@@ -79,26 +75,29 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             usage=self.usage,
             reset=reason_of(self.reset),
             error=self.error or None,
-            plan=msgspec.json.encode({"plan": self.plan, "repairs": self.repairs}),
-            prediction=msgspec.json.encode(Usage(input=input_, read=read, writes=_by_ttl(writes))),
+            plan=_encode({"plan": self.plan, "repairs": self.repairs}),
+            prediction=_encode(Usage(input=input_, read=read, writes=_by_ttl(writes))),
             verdict=None if self.judged is None else _verdict(*self.judged),
             chain=None if self.effects is None else effects_of(*self.effects),
         )
 
 
 def told(
-    events: Callable[[], Sequence[Event]], first: int, at: float, session: str, turn: str | None
-) -> list[Envelope]:
-    """Events in their envelopes. Their ids were taken when they happened: `first` and the numbers after it.
+    events: Callable[..., Sequence[Event]],
+    known: tuple[Any, ...],
+    ids: Sequence[str],
+    at: float,
+    session: str,
+    turn: str | None,
+) -> list[EventRow]:
+    """Events as they are stored, made of what is `known`. Their ids were taken when they happened.
 
     They are of our own making and not checked one by one: what came from outside stands in the row too, which is
     checked when both are written."""
-    made, moment = events(), micro(at)
+    moment = micro(at)
     return [
-        Envelope(
-            id=ulid, at=moment, session=session, turn=turn, actor="system", payload=each, sensitivity=each.sensitivity
-        )
-        for ulid, each in zip(ulids(first, len(made)), made, strict=True)
+        (session, ulid, moment, turn, None, each.type, "system", each.sensitivity, encode_payload(each))
+        for ulid, each in zip(ids, events(*known), strict=True)
     ]
 
 
@@ -155,6 +154,11 @@ def settled(
     return completed(call, model, usage), verdict, *changed, *more
 
 
+def abandoned(call: str, model: str, error: str) -> tuple[Event, ...]:
+    """What is told of a call that has no answer; `error` if it failed."""
+    return (LlmCallFailed(call=call, model=name(model), error=name(error or "abandoned"), abandoned=not error),)
+
+
 def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
     return LlmCallCompleted(
         call=call,
@@ -170,7 +174,7 @@ def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
 
 def _verdict(explained: bool, saved: float) -> bytes:
     """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone."""
-    return msgspec.json.encode({"explained": explained, "saved": f"{saved:.9f}"})
+    return b'{"explained":%b,"saved":"%.9f"}' % (b"true" if explained else b"false", saved)
 
 
 def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

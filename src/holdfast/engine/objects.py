@@ -184,8 +184,6 @@ def gone(state: State, prepared: Prepared, status: int, raw: bytes, now: float) 
 
 def with_storage(state: State, prepared: Prepared, verdict: Verdict, now: float) -> Verdict:
     """The verdict and the client's account with what cached contents have cost and nobody was charged for yet."""
-    if prepared.sent.dialect != "gemini":
-        return verdict
     held, lane = _held(state, prepared.lane), prepared.lane
     storage, prepared.created = prepared.created + held.charge(lane.agent, prepared.use, now), Decimal(0)
     if not storage:

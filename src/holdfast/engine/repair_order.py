@@ -87,10 +87,12 @@ def _only_grows(work: Work) -> bool:
     before = settled(memory, state.history)
     if before is None:
         return False
-    now, count = [block.digest for block in work.prompt.blocks[start:]], len(before.client)
+    blocks, count = work.prompt.blocks, len(before.client)
+    now = [block.digest for block in blocks[start : start + count]]
     texts = memory.whole[state.history]
-    if now[:count] != before.client or (texts and not all(_is_text(work, start + place) for place in texts)):
+    if now != before.client or (texts and not all(_is_text(work, start + place) for place in texts)):
         return False
+    now += [block.digest for block in blocks[start + count :]]
     period, whole = memory.period, True
     for place in range(count, len(now)):
         if not _remember(work, start + place):
@@ -186,7 +188,8 @@ def _remembered(work: Work, digest: bytes) -> _First | None:
 
 def _place_of(work: Work, index: int) -> bytes:
     blocks = work.body.blocks
-    return f"{blocks[index].role}|{is_border(blocks, index):d}".encode("utf-8", "surrogatepass")
+    role = blocks[index].role
+    return (f"{role}|1" if is_border(blocks, index) else f"{role}|0").encode("utf-8", "surrogatepass")
 
 
 def _put_back(work: Work, number: int, parts: list[bytes]) -> None:

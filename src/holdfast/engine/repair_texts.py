@@ -21,7 +21,8 @@ LONGEST = 300_000
 def retire(work: Work) -> None:
     """What was kept and told while repairs were on ends with them."""
     state = work.state
-    if state.inserts or state.kept_tools or any(kept.applied or kept.split for kept in state.texts.values()):
+    applied = [kept for kept in state.texts.values() if kept.applied or kept.split]
+    if state.inserts or state.kept_tools or applied:
         state.inserts.clear()
         state.texts.clear()
         state.kept_tools.clear()
@@ -31,8 +32,6 @@ def retire(work: Work) -> None:
 def find_inserts(work: Work) -> None:
     """The inserts whose blocks stand in this request. One whose bytes are lost is forgotten."""
     inserts = work.state.inserts
-    if not inserts:
-        return
     heads = {key[:16] for key in inserts}
     counts: dict[bytes, int] = {}
     for number, block in enumerate(work.prompt.blocks):
@@ -62,7 +61,7 @@ def system(work: Work) -> None:
 def _text(work: Work, place: int, number: int, splits: int) -> bool:
     """One system text; whether it was cut in two."""
     kept, digest = work.state.texts.get(place), work.prompt.blocks[number].digest
-    if kept is not None and kept.digest == digest and not kept.split and not _slots(work, place):
+    if kept is not None and kept.digest == digest and not kept.split and not (work.present and _slots(work, place)):
         return False
     index = work.origin[number]
     span = rewrite.text_span(work.body, index)
@@ -198,8 +197,6 @@ def _split(work: Work, place: int, number: int, literal: bytes, splits: int) -> 
 
 def tell(work: Work) -> None:
     """Put the news behind the newest turn, once: a request that is sent again says what it said."""
-    if not work.lines and not work.sections:
-        return
     told = {slot: said[-1] for slot in work.lines if (said := work.told(slot))}
     line, values = texts.tell_values(told, work.lines)
     news = "\n\n".join(text for text, _, _ in work.sections)
@@ -227,8 +224,6 @@ def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None
 
 def replay(work: Work) -> None:
     """Every text of ours in its place, byte for byte."""
-    if not work.present:
-        return
     behind: dict[int, list[bytes]] = {}
     reported = {item.name for item in work.repairs}
     for index, insert in work.present:

@@ -54,11 +54,13 @@ class Work:
     def marked_inside(self, block: int) -> bool:
         """Whether a block of the prompt may have a marker inside. The reader has found all there are, but for hidden
         ones; where there is one and the block ends with it, none is inside."""
-        if self.prompt.hidden:
+        prompt = self.prompt
+        if prompt.hidden:
             return True
         count = 0
-        for mark in self.prompt.marks:
-            count += mark.block == block
+        for mark in prompt.marks:
+            if mark.block == block:
+                count += 1
         return count > 1 or (count > 0 and not rewrite.ends_with_marker(self.body, self.origin[block]))
 
     def because(self, reason: str) -> None:

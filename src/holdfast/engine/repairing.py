@@ -73,11 +73,14 @@ def _run(work: Work) -> Repaired:
     if not work.on:
         repair_texts.retire(work)
     repair_order.keys(work)
-    repair_texts.find_inserts(work)
+    if work.state.inserts:
+        repair_texts.find_inserts(work)
     repair_order.tools(work)
     repair_texts.system(work)
-    repair_texts.tell(work)
-    repair_texts.replay(work)
+    if work.lines or work.sections:
+        repair_texts.tell(work)
+    if work.present:
+        repair_texts.replay(work)
     work.state.length = len(work.prompt.blocks)
     raw = work.body.apply(work.splices) if work.splices else work.body.raw
     return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new)

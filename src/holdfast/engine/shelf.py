@@ -48,6 +48,8 @@ class Shelf:
     def down(self) -> bool:
         """Whether it cannot be read or written just now, as far as is known."""
         problem = self._store.trouble()
+        if problem is None and not (self._troubled or self._blind or self._late_until or self._told):
+            return False
         if problem is None and self._troubled:  # it could be written again: then it can be read too
             self._blind = False
         self._troubled = problem is not None
@@ -84,10 +86,13 @@ class Shelf:
         try:
             return write(*values, **named)
         except HoldfastError as error:
-            self._tell(error)
-            failed: Future[T] = Future()
-            failed.set_exception(error)
-            return failed
+            return self._lost(error)
+
+    def _lost(self, error: HoldfastError) -> Future[Any]:
+        self._tell(error)
+        failed: Future[Any] = Future()
+        failed.set_exception(error)
+        return failed
 
     # Reading
 
@@ -126,10 +131,16 @@ class Shelf:
         return self._write(self._store.end_lane, tenant, lane, at)
 
     def put_ledger(self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None) -> Future[int]:
-        return self._write(self._store.put_ledger, tenant, lane, data, expected=expected, merge=merge)
+        try:
+            return self._store.put_ledger(tenant, lane, data, expected=expected, merge=merge)
+        except HoldfastError as error:
+            return self._lost(error)
 
     def put_pool(self, tenant: str, model: str, data: bytes, *, expected: int, merge: Merge) -> Future[int]:
-        return self._write(self._store.put_pool, tenant, model, data, expected=expected, merge=merge)
+        try:
+            return self._store.put_pool(tenant, model, data, expected=expected, merge=merge)
+        except HoldfastError as error:
+            return self._lost(error)
 
     def put_edit(self, tenant: str, lane: str, block: str, replacement: bytes, *, at: int) -> Future[Edit]:
         return self._write(self._store.put_edit, tenant, lane, block, replacement, at=at)

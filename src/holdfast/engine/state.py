@@ -77,8 +77,7 @@ class State:
 
     def fresh(self, lane: Lane, now: float) -> Ledger:
         """The ledger to change: read again if another process has written it."""
-        self.keeper.refresh(lane, now)
-        return self.ledger(lane, now)
+        return self.keeper.refresh(lane, now) or self.ledger(lane, now)
 
     def pools(self, name: str, model: ModelFacts, now: float) -> None:
         """See that a tenant's pools of a model are there: rebuilt from its calls when they are first asked for."""
@@ -110,9 +109,10 @@ class State:
 
     def remember(self, lane: Lane, body: Body) -> Body | None:
         """Keep the lane's body, give the one before."""
-        before = self.forget(lane)
-        self._bodies[lane.tenant, lane.id] = body
-        self._bytes += len(body.raw)
+        name = (lane.tenant, lane.id)
+        before = self._bodies.pop(name, None)
+        self._bodies[name] = body
+        self._bytes += len(body.raw) - (0 if before is None else len(before.raw))
         while self._bytes > KEPT_BODIES and len(self._bodies) > 1:
             self._bytes -= len(self._bodies.popitem(last=False)[1].raw)
         return before

@@ -6,15 +6,17 @@ Bodies stand in none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.events import Bus, Envelope, Event, Ulids
 from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallFailed, LlmCallStarted
+from holdfast.events.ulid import texts as ulids
 from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.core import Verdict
@@ -51,12 +53,12 @@ class Teller:
 
     # Moments
 
-    def planned(self, prepared: Prepared, row: Row | None = None) -> None:
+    def planned(self, prepared: Prepared, ids: Sequence[str], row: Row | None = None) -> None:
+        """A call before it is sent; `ids` are those of the two events."""
         if self._store is None and self._bus is None:
             return
         found = prepared.core
-        events = partial(
-            late.planned,
+        known = (
             prepared.call,
             prepared.lane.id,
             found.asked.model.ref,
@@ -66,7 +68,7 @@ class Teller:
             prepared.preflight,
             prepared.repairs,
         )
-        self._tell(prepared, found.outcome.at, 2, events, row)
+        self._tell(prepared, found.outcome.at, ids, late.planned, known, row)
 
     def settled(self, prepared: Prepared, verdict: Verdict, now: float, row: Row | None = None) -> Break | None:
         found: Break | None = None
@@ -76,8 +78,7 @@ class Teller:
             more = (told,)
         if self._store is None and self._bus is None:
             return found
-        events = partial(
-            late.settled,
+        known = (
             prepared.call,
             prepared.lane.id,
             prepared.core.asked.model.ref,
@@ -87,13 +88,13 @@ class Teller:
             verdict.changes,
             more,
         )
-        self._tell(prepared, now, 2 + len(verdict.changes) + len(more), events, row)
+        count = 2 + len(verdict.changes) + len(more)
+        self._tell(prepared, now, ulids(self._ids.take(count), count), late.settled, known, row)
         return found
 
     def abandoned(self, prepared: Prepared, now: float, error: str, row: Row | None = None) -> None:
-        model = name(prepared.core.asked.model.ref)
-        failed = LlmCallFailed(call=prepared.call, model=model, error=name(error or "abandoned"), abandoned=not error)
-        self._tell(prepared, now, 1, lambda: (failed,), row)
+        known = (prepared.call, prepared.core.asked.model.ref, error)
+        self._tell(prepared, now, [self._ids.new()], late.abandoned, known, row)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.tell(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
@@ -167,16 +168,22 @@ class Teller:
         return row, _event(row, cure)
 
     def _tell(
-        self, prepared: Prepared, at: float, count: int, events: Callable[[], tuple[Event, ...]], row: Row | None
+        self,
+        prepared: Prepared,
+        at: float,
+        ids: Sequence[str],
+        events: Callable[..., tuple[Event, ...]],
+        known: tuple[Any, ...],
+        row: Row | None,
     ) -> None:
-        """So many events of a planned call, with the call as it stands. They are made when they are written, unless
-        somebody listens."""
+        """Events of a planned call, by their ids, with the call as it stands. They are made of what is known when they
+        are written, unless somebody listens."""
         lane = prepared.lane
         if self._store is None or self._bus is not None or row is None:
-            self.tell(lane, prepared.turn, at, *events(), row=None if row is None else row())
+            self.tell(lane, prepared.turn, at, *events(*known), row=None if row is None else row())
             return
-        told = partial(late.told, events, self._ids.take(count), at, lane.session, prepared.turn)
-        self._store.leave_call(LateCall(lane.tenant, prepared.call, row, told, first=row.first))
+        told = partial(late.told, events, known, ids, at, lane.session, prepared.turn)
+        self._store.leave_call(LateCall(lane.tenant, prepared.call, row, told, row.effects is None))
 
     def tell(self, lane: Lane, turn: str | None, at: float, *payloads: Event, row: Call | None = None) -> None:
         """Events of a session, to the store and to the bus; with the call as it stands, where they are of one."""

@@ -78,10 +78,12 @@ class Prepared(Struct, kw_only=True):
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:
         """Where markers stand in what is sent: path and lifetime."""
-        return tuple((self.path(mark.block), mark.ttl) for mark in self.core.plan.marks)
+        path = self.path
+        return tuple([(path(mark.block), mark.ttl) for mark in self.core.plan.marks])
 
     def path(self, block: int) -> str:
         """The path of a block of the prompt."""
-        prompt = self.core.prompt
+        prompt = self.core.outcome.prompt
         place = prompt.origin[block] if prompt.origin else block
-        return self.sent.blocks[place].path if place < len(self.sent.blocks) else ""
+        blocks = self.sent.blocks
+        return blocks[place].path if place < len(blocks) else ""

@@ -32,12 +32,13 @@ class Version:
         """Whether somebody else wrote it. The version that is there is asked for after our own writes have been seen:
         one that is done is in it. None says that nobody knows: then ours goes on. Without a question nobody else can
         have written since the last one, beyond what our own writes have met."""
-        while self._under_way and self._under_way[0][0].done():
-            future, before = self._under_way.pop(0)
+        under_way = self._under_way
+        while under_way and under_way[0][0].done():
+            future, before = under_way.pop(0)
             error = future.exception()
             if error is not None and not isinstance(error, VersionConflictError):
                 self.known -= 1  # nothing was written
-                self._under_way = [(later, expected - 1) for later, expected in self._under_way]
+                under_way[:] = [(later, expected - 1) for later, expected in under_way]
             elif error is not None or future.result() != before + 1:
                 self.stale = True
         if ask is None:

@@ -29,18 +29,28 @@ def system_milliseconds() -> int:
 class _Supply:
     """The system's randomness, fetched for many at once: every call into the system lets other threads in first."""
 
+    forks = 0
+    """How many lie behind this process."""
+
     def __init__(self) -> None:
         self._bytes = b""
         self._used = 0
-        self._process = 0
+        self._forks = 0
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.forks += 1
 
     def __call__(self, count: int) -> bytes:
         start, end = self._used, self._used + count
-        if end > len(self._bytes) or self._process != os.getpid():  # a fork must not go on with the same
-            self._bytes, self._process = os.urandom(_FETCHED), os.getpid()
+        if end > len(self._bytes) or self._forks != self.forks:  # a fork must not go on with the same
+            self._bytes, self._forks = os.urandom(_FETCHED), self.forks
             start, end = 0, count
         self._used = end
         return self._bytes[start:end]
+
+
+os.register_at_fork(after_in_child=_Supply.forked)
 
 
 class Ulids:
@@ -68,20 +78,15 @@ class Ulids:
     def take(self, count: int) -> int:
         """So many, one after the other, as numbers: the first of them."""
         with self._lock:
-            value = self._next(count)
+            now, last = self._clock(), self._last
+            if last >= 0 and now <= last >> RANDOM_BITS:
+                value = last + 1
+            else:
+                value = (now if now > 0 else 0) << RANDOM_BITS | int.from_bytes(self._entropy(RANDOM_BITS // 8))
+            if value + count > _LIMIT:
+                raise HoldfastError("no ULID is left after the year 10889; correct this machine's clock")
             self._last = value + count - 1
             return value
-
-    def _next(self, count: int) -> int:
-        """The first of so many."""
-        now = max(self._clock(), 0)
-        if now <= self._last >> RANDOM_BITS:
-            value = self._last + 1
-        else:
-            value = now << RANDOM_BITS | int.from_bytes(self._entropy(RANDOM_BITS // 8))
-        if value + count > _LIMIT:
-            raise HoldfastError("no ULID is left after the year 10889; correct this machine's clock")
-        return value
 
 
 def encode(value: int) -> str:

@@ -42,8 +42,11 @@ class Calibration(Struct, frozen=True):
         while estimated > MEMORY_TOKENS:
             estimated //= 2
             reported //= 2
+        new = Observed(model, estimated, reported)
+        if len(self.models) == 1 and old is self.models[0]:  # as in most
+            return Calibration((new,))
         others = [known for known in self.models if known.model != model]
-        ordered = sorted((*others, Observed(model, estimated, reported)), key=lambda known: known.model)
+        ordered = sorted((*others, new), key=lambda known: known.model)
         return Calibration(tuple(ordered))
 
     def tokens(self, model: str, estimated: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -88,7 +89,7 @@ class Knobs(Struct, frozen=True, kw_only=True):
     unit_interval: Annotated[int, Meta(ge=1)] | None = None
 
 
-class ModelFacts(Struct, frozen=True, kw_only=True):
+class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
     """Everything the cache rules need to know of a model on a route.
 
     `lookback` 0 means the provider does not walk back from a marker. `conservative` names the fields that no
@@ -128,7 +129,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     as_of: date
     source: str
 
-    @property
+    @cached_property  # asked for dozens of times a request
     def ref(self) -> str:
         return f"{self.provider}:{self.name}"
 

@@ -59,20 +59,22 @@ def rates(
     if at is not None:
         return _rates(known.resolve(model), at, prompt_tokens, known)
     minute = int(time.time() // 60)
-    steps = _steps(known, model, minute)
-    return _current(known, model, minute, steps[bisect_left(steps, prompt_tokens) - 1] + 1)
+    steps, found = _current(known, model, minute)
+    return found[bisect_left(steps, prompt_tokens) - 1]
 
 
 @lru_cache(maxsize=1024)
-def _current(facts: Facts, model: str, minute: int, prompt_tokens: int) -> Rates | None:
-    """The rates as of this minute: asked for several times a request, and the same for every size between two steps."""
-    return _rates(facts.resolve(model), datetime.fromtimestamp(minute * 60, UTC), prompt_tokens, facts)
+def _current(facts: Facts, model: str, minute: int) -> tuple[tuple[int, ...], tuple[Rates | None, ...]]:
+    """The prompt sizes beyond which other prices hold, and the rates beyond each, as of this minute: asked for several
+    times a request."""
+    resolved, at = facts.resolve(model), datetime.fromtimestamp(minute * 60, UTC)
+    steps = _steps(facts, model, at)
+    return steps, tuple(_rates(resolved, at, step + 1, facts) for step in steps)
 
 
-@lru_cache(maxsize=1024)
-def _steps(facts: Facts, model: str, minute: int) -> tuple[int, ...]:
+def _steps(facts: Facts, model: str, at: datetime) -> tuple[int, ...]:
     """The prompt sizes beyond which other prices hold."""
-    found, at = {-1}, datetime.fromtimestamp(minute * 60, UTC)
+    found = {-1}
     resolved: Resolved | None = facts.resolve(model)
     while resolved is not None:
         info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)

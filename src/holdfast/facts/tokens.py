@@ -59,6 +59,7 @@ IMAGE_TOKENS = 1_600
 Its base64 is not text and would be counted a thousandfold; only the provider knows the real size.
 """
 
+_SHORTEST = 256  # bytes that hold anything embedded
 _EMBEDDED = re.compile(
     rb'"data"\s*:\s*"[A-Za-z0-9+/=_\\-]{256,}"|data:[\w.+/\\-]{1,100};base64,[A-Za-z0-9+/=_\\-]{256,}'
 )
@@ -83,7 +84,7 @@ def encode(text: str) -> list[int]:
 
 def estimate_json(raw: bytes) -> int:
     """Tokens of a block as it stands on the wire; embedded base64 counts IMAGE_TOKENS apiece."""
-    if b"data" not in raw:
+    if len(raw) < _SHORTEST or b"data" not in raw:
         return estimate(raw.decode("utf-8", "replace"))
     text, embedded = _EMBEDDED.subn(b"", raw)
     return estimate(text.decode("utf-8", "replace")) + embedded * IMAGE_TOKENS

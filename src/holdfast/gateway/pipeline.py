@@ -103,18 +103,18 @@ class Pipeline:
         if not self._load.begin(tenant):
             return too_many_streams(call.route.style, self._limits)
         try:
-            call.passage = await self._begin(call, body)
+            call.passage = await self._begin(call, body, tenant or None)
             if call.passage is not None and (held := call.passage.held) is not None:
                 return Answer(held.status, (*held.headers, (b"content-length", b"%d" % len(held.body))), held.body)
             return await self._carry(call, body)
         finally:
             self._load.end(tenant)
 
-    async def _begin(self, call: Call, body: bytes) -> Passage | None:
+    async def _begin(self, call: Call, body: bytes, tenant: str | None) -> Passage | None:
         """Our part before the request goes out; None lets it go as it came."""
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
-        incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body, call.first)
+        incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body, call.first, tenant)
         waits = self._passages.settings.cache.repair == "on"  # for what it inserts to be durable
         if len(body) < LARGE and not waits and "content-encoding" not in call.first:  # who knows what it unpacks to
             return quietly(self._passages.begin, incoming, dialect, route.model)

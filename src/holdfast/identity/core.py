@@ -71,13 +71,27 @@ class Identities:
             return LOCAL
         return "t-" + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
 
-    def find(self, headers: Headers, query: str, body: Body, read: Callable[[], Reading], now: float) -> Found:
-        """Whom a request belongs to. `read` is called only where no name is certain."""
+    def find(
+        self,
+        headers: Headers,
+        query: str,
+        body: Body,
+        read: Callable[[], Reading],
+        now: float,
+        *,
+        tenant: str | None = None,
+    ) -> Found:
+        """Whom a request belongs to. `read` is called only where no name is certain; `tenant` is what `tenant()` said
+        of the request, of whoever has asked already."""
         client = client_of(headers)
         name = named(headers, body, client)
         agent = headers.get("x-holdfast-agent") or ("" if name is None else name.agent)
+        if agent:
+            agent = safe_name(self._key, agent)
         session = "" if name is None else safe_name(self._key, name.session)
-        who = _Who(self.tenant(headers, query), client, safe_name(self._key, agent) if agent else "", session)
+        if tenant is None:
+            tenant = self.tenant(headers, query)
+        who = _Who(tenant, client, agent, session)
         if is_side(client, body):
             return _beside(who)
         if name is not None and name.sure:
@@ -103,16 +117,20 @@ class Identities:
 
     def answered(self, found: Found, response_id: str) -> None:
         """Its response has this id: a later request may name it (`previous_response_id`)."""
+        if not found.scope:
+            return
         with self._lock:
-            known = self._lanes.get(found.lane) if found.scope else None
+            known = self._lanes.get(found.lane)
             if known is not None and known.by_response:
                 self._lanes.answered(known, (response_id,))
                 self._save(known)
 
     def unanswered(self, found: Found) -> None:
         """It was refused or broke off: if it opened a conversation, the same again is that request, sent again."""
+        if not found.scope:
+            return
         with self._lock:
-            known = self._lanes.get(found.lane) if found.scope else None
+            known = self._lanes.get(found.lane)
             if known is not None:
                 known.unanswered = True
 
@@ -130,7 +148,7 @@ class Identities:
             parent=None if parent == id_ else parent,
             subagent=name.subagent,
         )
-        return Found(lane, why=name.why)
+        return Found(lane, False, name.why)
 
     def _parent(self, tenant: str, name: Named, model: str) -> str | None:
         """The lane that started this one: of the same model, else its last; None where none was seen."""
@@ -146,8 +164,9 @@ class Identities:
             return heads.get(model) or next(reversed(heads.values()), None)
 
     def _remember_head(self, lane: Lane, model: str) -> None:
-        heads = self._heads.setdefault((lane.tenant, lane.session, lane.agent), {})
-        self._heads.move_to_end((lane.tenant, lane.session, lane.agent))
+        place = (lane.tenant, lane.session, lane.agent)
+        heads = self._heads.setdefault(place, {})
+        self._heads.move_to_end(place)
         if model in heads and next(reversed(heads)) == model:
             return
         heads.pop(model, None)

@@ -15,13 +15,14 @@ def credentials_of(headers: Headers, query: str) -> list[str]:
 
     Who sends two is told apart by both: one of them may be a filler that everybody sends."""
     found: dict[str, None] = {}
-    words = headers.get("authorization", "").split(None, 1)
-    if len(words) == 2:
-        found[words[1].strip()] = None
-    elif words and words[0].lower() not in ("bearer", "basic"):
-        found[words[0]] = None
+    if "authorization" in headers:
+        words = headers["authorization"].split(None, 1)
+        if len(words) == 2:
+            found[words[1].strip()] = None
+        elif words and words[0].lower() not in ("bearer", "basic"):
+            found[words[0]] = None
     for name in _HEADERS:
-        if value := headers.get(name, "").strip():
+        if name in headers and (value := headers[name].strip()):
             found[value] = None
     if query:
         found.update(dict.fromkeys(_in_query(query)))

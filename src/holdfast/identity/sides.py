@@ -44,8 +44,10 @@ def _has_tools(body: Body) -> bool:
 
 def _only_searches(body: Body) -> bool:
     """Whether its only tool is a search that the provider makes: an agent's own search tool asks in this way."""
-    raw = body.member("tools") or b""
-    tools = array_of(raw) if len(raw) <= _ONE_TOOL else None
+    member = body.members.get("tools")
+    if member is None or member.end - member.start > _ONE_TOOL:
+        return False
+    tools = array_of(body.raw[member.start : member.end])
     if tools is None or len(tools) != 1:
         return False
     members = object_of(tools[0]) or {}

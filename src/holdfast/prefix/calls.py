@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from holdfast.caches.values import Mark, Outcome, Prompt
 from holdfast.canonical import Usage
-from holdfast.canonical import usage as make_usage
 from holdfast.facts import ModelFacts
 
 from . import breaks, retention
@@ -52,6 +51,8 @@ class Prepared(Struct, kw_only=True):
     gap: float | None
     reserved: float
     raise_test: Test | None
+    baseline: int
+    """Tokens up to the end of tools and system text."""
     first_token: float | None = None
     done: bool = False
 
@@ -62,8 +63,14 @@ class Prepared(Struct, kw_only=True):
     def predicted(self, experience: Experience, output: int = 0) -> Usage:
         """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
         outcome, tokens = self.outcome, experience.calibration.counter(self.asked.model.ref)
-        writes = {ttl: tokens(count) for ttl, count in outcome.writes}
-        return make_usage(input=tokens(outcome.input), read=tokens(outcome.read), output=output, writes=writes)
+        writes: tuple[tuple[str, int], ...] = ()
+        for ttl, count in outcome.writes:
+            written = tokens(count)
+            if written:
+                writes = (*writes, (ttl, written))
+        if len(writes) > 1:
+            writes = tuple(sorted(writes))
+        return Usage(input=tokens(outcome.input), read=tokens(outcome.read), writes=writes, output=output)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

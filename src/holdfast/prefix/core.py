@@ -66,7 +66,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         last, prompt, digests, outcome, pool, now, pool.model, reset=reset, comparison=comparison
     )
     if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
-        pool.begin(sent, now)
+        pool.enter(foreseen, now)
     prepared = Prepared(
         asked=asked,
         plan=plan,
@@ -79,6 +79,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         gap=gap,
         reserved=account.reserve(client, reserved),
         raise_test=test,
+        baseline=baseline(prompt, situation.head),
     )
     ledger.last = _sent(asked, outcome, digests, now, blocks, last)
     ledger.requests += 1
@@ -236,8 +237,9 @@ def _seen(
         stability.observe(ledger, last, comparison)
     if comparison.course == "extension":
         before = prompt.ends[blocks.same - 1] if blocks.same == len(last) > 0 else sum(last.counts())
-        if prompt.tokens > before:
-            ledger.grown += prompt.tokens - before
+        added = prompt.tokens - before
+        if added > 0:
+            ledger.grown += added
             ledger.growths += 1
     return gap
 
@@ -290,7 +292,7 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
 def _turn(
     ledger: Ledger, prepared: Prepared, usage: Usage, finding: breaks.Finding | None, settings: Cache
 ) -> tuple[retention.Change, ...]:
-    model = prepared.asked.model
+    model, before = prepared.asked.model, ledger.retention
     turn = Turn(
         at=prepared.outcome.at,
         kind=prepared.kind,
@@ -299,12 +301,11 @@ def _turn(
         written=usage.written,
         input=usage.input,
         expected=prepared.expectation.expected,
-        baseline=baseline(prepared.prompt),
+        baseline=prepared.baseline,
         evicted=finding is not None and finding.cause == "likely_server_side",
     )
-    before = ledger.retention
-    ledger.retention = retention.observe(before, turn, settings, model)
-    return retention.changes(before, ledger.retention, settings, model, subagent=prepared.asked.subagent)
+    ledger.retention = after = retention.observe(before, turn, settings, model)
+    return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
 
 
 def _as_alone(prepared: Prepared) -> bool:
@@ -338,10 +339,10 @@ def _credit(settings: Cache) -> float:
 
 def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
     """What the prefix depends on beside its blocks; a cache key too, which separates entries."""
-    settings = dict(asked.settings)
+    settings = asked.settings
     if asked.prompt.route:
-        settings["prompt_cache_key"] = asked.prompt.route.encode("utf-8", "surrogatepass")
-    return tuple((name, sha256(value).digest()[:DIGEST]) for name, value in sorted(settings.items()))
+        settings = {**settings, "prompt_cache_key": asked.prompt.route.encode("utf-8", "surrogatepass")}
+    return tuple([(name, sha256(settings[name]).digest()[:DIGEST]) for name in sorted(settings)])
 
 
 def _sent(
@@ -373,11 +374,11 @@ def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], 
     like the one before mostly reads what that one had."""
     prompt, found = outcome.prompt, {}  # by key: one stands once in a prompt
     ends, keys, last = prompt.ends, prompt.keys if not prompt.route else (), len(prompt.ends)
-    used = (*outcome.refreshed, *outcome.new)
-    if before is not None:
-        known = {key: block for block, key in before.entries}
-        if list(known) == [entry.key for entry in outcome.refreshed]:
-            used, found = outcome.new, known
+    used, had = (*outcome.refreshed, *outcome.new), before.entries if before is not None else ()
+    if had and [key for _, key in had] == [entry.key for entry in outcome.refreshed]:
+        used = outcome.new
+    else:
+        had = ()
     for entry in used:
         key, first = entry.key, bisect_left(ends, entry.tokens)
         if keys and first < last and keys[first] == key:
@@ -386,4 +387,5 @@ def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], 
         for index in range(first, bisect_right(ends, entry.tokens)):
             if entry_key(prompt, index) == key:
                 found[key] = index
-    return tuple(sorted(zip(found.values(), found, strict=True)))
+    new = sorted(zip(found.values(), found, strict=True))
+    return (*had, *new) if not had or not new or new[0] > had[-1] else tuple(sorted((*had, *new)))

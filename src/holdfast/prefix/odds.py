@@ -28,7 +28,7 @@ _YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
 client's lanes go on at all is believed soon, how long they go on later."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
 _PRIOR_HEADS = 1.0
-_NOTHING = Gaps()
+_NOTHING, _NEVER = Gaps(), (0.0, 0.0)
 
 Three = tuple[float, float, float]
 
@@ -71,7 +71,7 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
         soon = _user(others.after_user, lanes.after_user, here.after_user)
     else:
         soon = _user(others.after_tools, lanes.after_tools, here.after_tools)
-    usual = _user(others.after_any, lanes.after_any)
+    usual = _user(others.after_any if others is not _NOTHING else _NEVER, lanes.after_any)
     ends, remaining = _life(client, ledger.asked)
     return Odds(
         next=_mix(soon, user, tools),
@@ -98,19 +98,20 @@ def _life(client: Client, asked: int) -> tuple[float, float]:
     here, remaining, alive = age(made), 0.0, 1.0
     first = ends = _ends(client, here, lane=True)
     for number in range(here, len(AGES)):
-        left = AGES[number] - made + 1 if number == here else AGES[number] - AGES[number - 1]
-        stays = (1 - ends) ** left
+        stays = (1 - ends) ** (AGES[number] - made + 1)
         remaining += alive * (1 - stays) / ends
         alive *= stays
+        made = AGES[number] + 1
         ends = _ends(client, number + 1, lane=False)
     return first, remaining + alive / ends
 
 
 def _ends(client: Client, number: int, *, lane: bool) -> float:
     """How often a request of this age was its lane's last; the lane at hand has not ended."""
-    ended = max(0.0, client.asked[number] - client.followed[number] - lane)
+    asked = client.asked[number]
+    ended = asked - client.followed[number] - lane
     weight = _YOUNG if number < _OLD_AGE else _OLD
-    return (weight / PRIOR_LENGTH + ended) / (weight + client.asked[number])
+    return (weight / PRIOR_LENGTH + (ended if ended > 0.0 else 0.0)) / (weight + asked)
 
 
 def _gap(prior: Three, weight: float, factor: float, *levels: Sequence[float]) -> Three:

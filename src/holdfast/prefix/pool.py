@@ -105,7 +105,7 @@ class Pool:
 
     def knows_as(self, other: Pool, prompt: Prompt) -> bool:
         """Whether both know the same of a prompt, so that it does the same in both."""
-        if not self.by_entry or prompt.route or self.model != other.model:
+        if not self.by_entry or prompt.route or (self.model is not other.model and self.model != other.model):
             return False
         return self._entries.known(prompt.keys) == other._entries.known(prompt.keys)
 
@@ -120,6 +120,11 @@ class Pool:
         if prompt.mode and isinstance(self._cache, gemini.Gemini):
             return Outcome(prompt, now, 0, prompt.tokens, why=("what the client's own content holds is not known",))
         return self._cache.begin(prompt, now)
+
+    def enter(self, outcome: Outcome, now: float) -> None:
+        """Begin a request with what was decided of it."""
+        if isinstance(self._cache, _BY_ENTRY):
+            self._cache.enter(outcome, now)
 
     def first_token(self, outcome: Outcome, now: float) -> None:
         self._cache.first_token(outcome, now)

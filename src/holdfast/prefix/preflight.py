@@ -20,7 +20,6 @@ RatesFor = Callable[[int], Rates | None]
 """The rates of a request by its prompt tokens, None where no price is known."""
 
 Writes = Sequence[tuple[str, int]]
-_ZERO = Decimal(0)
 
 
 class Preflight(Struct, frozen=True, kw_only=True):
@@ -35,14 +34,20 @@ class Preflight(Struct, frozen=True, kw_only=True):
 
 def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_for: RatesFor) -> Preflight:
     """What the plan's markers make of a predicted outcome, warm as it is and cold."""
-    written = sum([tokens for _, tokens in outcome.writes])
+    written = 0
+    for _, tokens in outcome.writes:
+        written += tokens
     whole = outcome.read + written + outcome.input
     price = rates_for(whole)
     this = cold = None
     if price is not None:
-        this = _cost(price, outcome.read, outcome.writes, outcome.input)
-        writes = _cold_writes(outcome, marks, model)
-        cold = _cost(price, 0, writes, whole - sum([tokens for _, tokens in writes]))
+        this, plain, cold = outcome.input * price.input + outcome.read * price.read, whole, Decimal(0)
+        for ttl, tokens in outcome.writes:
+            this += tokens * price.write(ttl)
+        for ttl, tokens in _cold_writes(outcome, marks, model):
+            plain -= tokens
+            cold += tokens * price.write(ttl)
+        cold += plain * price.input
     return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
 
 
@@ -82,10 +87,3 @@ def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> 
     if known.make is AnthropicCache:
         return cold_writes(prompt, model)
     return cache(model).begin(prompt, outcome.at).writes
-
-
-def _cost(rates: Rates, read: int, writes: Writes, plain: int) -> Decimal:
-    written = _ZERO
-    for ttl, tokens in writes:
-        written += tokens * rates.write(ttl)
-    return read * rates.read + written + plain * rates.input

@@ -35,21 +35,23 @@ def test(prompt: Prompt, pool: Pool, now: float) -> Test | None:
     if model.knobs.ttl_raise != "no":
         return None
     lives = {ttl.name: ttl.seconds for ttl in model.ttls}
-    short = [entry for entry in pool.known(prompt.keys) if entry.seconds < lives.get(entry.ttl, 0)]
-    if not short:  # as almost always: only what lives shorter than it is marked can be raised
+    for entry in pool.known(prompt.keys):
+        if entry.seconds < lives.get(entry.ttl, 0):
+            break
+    else:  # as almost always: only what lives shorter than it is marked can be raised
         return None
     places = {index for mark in prompt.marks for index in reach(prompt.blocks, mark.block, model)}
     plain, raised = 0, 0
     for index in sorted(places):
-        entry = pool.get(prompt.keys[index])
-        if entry is None or entry.readable > now:
+        known = pool.get(prompt.keys[index])
+        if known is None or known.readable > now:
             continue
-        used = entry.expires - entry.seconds
-        marked = float(model.ttl_seconds(entry.ttl) or 0)
-        if entry.expires >= now:
-            plain = raised = entry.tokens
-        elif entry.seconds < marked and now <= used + marked:
-            raised = entry.tokens
+        used = known.expires - known.seconds
+        marked = float(model.ttl_seconds(known.ttl) or 0)
+        if known.expires >= now:
+            plain = raised = known.tokens
+        elif known.seconds < marked and now <= used + marked:
+            raised = known.tokens
     return Test(raised, plain) if raised > plain else None
 
 

@@ -104,16 +104,24 @@ def lifetimes(state: Retention, settings: Cache, model: ModelFacts, *, subagent:
         return _SHORT
     if not settings.adaptive:
         return _LONG
-    confirmed = state.large or state.reads >= settings.escalate_after_reads
-    if not confirmed or state.unstable or state.cooldown:
+    confirmed, slow = _standing(state, settings)
+    if not confirmed:
         return _SHORT
-    return _LONG if settings.promote_recent_zone and is_slow(state) else _MIXED
+    return _LONG if settings.promote_recent_zone and slow else _MIXED
+
+
+def _standing(state: Retention, settings: Cache) -> tuple[bool, bool]:
+    """All that lifetimes depend on: whether reads are confirmed and nothing speaks against it, and if it is slow."""
+    confirmed = state.large or state.reads >= settings.escalate_after_reads
+    return confirmed and not state.unstable and not state.cooldown, state.slow >= SLOW_GAPS
 
 
 def changes(
     before: Retention, after: Retention, settings: Cache, model: ModelFacts, *, subagent: bool = False
 ) -> tuple[Change, ...]:
     """What a settled turn changed, for the event."""
+    if _standing(before, settings) == _standing(after, settings):
+        return ()
     old = lifetimes(before, settings, model, subagent=subagent)
     new = lifetimes(after, settings, model, subagent=subagent)
     if old is new:

@@ -142,16 +142,16 @@ def _proved(prompt: Prompt, before: Sent) -> int:
     block, key = before.entries[-1]
     if block >= len(prompt.keys) or prompt.keys[block] != key:
         return 0
-    counts = before.counts()
+    counts = memoryview(before.tokens).cast("I")
     tokens = sum(counts if block + 1 == len(counts) else counts[: block + 1])
     return block + 1 if tokens == prompt.ends[block] else 0
 
 
 def _joined(each: list[bytes]) -> bytes:
-    joined = b"".join(each)
-    if len(joined) != DIGEST * len(each) or max(map(len, each), default=DIGEST) != DIGEST:
-        joined = b"".join([digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each])
-    return joined
+    for digest in each:
+        if len(digest) != DIGEST:
+            return b"".join([digest[:DIGEST].ljust(DIGEST, b"\0") for digest in each])
+    return b"".join(each)
 
 
 def kind_of(prompt: Prompt) -> Kind:
@@ -172,9 +172,9 @@ def is_result(kind: str, role: str) -> bool:
     return role in ("tool", "function") or kind == "tool_result" or kind.endswith(("_output", "_tool_result"))
 
 
-def baseline(prompt: Prompt) -> int:
-    """Tokens up to the end of tools and system text."""
-    end = head(prompt)
+def baseline(prompt: Prompt, end: int | None = None) -> int:
+    """Tokens up to the end of tools and system text: so many blocks, where that is known."""
+    end = head(prompt) if end is None else end
     return prompt.ends[end - 1] if end else 0
 
 

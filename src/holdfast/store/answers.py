@@ -37,10 +37,14 @@ class Answer(Future[T]):
         return self._state == _FINISHED
 
     def result(self, timeout: float | None = None) -> T:
+        if self._state == _FINISHED and self._exception is None:
+            return self._result  # type: ignore[no-any-return]
         self._wait(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        if self._state == _FINISHED:
+            return self._exception
         self._wait(timeout)
         return self._exception if self._state == _FINISHED else super().exception(0)
 

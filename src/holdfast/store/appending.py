@@ -9,21 +9,19 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 from operator import itemgetter
+from typing import Any
 
 from ..errors import HoldfastError
 from ..events import Envelope, encode_payload
 from .rollups import HOUR, Sums
+from .rows import EventRow
 from .together import execute_many, marks
 
-_COLUMNS = ("id", "at", "stream", "turn", "parent", "type", "actor", "sensitivity", "payload")
+_COLUMNS = ("stream", "id", "at", "turn", "parent", "type", "actor", "sensitivity", "payload")
 
 Streams = dict[tuple[str, str], int]
 """The number of each session, by tenant and name."""
-
-EventRow = tuple[str, str, int, str | None, str | None, str, str, str, bytes]
-"""A session's name and what stands in its columns, but for the number of its stream."""
 
 
 def event_rows(envelopes: Iterable[Envelope]) -> list[EventRow]:
@@ -62,17 +60,21 @@ class Appended:
             return
         rows, counted = [], Counter[tuple[int, str, str]]()
         for tenant, events in self._waiting:
-            for session, id_, at, turn, parent, kind, actor, sensitivity, payload in events:
-                stream = streams.get((tenant, session)) or _stream(connection, streams, tenant, session)
-                rows.append((id_, at, stream, turn, parent, kind, actor, sensitivity, payload))
-                counted[at // HOUR, tenant, kind] += 1
+            for event in events:
+                name = tenant, event[0]
+                rows.append((streams.get(name) or _stream(connection, streams, *name), event))
+                counted[event[2] // HOUR, tenant, event[5]] += 1
         self._waiting.clear()
         sums.events(counted)
         # Neighbours of one session fill neighbouring entries of its index; ids keep the order within it.
-        rows.sort(key=itemgetter(2))
+        rows.sort(key=itemgetter(0))
+        values: list[Any] = []
+        for stream, event in rows:
+            values.append(stream)
+            values += event[1:]
         try:
             statement = _insertion_together if together else _insertion
-            execute_many(connection, statement, len(_COLUMNS), list(chain.from_iterable(rows)))
+            execute_many(connection, statement, len(_COLUMNS), values)
         except sqlite3.IntegrityError as error:
             raise HoldfastError(
                 "an event of this session is already stored under the same id; append each event once"

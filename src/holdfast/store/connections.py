@@ -7,7 +7,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,14 @@ def make_private_directory(path: Path) -> None:
         directory.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
 
 
+# For every None and bytes the module looks for an adapter, by an error that it raises and forgets. One that changes
+# nothing is found at once. Somebody else's stays.
+_SAME: dict[type, Callable[[Any], Any]] = {type(None): {}.get, bytes: bytes}
+for _kind, _same in _SAME.items():
+    if (_kind, sqlite3.PrepareProtocol) not in sqlite3.adapters:
+        sqlite3.register_adapter(_kind, _same)
+
+
 def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}",
@@ -101,15 +109,22 @@ def use_wal(connection: sqlite3.Connection, *, busy_timeout: float) -> None:
 class OpenedFile:
     """Which file was opened, by which process: SQLite notices neither a file that was moved nor a fork."""
 
+    forks = 0
+    """How many lie behind this process: quicker to compare than to ask the system who we are."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._process = os.getpid()
+        self.born = self.forks
         status = path.stat()
         self._identity = (status.st_dev, status.st_ino)
 
     def inherited(self) -> bool:
         """True in a child process: it has no writer thread, and its locks are the parent's."""
-        return os.getpid() != self._process
+        return self.forks != self.born
+
+    @classmethod
+    def forked(cls) -> None:
+        cls.forks += 1
 
     def check(self) -> None:
         """Refuse to go on where a write would be answered and lost, or a read would see nothing."""
@@ -125,6 +140,9 @@ class OpenedFile:
             raise HoldfastError(
                 f"the store {self.path} was moved, deleted or emptied while it was open; put it back and open it again"
             )
+
+
+os.register_at_fork(after_in_child=OpenedFile.forked)
 
 
 class Readers:

@@ -10,16 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..events import Envelope
 from . import writes
 from .appending import event_rows
 from .base import Merge
-from .rows import Call, LateCall
+from .rows import Call, EventRow, LateCall
 from .writer import Transaction
 
-Told = Sequence[Envelope] | Callable[[], Sequence[Envelope]] | None
+Told = Sequence[Envelope] | Callable[[], Sequence[EventRow]] | None
 
 
 class PutCall(Struct, frozen=True, gc=False):
@@ -38,12 +37,12 @@ class PutCall(Struct, frozen=True, gc=False):
 
     def __call__(self, transaction: Transaction) -> None:
         call = self.call.call() if isinstance(self.call, LateCall) else self.call
-        told: list[Envelope] = []
+        told: list[EventRow] = []
         for each in self.told:
             if each:
-                told += each() if callable(each) else each
+                told += each() if callable(each) else event_rows(each)
         if told:
-            writes.append_events(call.tenant, event_rows(told), transaction)
+            transaction.appended.add(call.tenant, told)
         writes.check(call, Call)
         writes.put_call(call, transaction, first=self.first)
 
@@ -66,13 +65,16 @@ class PutVersioned(Struct, frozen=True, gc=False):
 
     def after(self, earlier: Any) -> PutVersioned | None:
         """One write for both, if this one expects what the earlier one makes and both merges can be one."""
+        expected, count = earlier.expected, earlier.count
         follow = getattr(self.merge, "after", None)
-        if follow is None or earlier.merge is None or self.expected != earlier.expected + earlier.count:
+        if follow is None or earlier.merge is None or self.expected != expected + count:
             return None
         merge = follow(earlier.merge)
         if merge is None:
             return None
-        return replace(self, expected=earlier.expected, merge=merge, count=earlier.count + self.count)
+        return PutVersioned(
+            self.table, self.column, self.tenant, self.name, self.data, expected, merge, count + self.count
+        )
 
     def __call__(self, transaction: Transaction) -> list[int]:
         found = writes.put_versioned(

@@ -13,10 +13,13 @@ from typing import Literal
 from msgspec import Struct
 
 from ..canonical.usage import Usage
-from ..events import BreakCause, Envelope, ResetReason
+from ..events import BreakCause, ResetReason
 
 CallStatus = Literal["pending", "settled", "abandoned", "failed"]
 OwnerKind = Literal["lane", "session"]
+
+EventRow = tuple[str, str, int, str | None, str | None, str, str, str, bytes]
+"""An event made ready: its session's name and what stands in its columns, but for the number of its stream."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -94,14 +97,15 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class LateCall(Struct, frozen=True, gc=False):
-    """A call that is made when it is written, with the events told of it. What makes them gives the same every time.
+    """A call that is made when it is written, with the events told of it, made ready. What makes them gives the same
+    every time.
 
     `first` says that nothing of it was written before; it may be wrong, but costs then."""
 
     tenant: str
     id: str
     call: Callable[[], Call]
-    told: Callable[[], Sequence[Envelope]] | None = None
+    told: Callable[[], Sequence[EventRow]] | None = None
     first: bool = False
 
 

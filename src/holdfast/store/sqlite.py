@@ -62,10 +62,6 @@ class SqliteWrites:
         """A write of a value that may stand for queued ones of the same value."""
         return self._write(partial(_alone, write))
 
-    def _leave(self, write: Joint) -> None:
-        """The same where nobody wants an answer."""
-        self._join(write)
-
     def put_session(self, session: Session) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_session, session, Session))
 
@@ -97,7 +93,7 @@ class SqliteWrites:
         return self._join(PutCall(call, (tuple(told),)))
 
     def leave_call(self, call: LateCall) -> None:
-        self._leave(PutCall(call, (call.told,), call.first))
+        self._join(PutCall(call, (call.told,), call.first))
 
     def put_break(self, found: Break) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_break, found, Break))
@@ -182,8 +178,8 @@ class SqliteStore(SqliteWrites, Looking):
     def _join(self, write: Joint) -> Answer[Any]:
         return self._writer.join(write)
 
-    def _leave(self, write: Joint) -> None:
-        self._writer.leave(write)
+    def leave_call(self, call: LateCall) -> None:
+        self._writer.leave(PutCall(call, (call.told,), call.first))
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:

@@ -35,6 +35,8 @@ ROWS_PER_COMMIT = 40_000
 BACKLOG_ROWS = 200_000
 LINGER = 0.03
 """Seconds that writes gather for, where nobody waits for one of them."""
+MANY, LONGER = 32, 5
+"""So many in that time, and they gather so many times as long: calls and ledgers are written once, not twice."""
 LOOKS = 30
 """How often in a row it finds nothing before it sleeps until it is woken."""
 GATHERED = 1_000
@@ -109,6 +111,7 @@ class Writer:
         self._file = file
         self._path = file.path
         self._transaction = Transaction(connection, blobs, file)
+        self.others = self._transaction.turns.others  # moves on when somebody else has written; None: not certain
         self._backlog = BACKLOG_ROWS
         self._queue: deque[Waiting] = deque()
         self._queued_rows = 0
@@ -116,6 +119,7 @@ class Writer:
         self._hurried = False
         self._asleep = False
         self._looks = LOOKS
+        self._lingers = 1
         self._closed = False
         self._trouble: Exception | None = None
         self._lock = threading.RLock()
@@ -148,10 +152,6 @@ class Writer:
         """One for a part of a write."""
         return Answer(self._done, self.hurry)
 
-    def others(self) -> int | None:
-        """Moves on when somebody else has written; None while that is not certain."""
-        return self._transaction.turns.others()
-
     def hurry(self) -> None:
         """Somebody waits: what is queued is written now."""
         with self._ready:
@@ -159,8 +159,9 @@ class Writer:
             self._ready.notify()
 
     def _queue_up(self, waiting: Waiting) -> None:
-        if self._file.inherited():
-            self._file.check()
+        file = self._file
+        if file.forks != file.born:
+            file.check()
         with self._lock:
             if self._closed:
                 raise HoldfastError(f"the store {self._path} is closed; open it again to write to it")
@@ -207,10 +208,14 @@ class Writer:
         rows = 0
         with self._ready:
             self._gather()
+            if self._queued_rows <= ROWS_PER_COMMIT:
+                batch, rows = [*self._queue], self._queued_rows
+                self._queue.clear()
             while self._queue and (not batch or rows + self._queue[0].rows <= ROWS_PER_COMMIT):
                 waiting = self._queue.popleft()
                 batch.append(waiting)
                 rows += waiting.rows
+            self._lingers = LONGER if len(batch) > MANY * self._lingers else 1
             self._queued_rows -= rows
             self._added = len(self._queue)
             self._hurried = self._hurried and bool(self._queue)
@@ -223,7 +228,8 @@ class Writer:
                 self._asleep = True
                 self._ready.wait_for(lambda: self._queue or self._closed)
                 self._asleep, self._looks = False, 0
-            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, LINGER)
+            linger = LINGER * self._lingers
+            self._ready.wait_for(lambda: self._hurried or self._closed or self._queued_rows >= GATHERED, linger)
             if self._queue or self._closed:
                 self._looks = 0
                 return

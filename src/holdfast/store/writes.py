@@ -9,11 +9,10 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from ..errors import HoldfastError
-from .appending import EventRow
 from .base import Merge, VersionConflictError
 from .blobs import digest_of
 from .rollups import hour_of
-from .rows import Blob, Break, Call, Edit, Lane, Owner, Session
+from .rows import Blob, Break, Call, Edit, EventRow, Lane, Owner, Session
 from .tables import (
     BREAK_COLUMNS,
     CALL_COLUMNS,

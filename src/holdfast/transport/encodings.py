@@ -25,7 +25,9 @@ _PROBLEMS = (zlib.error, brotli.error, zstandard.ZstdError, MemoryError)
 
 def named(value: str | None) -> str:
     """The encoding that a header names, "" for none. Several at once are not understood, and named as they stand."""
-    found = (value or "").strip().lower()
+    if not value:
+        return ""
+    found = value.strip().lower()
     return "" if found == "identity" else found
 
 

@@ -15,8 +15,8 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 
 class Incoming(Struct, frozen=True):
-    """A request: `body` is what came over the wire, perhaps compressed; `first` are the headers by name, of whoever has
-    them so already."""
+    """A request: `body` is what came over the wire, perhaps compressed; `first` are the headers by name and `tenant`
+    whose it is, of whoever knows that already."""
 
     method: str
     path: str
@@ -24,6 +24,7 @@ class Incoming(Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
     first: Mapping[str, str] | None = None
+    tenant: str | None = None
 
     def named(self) -> Mapping[str, str]:
         """The headers, as `by_name` gives them."""
@@ -51,7 +52,10 @@ _WISHES = ("x-holdfast", "x-holdfast-skip", "x-holdfast-reset", "x-holdfast-pref
 
 def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
     """What is not understood is overlooked: a wrong header must not cost the client its request."""
-    if not any(name in headers for name in _WISHES):
+    for name in _WISHES:
+        if name in headers:
+            break
+    else:
         return _NONE
     skip = {name.strip().lower() for name in headers.get("x-holdfast-skip", "").split(",")}
     reset = headers.get("x-holdfast-reset", "").strip()

@@ -21,6 +21,7 @@ from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
 from holdfast.identity import Found, Identities
 from holdfast.wire import Body, Dialect, Tap, Unreadable
+from holdfast.wire.prompts import Reading
 from holdfast.wire.stream import LONGEST_LINE, Report
 
 from . import encodings, saying
@@ -71,27 +72,31 @@ class Passage:
     `bypass` is why the client's own bytes go; `held` an answer to give instead of sending anything.
     """
 
+    # How it begins; in the class, because most of it stays so.
+    verbatim = True
+    call: str | None = None
+    prepared: Prepared | None = None
+    found: Found | None = None
+    bypass: str | None = None
+    held: Held | None = None
+    _gateway: Gateway | None = None
+    _warning: str | None = None
+    _body: Body | None = None
+    _untold = False  # the engine does not know yet that the client's own bytes went
+    _stage = "begin"
+    _first_token: float | None = None
+    _status = 0
+    _served = False  # the provider took it
+    _streams = False
+    _decoder: encodings.Decoder | None = None
+    _tap: Tap | None = None
+    _ended = False
+
     def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
         self._passages, self._incoming, self._dialect, self._model = passages, incoming, dialect, model
-        self.raw, self.verbatim = incoming.body, True
-        self.call: str | None = None
-        self.prepared: Prepared | None = None
-        self.found: Found | None = None
-        self.bypass: str | None = None
-        self.held: Held | None = None
+        self.raw = incoming.body
         self.started = passages.clock()
-        self._gateway: Gateway | None = None
-        self._warning: str | None = None
-        self._body: Body | None = None
-        self._untold = False  # the engine does not know yet that the client's own bytes went
-        self._stage = "begin"
         self._begun = passages.timer()
-        self._first_token: float | None = None
-        self._status = 0
-        self._streams = False
-        self._decoder: encodings.Decoder | None = None
-        self._tap: Tap | None = None
-        self._ended = False
 
     # In
 
@@ -110,39 +115,43 @@ class Passage:
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers, REASONS)
-        self._next("decode")
+        most = gateway.limits.stages_ms
+        self._next("decode", most)
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
         if plain is None:
             self.bypass = "encoding"
             return
-        self._next("parse")
+        self._next("parse", most)
         body = engine.parse(self._dialect, plain, model=self._model)
         if isinstance(body, Unreadable):
             self.bypass = "unreadable"
             return
         self._body = body
-        self._next("identify")
-        found = self.found = self._passages.identities.find(
-            headers, incoming.query, body, lambda: engine.read(body), self.started
-        )
+        self._next("identify", most)
+        identities, started = self._passages.identities, self.started
+
+        def read() -> Reading:
+            return engine.read(body)
+
+        found = self.found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant)
         if asked.off:
             self._pass_by("off")
             return
         if found.side:
             return
-        self._next("prepare")
+        self._next("prepare", most)
         prepared = self.prepared = engine.prepare(
             body,
             lane=found.lane,
-            now=self.started,
+            now=started,
             skip=asked.skip,
             reset=asked.reset,
-            patience=gateway.limits.stages_ms / 1_000,
+            patience=most / 1_000,
         )
         self._stage = "send"
         self.call = prepared.call
-        self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
+        identities.sent(found, body, read, started)
         if self._fly(prepared, asked, gateway) and prepared.raw != plain:
             self.raw, self.verbatim = prepared.raw, False
 
@@ -163,11 +172,9 @@ class Passage:
         self._unanswered()
         return False
 
-    def _next(self, stage: str) -> None:
-        """A stage begins, if there is time for it."""
-        assert self._gateway is not None
-        limit = self._gateway.limits.stages_ms
-        if (self._passages.timer() - self._begun) * 1_000 > limit:
+    def _next(self, stage: str, most: float) -> None:
+        """A stage begins, if there is time for it: less than `most` milliseconds have passed."""
+        if (self._passages.timer() - self._begun) * 1_000 > most:
             raise Slow(stage)
         self._stage = stage
 
@@ -195,20 +202,25 @@ class Passage:
         """The lane it belongs to, or one for what could not be identified."""
         if self.found is not None:
             return self.found.lane
-        tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
+        tenant = self._incoming.tenant
+        if tenant is None:
+            tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
         return Lane(tenant=tenant, session=UNKNOWN, id=UNKNOWN)
 
     # Out
 
     def response_headers(self) -> list[Header]:
         """What the client is told; nothing where that is switched off."""
-        with quiet("headers"):
-            if self._gateway is not None and self._gateway.headers:
-                if self.prepared is not None:
-                    return saying.planned(self.prepared, self._warning)
-                self.call = self.call or self._passages.engine.call_id()
-                return saying.unplanned(self.call, self.bypass)
-        return []
+        if self._gateway is None or not self._gateway.headers:
+            return []
+        try:
+            if self.prepared is not None:
+                return saying.planned(self.prepared, self._warning)
+            self.call = self.call or self._passages.engine.call_id()
+            return saying.unplanned(self.call, self.bypass)
+        except Exception as error:  # noqa: BLE001
+            log("headers", error)
+            return []
 
     @property
     def names_object(self) -> bool:
@@ -229,16 +241,25 @@ class Passage:
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head of the response is there."""
         self._status = status
+        self._served = 200 <= status < 300
         if not self._served:  # what was refused has changed nothing at the provider
             return
-        with quiet("answer"):
-            named = {name.lower(): value for name, value in headers}
-            self._streams = named.get(b"content-type", b"").lower().startswith(b"text/event-stream")
-            encoding = encodings.named(named.get(b"content-encoding", b"").decode("latin-1"))
-            if not encoding or encoding in encodings.KNOWN:
+        try:
+            kind = encoding = b""
+            for name, value in headers:  # their lengths tell nearly all others apart
+                if len(name) == 12 and name.lower() == b"content-type":
+                    kind = value
+                elif len(name) == 16 and name.lower() == b"content-encoding":
+                    encoding = value
+            self._streams = kind.lower().startswith(b"text/event-stream")
+            if encoding and (named := encodings.named(encoding.decode("latin-1"))):
+                if named not in encodings.KNOWN:
+                    return
                 longest = None if self._streams else LONGEST_LINE  # of what is one line, the tap reads no more
-                self._decoder = encodings.Decoder(encoding, longest) if encoding else None
-                self._tap = self._dialect.tap()
+                self._decoder = encodings.Decoder(named, longest)
+            self._tap = self._dialect.tap()
+        except Exception as error:  # noqa: BLE001
+            log("answer", error)
 
     def _went_past(self) -> None:
         """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
@@ -279,8 +300,10 @@ class Passage:
         self._ended = True
         report = None
         if self._tap is not None:
-            with quiet("finish"):
+            try:
                 report = self._tap.close()
+            except Exception as error:  # noqa: BLE001
+                log("finish", error)
         self._end(*self._read_out(report))
 
     def cut(self, error: str = "") -> None:
@@ -295,25 +318,22 @@ class Passage:
         else:
             self._end(None, error)
 
-    @property
-    def _served(self) -> bool:
-        return 200 <= self._status < 300
-
     def _read_out(self, report: Report | None) -> tuple[Usage | None, str]:
         """What a response says that has come to its end: its usage, or what was wrong with it."""
         if not self._served:
             return None, f"HTTP {self._status}"
         if self._tap is None or report is None:
             return None, ""
-        if self.found is not None and report.response_id:
+        if self.found is not None and self.found.scope and report.response_id:
             with quiet("answered"):
                 self._passages.identities.answered(self.found, report.response_id)
         if report.error is not None or not report.finished:
             return None, "an error in the stream" if report.error is not None else "no end of the stream"
-        usage = None
-        with quiet("usage"):
-            usage = self._tap.usage
-        return usage, ""
+        try:
+            return self._tap.usage, ""
+        except Exception as error:  # noqa: BLE001
+            log("usage", error)
+            return None, ""
 
     def _end(self, usage: Usage | None, error: str) -> None:
         engine, now = self._passages.engine, self._now()
@@ -326,8 +346,10 @@ class Passage:
                 self._went_past()
             return
         if usage is not None:
-            with quiet("settle"):
+            try:
                 engine.settle(self.prepared, usage, now=now)
+            except Exception as problem:  # noqa: BLE001
+                log("settle", problem)
         if self.prepared.verdict is None:  # also what could not be settled is not left pending
             if self._first_token is not None:
                 self._begins(self._first_token)

@@ -26,29 +26,34 @@ class Held(Struct, frozen=True):
 def planned(prepared: Prepared, warning: str | None) -> list[Header]:
     """The call's id, its plan and its prediction."""
     flight, plan = prepared.preflight, prepared.core.plan
-    marks = [f"{path}={ttl}" for path, ttl in prepared.markers[:_MOST_MARKERS]]
-    predicted = [f"read={flight.read}", f"write={flight.written}", f"input={flight.input}"]
-    predicted += [f"usd={_dollars(flight.this)}"] if flight.this is not None else []
-    predicted += [f"cold_usd={_dollars(flight.cold)}"] if flight.cold is not None else []
+    marked = plan.strategy
+    for mark in plan.marks[:_MOST_MARKERS]:
+        marked += f"; {prepared.path(mark.block)}={mark.ttl}"
+    predicted = f"read={flight.read}; write={flight.written}; input={flight.input}"
+    if flight.this is not None:
+        predicted += f"; usd={_dollars(flight.this)}"
+    if flight.cold is not None:
+        predicted += f"; cold_usd={_dollars(flight.cold)}"
     found = [
-        _header("x-holdfast-call", prepared.call),
-        _header("x-holdfast-plan", "; ".join([plan.strategy, *marks])),
-        _header("x-holdfast-prediction", "; ".join(predicted)),
+        _header(b"x-holdfast-call", prepared.call),
+        _header(b"x-holdfast-plan", marked),
+        (b"x-holdfast-prediction", predicted.encode()),
     ]
-    done = [repair.name for repair in prepared.repairs if repair.applied]
-    if done:
-        found.append(_header("x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+    if prepared.repairs:
+        done = [repair.name for repair in prepared.repairs if repair.applied]
+        if done:
+            found.append(_header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
     if prepared.reset is not None:
-        found.append(_header("x-holdfast-reset", prepared.reset))
+        found.append(_header(b"x-holdfast-reset", prepared.reset))
     if warning is not None:
-        found.append(_header("x-holdfast-warning", warning))
+        found.append(_header(b"x-holdfast-warning", warning))
     return found
 
 
 def unplanned(call: str, bypass: str | None) -> list[Header]:
     """The id of a call that goes as it came, and why if that was not to be."""
-    found = [_header("x-holdfast-call", call)]
-    return found if bypass is None else [*found, _header("x-holdfast-bypassed", bypass)]
+    found = [_header(b"x-holdfast-call", call)]
+    return found if bypass is None else [*found, _header(b"x-holdfast-bypassed", bypass)]
 
 
 def warning(cost: Decimal, limit: Decimal) -> str:
@@ -65,7 +70,7 @@ def held(dialect: Dialect, call: str, cost: Decimal, limit: Decimal, ours: bool)
     body = dialect.write_error(WireError(428, "preflight_held", message))
     headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"false")]
     if ours:
-        headers += [_header("x-holdfast-call", call), _header("x-holdfast-warning", warning(cost, limit))]
+        headers += [_header(b"x-holdfast-call", call), _header(b"x-holdfast-warning", warning(cost, limit))]
     return Held(428, tuple(headers), body)
 
 
@@ -73,9 +78,9 @@ def _dollars(amount: Decimal) -> str:
     return f"{amount:.6f}".rstrip("0").rstrip(".") or "0"
 
 
-def _header(name: str, value: str) -> Header:
+def _header(name: bytes, value: str) -> Header:
     """A header that is one line of plain characters, whatever a client put into its names."""
     plain = value[:_LONGEST]
     if not (plain.isascii() and plain.isprintable()):
         plain = "".join(character if " " <= character <= "~" else "?" for character in plain)
-    return name.encode(), plain.encode()
+    return name, plain.encode()

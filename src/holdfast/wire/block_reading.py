@@ -36,6 +36,7 @@ _ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
 """Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
 
+_CONTENT = b',"content":'
 _NO_MARKS: tuple[str, ...] = ()
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -76,9 +77,11 @@ def read_block(
         if span.section == "system" and content.startswith(_ATTRIBUTION):
             return Known(None, marks=marks)
         markable, text, flat = dialect.markable(body, index), _text_of(content, kind), False
-    digest = sha256(as_bytes(f"{span.section}|{span.role}|{border:d}|") + content).digest()[:16]
-    speaks = not flat and span.section == "messages" and kind not in _CALLS
-    images = speaks and any(mark in content for mark in _IMAGES[body.dialect])
+    head = as_bytes(f"{span.section}|{span.role}|{'1' if border else '0'}|")
+    digest = sha256(head + content).digest()[:16]
+    images = citations = False
+    if not flat and span.section == "messages" and kind not in _CALLS:
+        images, citations = any(mark in content for mark in _IMAGES[body.dialect]), _CITATIONS in content
     ids = b""
     if with_ids:
         ids = _ids(content, span, text, digest if images else b"")
@@ -86,7 +89,6 @@ def read_block(
     else:
         tokens = estimate(text) if text is not None else estimate_json(content)
     block = Block(span.section, kind, span.role, span.message, digest, tokens, markable, ids)
-    citations = speaks and _CITATIONS in content
     return Known(block, images, citations, marks, images or citations or bool(marks))
 
 
@@ -144,9 +146,10 @@ def _is_flat(members: dict[str, Any]) -> bool:
 def _with_text_block(members: dict[str, Any], content: bytes, flat: bool) -> bytes:
     """A result whose content is a string, which is one text block."""
     if flat and next(reversed(members)) == "content":
-        head, key, literal = content.partition(b',"content":')  # nowhere else: a quote in a string has a backslash
-        if key:
-            return b'%b%b[{"type":"text","text":%b}]}' % (head, key, literal[:-1])
+        at = content.find(_CONTENT)  # nowhere else: a quote in a string has a backslash
+        if at >= 0:
+            at += len(_CONTENT)
+            return b'%b[{"type":"text","text":%b}]}' % (content[:at], content[at:-1])
     return _encode({**members, "content": [{"type": "text", "text": members["content"]}]})
 
 

@@ -87,7 +87,10 @@ class Body(Struct, frozen=True):
     @property
     def messages_from(self) -> int:
         """The first block of the messages, which come last in every dialect's prefix order."""
-        return next((i for i, block in enumerate(self.blocks) if block.section == "messages"), len(self.blocks))
+        for index, block in enumerate(self.blocks):  # asked for at every turn: quicker than `next`
+            if block.section == "messages":
+                return index
+        return len(self.blocks)
 
     def text(self, block: BlockSpan) -> bytes:
         return self.raw[block.start : block.end]
@@ -130,10 +133,13 @@ def tool_spans(raw: bytes, pos: int, tools: Sequence[Raw]) -> tuple[list[BlockSp
 def is_border(blocks: Sequence[BlockSpan], index: int) -> bool:
     """Whether a message, or the system text, begins with this block. Tools have no borders: some of them are no part of
     the prefix, and what comes after those is the same with and without them."""
-    span, before = blocks[index], blocks[index - 1] if index else None
+    span = blocks[index]
     if span.section == "tools":
         return False
-    return before is None or before.section != span.section or before.message != span.message
+    if not index:
+        return True
+    before = blocks[index - 1]
+    return before.message != span.message or before.section != span.section
 
 
 def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:

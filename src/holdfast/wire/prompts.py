@@ -102,7 +102,7 @@ class PromptReader:
     def read(self, body: Body, model: ModelFacts, *, scope: str = "") -> Reading:
         dialect = DIALECTS[body.dialect]
         last = self._last
-        if last is not None and last[0] is body and last[1:3] == (model, scope):
+        if last is not None and last[0] is body and last[1] == model and last[2] == scope:
             return last[3]
         lane, like, grown = self._like(body, model, scope)
         seen = self._read_blocks(body, dialect, like, grown, rules(model).by_token)
@@ -121,7 +121,7 @@ class PromptReader:
             settings=seen.settings,
             marks=marks,
             automatic=asked.automatic,
-            route=_plain(asked.key),
+            route=_plain(asked.key) if asked.key else "",
             mode=_plain(asked.cached_content if body.dialect == "gemini" else asked.mode or asked.retention),
             like=None if like is None else like.prompt,
             same=same,
@@ -145,7 +145,8 @@ class PromptReader:
         like = self._seen.get(lane)
         if (
             like is not None
-            and (like.prompt.scope, like.prompt.model) == (scope, model.ref)
+            and like.prompt.scope == scope
+            and like.prompt.model == model.ref
             and goes_on(like.body, body, like.first)
         ):
             return lane, like, stands_around(like.body, body)
@@ -160,20 +161,20 @@ class PromptReader:
     def _read_blocks(self, body: Body, dialect: Dialect, like: Seen | None, grown: bool, with_ids: bool) -> Seen:
         """Every block: taken over from the earlier body where it stands there unchanged, else read. Of one that has
         `grown` only messages can be others."""
+        blocks = body.blocks
         seen = Seen(body, like.first if grown and like is not None else body.messages_from)
         before: Sequence[BlockSpan] = () if like is None else like.body.blocks
         if grown and like is not None:
-            seen.take_over(like, same_until(body.blocks, before, like.first))
-        while (index := len(seen.known)) < len(body.blocks):
-            span = body.blocks[index]
+            seen.take_over(like, same_until(blocks, before, like.first))
+        while (index := len(seen.known)) < len(blocks):
             if like is not None and index < len(before):
-                if span is before[index]:
-                    seen.take_over(like, same_until(body.blocks, before, index))
+                if blocks[index] is before[index]:
+                    seen.take_over(like, same_until(blocks, before, index))
                     continue
                 if (known := unchanged(like, body, index)) is not None:
                     seen.add(known)
                     continue
-            seen.add(self._block(body, dialect, index, is_border(body.blocks, index), with_ids))
+            seen.add(self._block(body, dialect, index, is_border(blocks, index), with_ids))
         return seen
 
     def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:
@@ -181,16 +182,15 @@ class PromptReader:
 
         A marker at the end is cut off first: it moves on with every turn, and the block it leaves is the same block.
         """
-        span = body.blocks[index]
-        text = body.raw[span.start : span.end]
-        if body.dialect == "anthropic" and text.endswith(_ENDS):
+        raw, start, end = body.raw, body.blocks[index].start, body.blocks[index].end
+        if body.dialect == "anthropic" and raw.endswith(_ENDS, start, end):
             for ending, ttl in ENDINGS:
-                if text.endswith(ending):
-                    plain = text[: -len(ending)] + b"}"
+                if raw.endswith(ending, start, end):
+                    plain = raw[start : end - len(ending)] + b"}"
                     known = self._text(body, dialect, index, border, with_ids, plain, True)
                     if known is not None:
-                        return replace(known, marks=(ttl,), special=True, at_end=True)
-        known = self._text(body, dialect, index, border, with_ids, text, False)
+                        return Known(known.block, known.images, known.citations, (ttl,), True, True)
+        known = self._text(body, dialect, index, border, with_ids, raw[start:end], False)
         assert known is not None
         return known
 
@@ -203,11 +203,12 @@ class PromptReader:
             body.dialect, body.model, span.section, span.role, span.form, border, with_ids
         )
         whole = b"%b%d|%b" % (about, span.message, text)
-        for start, end in span.context:
-            whole += b"\0" + body.raw[start:end]
+        if span.context:
+            for start, end in span.context:
+                whole += b"\0" + body.raw[start:end]
         key = sha256(whole).digest()[:16]
         block = self._blocks.plain(key)
-        known = Known(block, special=False) if block is not None else self._blocks.other(key)
+        known = Known(block, False, False, (), False) if block is not None else self._blocks.other(key)
         if known is not None:
             return None if cut and may_name(text, "cache_control", 0, len(text)) else known
         known = read_block(body, dialect, index, border, with_ids, text if cut else None)
@@ -233,6 +234,8 @@ class PromptReader:
             return
         raw, at, last = body.raw, body.blocks[first].start, body.blocks[-1].start  # the last message may still change
         self._starts[raw[:_START]] = at, lane
+        if len(self._starts) > _KEPT_STARTS:
+            self._starts.popitem(last=False)
         if before is not None and body.blocks[first : first + 1] == before.body.blocks[first : first + 1]:
             seen.windows = before.windows
         if not seen.at_length or at + seen.windows > last:
@@ -240,9 +243,8 @@ class PromptReader:
                 if size > seen.windows and at + size <= last:
                     self._windows[at, size, hash(raw[at : at + size])] = lane
             seen.windows = max((size for size in WINDOWS if at + size <= last), default=0)
-        for known, most in ((self._starts, _KEPT_STARTS), (self._windows, _KEPT_WINDOWS)):
-            while len(known) > most:
-                known.popitem(last=False)
+            while len(self._windows) > _KEPT_WINDOWS:
+                self._windows.popitem(last=False)
 
 
 def _about(dialect: str, model: str, section: str, role: str, form: str, border: bool, with_ids: bool) -> bytes:
@@ -261,7 +263,7 @@ def _weight(known: Known) -> int:
 
 def _plain(text: str | None) -> str:
     """A value a client chose, for rules that expect text."""
-    return (text or "").encode("utf-8", "backslashreplace").decode()
+    return text.encode("utf-8", "backslashreplace").decode() if text else ""
 
 
 def _cut(text: bytes) -> bytes:

@@ -61,11 +61,10 @@ class Remembered(Generic[T]):
 
     def keep(self, key: bytes, block: Block) -> bool:
         """Remember a plain block; False if it cannot be packed."""
-        if block.ids or len(block.digest) != 16 or not 0 <= block.tokens < 2**32:
+        kind, role, digest, tokens = block.kind, block.role, block.digest, block.tokens
+        if block.ids or len(digest) != 16 or not 0 <= tokens < 2**32 or len(kind) + len(role) > LONGEST_NAME:
             return False
-        if len(block.kind) + len(block.role) > LONGEST_NAME:
-            return False
-        shape = block.section, block.kind, block.role, block.markable
+        shape = block.section, kind, role, block.markable
         with self._lock:
             number = self._shapes.get(shape)
             if number is None:
@@ -74,7 +73,7 @@ class Remembered(Generic[T]):
                 number = len(self._by_number)
                 self._by_number.append(shape)
                 self._shapes[shape] = number
-            self._add(key, _PACKED.pack(block.digest, block.tokens, block.message, number))
+            self._add(key, _PACKED.pack(digest, tokens, block.message, number))
         return True
 
     def keep_other(self, key: bytes, value: T, weight: int) -> None:

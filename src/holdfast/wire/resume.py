@@ -51,13 +51,13 @@ class Resumed(Struct, frozen=True):
         before = like.members[self.name]
         moved = end - before.end
         members, blocks = like.members.copy(), like.blocks[: self.last]
-        members[self.name] = before._replace(end=end)
+        members[self.name] = Member(before.key, before.key_start, before.start, end)
         if moved and next(reversed(members)) != self.name:
             for key, start, at, until in like.members.values():
                 if start > before.start:
                     members[key] = Member(key, start + moved, at + moved, until + moved)
             blocks = (*(_moved(b, moved) if b.start > before.start else b for b in blocks[:first]), *blocks[first:])
-        return Body(raw, like.dialect, like.model, (*blocks, *news), members, like.end + moved)
+        return Body(raw, like.dialect, like.model, blocks + tuple(news), members, like.end + moved)
 
     def section(self, name: Section, pos: int) -> tuple[list[BlockSpan], int] | None:
         """The blocks of another section that begins at `pos` and stands unchanged, and where it ends."""
@@ -104,7 +104,8 @@ def resume(raw: bytes, like: Body, member: str) -> Resumed | None:
 def goes_on(before: Body, body: Body, first: int) -> bool:
     """Whether a body was read on from an earlier one, whose messages begin with the block `first`: then both texts are
     the same up to there at least, and the block is one object."""
-    return first < min(len(before.blocks), len(body.blocks)) and body.blocks[first] is before.blocks[first]
+    old, new = before.blocks, body.blocks
+    return first < len(old) and first < len(new) and new[first] is old[first]
 
 
 def stands_around(before: Body, body: Body, name: str = "messages") -> bool:

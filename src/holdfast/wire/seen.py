@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from holdfast.caches.values import Block, Mark, Prompt
 
 from .block_reading import Known
@@ -53,6 +51,10 @@ class Seen:
     def take_over(self, other: Seen, end: int) -> None:
         """The blocks of an earlier body from here to `end`."""
         start = len(self.known)
+        if not start:
+            self.known, self.blocks = other.known[:end], other.blocks[:end]
+            self.special = other.special[: bisect_left(other.special, end)]
+            return
         self.known += other.known[start:end]
         self.blocks += other.blocks[start:end]
         first, last = bisect_left(other.special, start), bisect_left(other.special, end)
@@ -65,13 +67,16 @@ class Seen:
         count = 0
         for index in self.special:
             item = self.known[index]
-            self.images |= item.images
-            self.citations |= item.citations
+            if item.images:
+                self.images = True
+            if item.citations:
+                self.citations = True
             count += len(item.marks)
             if item.block is None:
                 left_out.append(index)
-            else:
-                marks += [Mark(index - len(left_out), ttl) for ttl in item.marks]
+                continue
+            for ttl in item.marks:
+                marks.append(Mark(index - len(left_out), ttl))
         return marks, left_out, count
 
 
@@ -108,4 +113,5 @@ def unchanged(seen: Seen, body: Body, index: int) -> Known | None:
         return None
     if not before.raw.startswith(memoryview(text)[:-1], old.start):
         return None
-    return replace(known, marks=(), special=known.images or known.citations or known.block is None, at_end=False)
+    special = known.images or known.citations or known.block is None
+    return Known(known.block, known.images, known.citations, (), special)

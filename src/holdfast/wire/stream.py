@@ -38,17 +38,18 @@ class Tap:
     Also understands a plain JSON response and Gemini's JSON array, so the caller need not know which will come.
     """
 
+    _form: Literal["unknown", "events", "json"] = "unknown"
+    _after_return = False
+    _too_long = False
+    _recognised = False
+    skipped_lines = 0
+
     def __init__(self, read: Callable[[bytes, Report], None], convert: Callable[[Counts], Usage]) -> None:
         self._read = read
         self._convert = convert
         self._line = bytearray()  # the unfinished line; the whole response if it is plain JSON
         self._data = bytearray()  # the unfinished event
-        self._form: Literal["unknown", "events", "json"] = "unknown"
-        self._after_return = False
-        self._too_long = False
-        self._recognised = False
         self.report = Report()
-        self.skipped_lines = 0
 
     @property
     def usage(self) -> Usage | None:

@@ -59,14 +59,18 @@ def anthropic_usage(counts: Counts) -> Usage:
     short = long = 0
     if isinstance(split, dict):
         short, long = number(split.get("ephemeral_5m_input_tokens")), number(split.get("ephemeral_1h_input_tokens"))
-    by_ttl = {"5m": short, "1h": long}
-    total = number(counts.get("cache_creation_input_tokens"))
-    if total > short + long:
-        by_ttl[UNSPLIT] = total - short - long
-    return usage(
+    writes: tuple[tuple[str, int], ...] = ()  # by TTL, in their order
+    if long:
+        writes = (("1h", long),)
+    if short:
+        writes += (("5m", short),)
+    rest = number(counts.get("cache_creation_input_tokens")) - short - long
+    if rest > 0:
+        writes += ((UNSPLIT, rest),)
+    return Usage(
         input=number(counts.get("input_tokens")),
         read=number(counts.get("cache_read_input_tokens")),
-        writes=by_ttl,
+        writes=writes,
         output=number(counts.get("output_tokens")),
     )
 

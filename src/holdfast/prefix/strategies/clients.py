@@ -26,6 +26,8 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
     if plan.strategy == PASSTHROUGH or how == "manage":
         return plan
     prompt = situation.prompt
+    if not losses and {mark.block for mark in plan.marks}.issubset([mark.block for mark in prompt.marks]):
+        return replace(plan, marks=tuple(sorted(prompt.marks, key=_block)))
     lost: set[int] = set()
     if losses and how == "improve":
         marked = {mark.block for mark in (*prompt.marks, *plan.marks)}

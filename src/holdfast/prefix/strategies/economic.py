@@ -7,9 +7,7 @@ back. Whether a plan may be paid for is decided by the account, not here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
-from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,17 +30,17 @@ NAME = "economic"
 PROBES = 20_000.0
 """Plain input tokens that may be spent on a route to learn whether a long marker raises a live prefix."""
 _SMALL = 0.05  # a probe writes at most this share of the prompt
-_tokens = attrgetter("tokens")
 
 
 class _State(Struct, frozen=True):
-    """What is alive of this prompt: the longest entry, how far what lives long reaches, and the chances ahead."""
+    """What is alive of this prompt: the longest entry, how far what lives long reaches, and the chances ahead. No
+    `chances` where nothing has ever changed: all of them are one."""
 
     hit: Entry | None
     hit_block: int
     long: int
     odds: Odds
-    chances: list[float]
+    chances: list[float] | None
 
     @property
     def live(self) -> int:
@@ -97,22 +95,25 @@ def _proved(situation: Situation) -> bool:
 
 def _state(situation: Situation) -> _State:
     prompt, now = situation.prompt, situation.now
-    live = [entry for entry in situation.pool.known(prompt.keys) if entry.readable <= now <= entry.expires]
-    hit = max(live, key=_tokens, default=None)
     short = situation.model.ttl_seconds(situation.model.default_ttl or "") or 0
-    long = 0
-    for entry in live:
-        if entry.seconds > short and entry.tokens > long:
-            long = entry.tokens
+    hit: Entry | None = None
+    longest, long = -1, 0
+    for entry in situation.pool.known(prompt.keys):
+        if entry.readable <= now <= entry.expires:
+            tokens = entry.tokens
+            if tokens > longest:
+                hit, longest = entry, tokens
+            if entry.seconds > short and tokens > long:
+                long = tokens
     block = -1 if hit is None else prompt.block_at(hit.tokens)
     found = odds(situation.ledger, situation.experience, situation.kind or kind_of(prompt), prompt.tokens)
-    return _State(hit, block, long, found, survival(situation.ledger, prompt))
+    return _State(hit, block, long, found, survival(situation.ledger, prompt) if situation.ledger.positions else None)
 
 
 def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: int) -> bool:
     """Whether the prefix up to this block is likely enough to be read while it lives: by the lane's next request, or by
     another lane where it is tools and system text alone."""
-    odds, chance = state.odds, state.chances[block]
+    odds, chance = state.odds, 1.0 if state.chances is None else state.chances[block]
     reused = chance * (1 - odds.ends) * (odds.next[0] + odds.next[1])
     if situation.prompt.blocks[block].section != "messages":
         reused = 1 - (1 - reused) * (1 - odds.shared * chance)
@@ -121,8 +122,9 @@ def _pays(situation: Situation, state: _State, price: lifetimes.Prices, block: i
 
 def _tail(situation: Situation, state: _State, price: lifetimes.Prices) -> int | None:
     """The last block of the messages at which a marker pays."""
-    for index in range(len(situation.prompt.blocks) - 1, -1, -1):
-        if situation.prompt.blocks[index].section != "messages":
+    blocks = situation.prompt.blocks
+    for index in range(len(blocks) - 1, -1, -1):
+        if blocks[index].section != "messages":
             return None
         if free(situation, index) and _pays(situation, state, price, index):
             return index
@@ -146,7 +148,12 @@ def _lifetimes(
     chained = state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0)
     if chained and lifetimes.commit(odds, price, new, tokens):
         return long, long, 0.0, f"{odds.pauses:.1f} pauses are expected"
-    if not chained and lifetimes.raise_now(odds, price, new, bare) and _may_probe(situation, new, tail):
+    if (
+        not chained
+        and _may_probe(situation, new, tail)
+        and lifetimes.raise_now(odds, price, new, bare)
+        and not _probing(situation, tail)
+    ):
         return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
     if lifetimes.head_long(odds, price):
         return short, long, 0.0, "the conversation goes on"
@@ -154,38 +161,50 @@ def _lifetimes(
 
 
 def _may_probe(situation: Situation, new: int, tail: int) -> bool:
-    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know: one
-    that is still in easy reach goes on testing, and no other is bought."""
-    model, prompt, pool = situation.model, situation.prompt, situation.pool
-    if situation.experience is None or model.knobs.ttl_raise is None or new > _SMALL * prompt.ends[tail]:
+    """Whether it is unknown how this route treats a long marker behind a short one, and worth a little to know."""
+    model = situation.model
+    if situation.experience is None or model.knobs.ttl_raise is None or new > _SMALL * situation.prompt.ends[tail]:
         return False
     route = situation.experience.routes.get(model.ref)
-    if route is not None and (route.raises is not None or route.probed >= PROBES):
-        return False
-    near = reach(prompt.blocks, tail, model, lookback=max(1, model.lookback // 2))
-    testing = (pool.find(prompt.keys[index], situation.now) for index in near)
-    return not any(entry is not None and entry.seconds < (model.ttl_seconds(entry.ttl) or 0) for entry in testing)
+    return route is None or (route.raises is None and route.probed < PROBES)
 
 
-def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) -> Iterator[Wish]:
+def _probing(situation: Situation, tail: int) -> bool:
+    """Whether a test is still in easy reach: it goes on, and no other is bought."""
+    model, prompt, now = situation.model, situation.prompt, situation.now
+    lives = {ttl.name: ttl.seconds for ttl in model.ttls}
+    known = situation.pool.known(prompt.keys)
+    tests = [entry.key for entry in known if entry.seconds < lives.get(entry.ttl, 0) and entry.live(now)]
+    near = reach(prompt.blocks, tail, model, lookback=max(1, model.lookback // 2)) if tests else ()
+    return any(prompt.keys[index] in tests for index in near)
+
+
+def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) -> list[Wish]:
     """A marker from which the longest live entry is found, where no other reaches it (A4)."""
-    if state.hit is None or state.hit_block < 0:
-        return
+    hit = state.hit_block
+    if hit < 0:
+        return []
     blocks, model = situation.prompt.blocks, situation.model
-    for mark in marked:
-        if mark >= state.hit_block and state.hit_block in reach(blocks, mark, model):
-            return
-    behind = range(state.hit_block, min(len(blocks), state.hit_block + 10 * model.lookback))
-    reaching = [i for i in behind if free(situation, i) and state.hit_block in reach(blocks, i, model)]
-    if reaching:  # where nothing behind it is worth a write, it is only read
-        place = reaching[-1] if max(marked, default=-1) > reaching[-1] else reaching[0]
-        yield Wish(place, ttl, f"the entry at block {state.hit_block} is out of reach of the other markers")
+    for mark in reversed(marked):
+        # a block is one position at most
+        if mark >= hit and (mark - hit < model.lookback or hit in reach(blocks, mark, model)):
+            return []
+    behind = range(hit, min(len(blocks), hit + 10 * model.lookback))
+    reaching = [i for i in behind if free(situation, i) and hit in reach(blocks, i, model)]
+    if not reaching:
+        return []
+    # where nothing behind it is worth a write, it is only read
+    place = reaching[-1] if max(marked, default=-1) > reaching[-1] else reaching[0]
+    return [Wish(place, ttl, f"the entry at block {hit} is out of reach of the other markers")]
 
 
 def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
     """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
     prompt = situation.prompt
-    lost = {place_of(prompt, mark.block) for mark in prompt.marks if not _pays(situation, state, price, mark.block)}
+    lost: set[str] = set()
+    for mark in prompt.marks:
+        if not _pays(situation, state, price, mark.block):
+            lost.add(place_of(prompt, mark.block))
     return lost if not lost or state.hit_block < 0 else lost - {place_of(prompt, state.hit_block)}
 
 

@@ -186,28 +186,34 @@ def plan(situation: Situation, strategy: str, wishes: Sequence[Wish]) -> Plan:
 
 def _wanted(situation: Situation, wishes: Sequence[Wish]) -> tuple[dict[int, Mark], dict[int, str], list[str]]:
     """The markers by block, why they are wanted, and what was left out. The longer of two lifetimes wins."""
-    model, ends = situation.model, situation.prompt.ends
+    model, ends, blocks = situation.model, situation.prompt.ends, situation.prompt.blocks
     found: dict[int, Mark] = {}
     why: dict[int, str] = {}
     dropped = []
-    for wish in (*wishes, *[Wish(mark.block, mark.ttl, "pinned") for mark in situation.pinned]):
-        if wish.block is None:
+    if situation.pinned:
+        wishes = [*wishes, *[Wish(mark.block, mark.ttl, "pinned") for mark in situation.pinned]]
+    for wish in wishes:
+        block = wish.block
+        if block is None:
             continue
-        if not free(situation, wish.block):
-            dropped.append(f"block {wish.block}: no marker may stand there ({wish.why})")
-        elif ends[wish.block] < model.floor:
-            dropped.append(f"block {wish.block}: {ends[wish.block]} tokens, below the floor of {model.floor}")
+        if not blocks[block].markable or block in situation.volatile:
+            dropped.append(f"block {block}: no marker may stand there ({wish.why})")
+        elif ends[block] < model.floor:
+            dropped.append(f"block {block}: {ends[block]} tokens, below the floor of {model.floor}")
         else:
-            mark, known = Mark(wish.block, ttl_name(model, wish.ttl)), found.get(wish.block)
+            mark, known = Mark(block, ttl_name(model, wish.ttl)), found.get(block)
             if known is None or _seconds(model, mark) > _seconds(model, known):
-                found[wish.block] = mark
-            why[wish.block] = wish.why if known is None else f"{why[wish.block]}, {wish.why}"
+                found[block] = mark
+            why[block] = wish.why if known is None else f"{why[block]}, {wish.why}"
     return found, why, dropped
 
 
 def ordered(prompt: Prompt, marks: Sequence[Mark], model: ModelFacts) -> tuple[Mark, ...]:
     """The same places in prefix order with a legal order of lifetimes: what comes before a longer one lives as long."""
-    if len({mark.ttl for mark in marks}) < 2:
+    for mark in marks:
+        if mark.ttl != marks[0].ttl:
+            break
+    else:
         return tuple(sorted(marks, key=_block))
     longest: Mark | None = None
     legal = []
