@@ -109,6 +109,24 @@ def test_a_small_body_that_may_unpack_to_much_is_read_beside_the_loop(
     assert [name.startswith("holdfast-prepare") for name in where] == [True, False]
 
 
+def test_who_may_wait_for_the_store_does_not_wait_for_large_bodies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Stage(tmp_path, cache__repair="on") as stage:
+        passages, where = stage.gate.gateway.passages, []
+        begin = passages.begin
+
+        def told(*arguments: Any) -> Any:
+            where.append(threading.current_thread().name)
+            return begin(*arguments)
+
+        monkeypatch.setattr(passages, "begin", told)
+        large = json.dumps({"model": "m", "messages": [{"role": "user", "content": "word " * 40_000}]}).encode()
+        for body in (large, BODY):
+            assert stage.hear(spoken("POST", "/v1/messages", KEY, body)).status == 200
+        assert [name.partition("_")[0] for name in where] == ["holdfast-prepare", "holdfast-wait"]
+
+
 # Providers
 
 

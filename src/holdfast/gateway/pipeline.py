@@ -31,6 +31,8 @@ LARGE = 131_072
 """Bytes from which a body is worked on beside the loop, so that other calls do not wait for it."""
 
 THREADS = 2
+"""For them, and as many for those that may wait for the store: neither waits for the other."""
+
 REFUSAL = 1_048_576
 """Bytes of a refusal that are read before it is passed on, to see whether something of ours is the reason."""
 
@@ -49,9 +51,11 @@ class Pipeline:
         self._passages, self._relay, self._limits, self._load = passages, relay, limits, load
         self._on_done = on_done
         self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-prepare")
+        self._waiting = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-wait")
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._beside.shutdown)
+        for threads in (self._beside, self._waiting):
+            await asyncio.to_thread(threads.shutdown)
 
     async def serve(self, call: Call) -> None:
         """Answer a request. If its client leaves, everything for it ends at once."""
@@ -116,10 +120,12 @@ class Pipeline:
         assert dialect is not None
         incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body, call.first, tenant)
         waits = self._passages.settings.cache.repair == "on"  # for what it inserts to be durable
-        if len(body) < LARGE and not waits and "content-encoding" not in call.first:  # who knows what it unpacks to
+        large = len(body) >= LARGE or "content-encoding" in call.first  # who knows what it unpacks to
+        if not large and not waits:
             return quietly(self._passages.begin, incoming, dialect, route.model)
         beside = asyncio.get_running_loop().run_in_executor(
-            self._beside, lambda: quietly(self._passages.begin, incoming, dialect, route.model)
+            self._beside if large else self._waiting,
+            lambda: quietly(self._passages.begin, incoming, dialect, route.model),
         )
         try:
             return await asyncio.shield(beside)
