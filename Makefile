@@ -33,10 +33,10 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 check: lint types imports  ## lint, types, import rules and the fast tests
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/pytest -q -n 2 -m "not slow" $(ARGS)
 
 test: lint types imports clients  ## everything CI runs, with the coverage floor
-	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term $(ARGS)
+	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
 
 CLIENTS ?= claude codex
 
@@ -45,7 +45,7 @@ clients: $(READY)  ## the real clients that some tests run; without npm, or offl
 
 test-clients: $(READY)  ## every real client, directly and through the gateway, side by side (2.6 GB, minutes)
 	@$(BIN)/python scripts/install_clients.py --all
-	HOLDFAST_TEST_CLIENTS=1 $(BIN)/pytest -q -n 2 --dist worksteal tests/clients $(ARGS)
+	HOLDFAST_TEST_CLIENTS=1 $(BIN)/pytest -q -n 2 tests/clients $(ARGS)
 
 VLLM := .venv-vllm
 $(VLLM)/.ready:

@@ -162,6 +162,7 @@ def test_a_signal_right_after_the_first_line_is_no_accident(workspace: Path, num
         assert out.splitlines()[-1] == "0 requests; no prompt reached the cache."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -276,6 +276,7 @@ class TestSharing:
         tenants = [row.tenant for row in inside.rows()]
         assert tenants[0] == tenants[2] != tenants[1]
 
+    @pytest.mark.slow
     def test_many_threads_with_one_client(self, client: anthropic.Anthropic, control: Control, inside: Inside) -> None:
         def run(number: int) -> Session:
             conversation = claude.conversation(system=f"Station {number}. {MANUAL}")
@@ -289,6 +290,7 @@ class TestSharing:
         assert len({row.lane for row in rows}) == 8
         assert all(use.read > 0 for each in sessions for use in each.usage[1:])
 
+    @pytest.mark.slow
     def test_many_tasks_with_one_client(self, address: str, control: Control, inside: Inside) -> None:
         async def run() -> list[Session]:
             async with inside.engine.async_http_client() as http:

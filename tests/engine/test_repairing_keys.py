@@ -153,6 +153,7 @@ def test_a_history_that_was_rewritten_is_not_canonicalised(monkeypatch: pytest.M
     assert sizes == []
 
 
+@pytest.mark.slow
 def test_a_lane_keeps_little_of_what_it_puts_back() -> None:
     """Five calls a turn, for a thousand turns, all of them turned."""
     lane = Lane(mode="suggest", memory=Memory(64_000_000))

@@ -153,6 +153,7 @@ def test_those_who_do_not_finish_their_request_do_not_hold_up_the_others(stage: 
         each.close()
 
 
+@pytest.mark.slow
 def test_those_who_do_not_read_their_answer_do_not_hold_up_the_others(stage: Stage) -> None:
     piece = b"4000\r\n" + b"y" * 0x4000 + b"\r\n"
     stage.answer = HEAD + b"transfer-encoding: chunked\r\n\r\n" + piece * 2_000 + b"0\r\n\r\n"

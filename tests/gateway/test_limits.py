@@ -55,6 +55,7 @@ class TestBodies:
             heard = hear(gate.address, spoken(headers=tuple(ANTHROPIC.items()), body=b"x" * 5_000_000))
         assert (heard.status, heard.reset) == (413, False)
 
+    @pytest.mark.slow
     def test_too_large_as_it_comes(self, provider: Provider, tmp_path: Path) -> None:
         chunks = b"".join(b"%x\r\n%b\r\n" % (900, b"x" * 900) for _ in range(100)) + b"0\r\n\r\n"
         head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

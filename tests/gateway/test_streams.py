@@ -61,6 +61,7 @@ class TestAsItComes:
             go.release()
             assert listen_to(client).data.endswith(END)
 
+    @pytest.mark.slow
     def test_a_slow_reader_holds_the_provider_back(self, tmp_path: Path) -> None:
         """Nothing piles up here: what the client does not take, the provider cannot send."""
         sent = 0
@@ -127,6 +128,7 @@ class TestBrokenOff:
             heard = hear(gate.address, ASKED)
         assert (heard.body.count(b"data: last"), heard.reset) == (20, True)
 
+    @pytest.mark.slow
     def test_a_slow_reader_gets_what_had_come(self, tmp_path: Path) -> None:
         """All of it was on its way when the provider broke off: in its buffers, in ours, in the client's."""
         sent = 0

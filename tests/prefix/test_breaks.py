@@ -409,6 +409,7 @@ def test_recorded_clients_that_only_grow_have_no_breaks(run: list[shapes.Shape])
         assert judged.explained
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_in_any_session_what_is_lost_has_a_known_cause(seed: int) -> None:

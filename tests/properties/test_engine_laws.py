@@ -217,6 +217,7 @@ def _replayed(run: Runner) -> int:
     return again
 
 
+@pytest.mark.slow
 @moderate
 @given(SEEDS, st.sampled_from(MODELS[:1] + MODELS[3:]), CACHES, st.booleans())
 def test_an_edit_is_replayed_to_the_byte(seed: int, model: tuple[str, str], cache: Cache, stored: bool) -> None:
@@ -320,6 +321,7 @@ def test_news_in_the_volatile_part_or_the_memory_keeps_tools_and_stable_text(nam
 # Threads
 
 
+@pytest.mark.slow
 def test_parallel_calls_lose_nothing_and_overdraw_nothing(tmp_path: Path) -> None:
     """Eight threads at once on one engine; each request is new, so that each plan needs credit there is little of."""
     credit, threads, each = 0.02, 8, 12

@@ -154,6 +154,7 @@ class TestHeads:
         with served(echo, timeout_keep_alive=0) as address:
             assert talk(address, half) == b""  # it is closed
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"])
     @pytest.mark.parametrize(("half", "bit"), [(b"GET / HTTP/1.1\r\nx: ", b"y"), (b"\r\n", b"\r\n")])
     def test_that_come_bit_by_bit(self, first: bytes, half: bytes, bit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,7 @@ class TestOddClients:
 
 
 class TestManyAtOnce:
+    @pytest.mark.slow
     def test_cold_fan_out_pays_every_write(self) -> None:
         """Rule: an entry is readable only once the first response has begun."""
         with running(Simulator(script=says(first_token=1.0))) as address:

@@ -259,6 +259,7 @@ def test_no_choice_of_markers_and_pings_is_cheaper(batch: int, raises: bool) -> 
     assert paid > 10  # otherwise nothing was proved about pings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pings", [False, True])
 def test_no_choice_is_cheaper_where_raising_pays(pings: bool) -> None:
     """The same few prompts over and over, with pauses: there is often something to raise, and often no block for it."""
@@ -316,6 +317,7 @@ def test_without_a_marker_to_read_with_the_optimum_is_only_a_bound() -> None:
     assert best(calls, replace(model, max_markers=2)) < everything
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(

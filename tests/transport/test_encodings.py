@@ -113,6 +113,7 @@ def test_a_response_that_unpacks_to_too_much_at_once_is_given_up(
     assert len(Decoder(encoding).feed(encode(b"\0" * MOST))) == MOST
 
 
+@pytest.mark.slow
 @each
 def test_a_bomb_of_a_response_takes_no_memory(encoding: str, encode: Callable[[bytes], bytes]) -> None:
     whole = encode(b"\0" * 40_000_000)
