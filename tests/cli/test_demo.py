@@ -1,42 +1,119 @@
-"""`holdfast demo` computes what it shows."""
+"""`holdfast demo` computes what it shows: a careless session through a real gateway and a simulated provider."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import re
-from itertools import pairwise
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from decimal import Decimal
 
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.demo import PERSONA, command, session
+from holdfast.cli import demo_session
+from holdfast.cli.demo import command
 from holdfast.errors import HoldfastError
-from holdfast.wire import DIALECTS
+
+NUMBER = re.compile(r"[\d,.]+")
 
 
-def test_a_stable_prefix_is_cheaper_and_the_break_is_located() -> None:
-    result = CliRunner().invoke(command, ["--turns", "6"], catch_exceptions=False)
-    careful, clock = (line for line in result.output.splitlines() if "$" in line and "%" in line)
-    prices = {name: [float(x) for x in re.findall(r"\$([\d.]+)", row)] for name, row in (("a", careful), ("b", clock))}
-    assert prices["a"][1] < prices["b"][1]
-    assert "system[0]" in clock
-    assert "every request extends the last" in careful
+@pytest.fixture(scope="module")
+def output() -> str:
+    result = CliRunner().invoke(command, ["--turns", "4", "--once"], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
 
 
-def test_more_turns_share_more() -> None:
-    shares = []
-    for turns in ("4", "12"):
-        output = CliRunner().invoke(command, ["--turns", turns], catch_exceptions=False).output
-        shares.append(float(re.findall(r"([\d.]+)%", output)[0]))
-    assert shares[0] < shares[1]
+def figures(output: str, title: str) -> list[Decimal]:
+    """The numbers of a row of the table: as sent, with the defaults, with all repairs."""
+    row = next(line for line in output.splitlines() if line.strip().startswith(title))
+    return [Decimal(found.replace(",", "")) for found in NUMBER.findall(row.strip().removeprefix(title))]
 
 
-def test_the_session_only_grows() -> None:
-    bodies = [DIALECTS["anthropic"].encode(request) for request in session(5, lambda turn: PERSONA)]
-    for before, after in pairwise(bodies):
-        assert after.startswith(before[: before.rindex(b"]}")])
+@pytest.mark.slow
+def test_the_careless_session_is_dearer_than_with_repairs(output: str) -> None:
+    sent, defaults, repaired = figures(output, "cost")
+    assert repaired < defaults < sent
+    assert figures(output, "hit rate")[0] < figures(output, "hit rate")[2]
+    assert f"{sent / repaired:.1f} times" in output or f"{float(sent) / float(repaired):.1f} times" in output
+
+
+@pytest.mark.slow
+def test_tokens_by_kind_add_up_to_the_prompt(output: str) -> None:
+    parts = [figures(output, title) for title in ("read from", "written to", "billed in full")]
+    assert [sum(each) for each in zip(*parts, strict=True)] == figures(output, "prompt tokens")
+
+
+@pytest.mark.slow
+def test_every_break_has_a_cause_and_the_dearest_its_place(output: str) -> None:
+    lines = output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("breaks"))
+    causes = [
+        figures(output, name)
+        for line in lines[start + 1 :]
+        if line.startswith("  ") and (name := line.split()[0]) and "_" in name
+    ]
+    assert [sum(each) for each in zip(*causes, strict=True)] == figures(output, "breaks")
+    assert figures(output, "breaks")[0] > 0
+    assert re.search(r"The dearest break as sent: \w+ at (tools|system)\[\d+\]", output)
+
+
+@pytest.mark.slow
+def test_what_saved_most_comes_first(output: str) -> None:
+    block = output.split("What saved most", 1)[1].split("\n\n", 1)[0]
+    worth = [Decimal(found) for found in re.findall(r"\$([\d.]+)  ", block)]
+    assert len(worth) >= 3
+    assert worth == sorted(worth, reverse=True)
+    assert worth[0] > 0
+
+
+def test_the_session_is_the_same_every_time() -> None:
+    assert demo_session.turns(5) == demo_session.turns(5)
+    assert demo_session.turns(9)[:5] == demo_session.turns(5)
+    assert demo_session.result(3, "read_file") == demo_session.result(3, "read_file")
+    assert demo_session.instructions() == demo_session.instructions()
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-5.5", "anthropic:claude-mythos-5-1"])
 def test_a_model_without_prices_here_is_refused(model: str) -> None:
     with pytest.raises(HoldfastError, match="holdfast models"):
         CliRunner().invoke(command, ["--model", model], catch_exceptions=False)
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c() -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", "demo", "--turns", "2"], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        said = _until(ours, "Ctrl-C ends")
+        address = re.search(r"ANTHROPIC_BASE_URL=(http://127\.0\.0\.1:\d+)", said)
+        assert address is not None
+        with urllib.request.urlopen(f"{address[1]}/healthz", timeout=10) as answer:
+            assert answer.status == 200
+        assert "2/2" in said  # progress, turn by turn
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def _until(terminal: int, words: str) -> str:
+    said, ends = "", time.monotonic() + 120
+    while words not in said and time.monotonic() < ends:
+        if select.select([terminal], [], [], 1)[0]:
+            with contextlib.suppress(OSError):
+                said += os.read(terminal, 65536).decode("utf-8", "replace")
+    assert words in said, said
+    return said

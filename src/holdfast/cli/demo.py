@@ -1,124 +1,154 @@
-"""`holdfast demo`: what a stable prefix is worth, on a session made on the spot, without a key or a network."""
+"""`holdfast demo`: one careless coding session, as it is sent and with Holdfast, through a real gateway and a simulated
+provider on this machine. Every figure is computed in the run that shows it.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from pathlib import Path
 
 import click
 
 from holdfast import facts
-from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, encode_string
+from holdfast.cli import demo_session, tables
+from holdfast.cli.demo_runs import Demo, Run
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.tables import Column, counted, dollars
 from holdfast.errors import HoldfastError
-from holdfast.facts import Rates, estimate_json
-from holdfast.wire import DIALECTS, Body
 
 MODEL = "anthropic:claude-opus-5-5"
-PERSONA = "You are a careful engineer. Read before you write, run the tests, and say what you did."
-SENTENCES = (
-    "The loader reads the file, checks every field and returns the record.",
-    "def load(path):\n    with open(path) as file:\n        return parse(file.read())",
-    "FAILED tests/test_loader.py::test_empty - ValueError: no records",
-    "Rename the argument, keep the old name as an alias and warn once.",
-    "for name, value in sorted(settings.items()):\n    print(f'{name} = {value}')",
-)
-
-
-@dataclass
-class Bill:
-    """What a session would cost: every token fresh, and at best with what each request shares with the one before."""
-
-    tokens: int = 0
-    shared: int = 0
-    fresh_cost: Decimal = Decimal(0)
-    cached_cost: Decimal = Decimal(0)
+WAYS: dict[str, tuple[str, Mapping[str, object]]] = {
+    "AS SENT": ("as the client sends it", {"cache.strategy": "passthrough", "cache.repair": "off"}),
+    "DEFAULTS": ("with Holdfast, its defaults", {}),
+    "REPAIRS ON": ('with Holdfast, repair = "on"', {"cache.repair": "on"}),
+}
+SAVED = {
+    "tool-order": "tools in the order of the first request",
+    "key-order": "keys in the order of the first request",
+    "volatile-value": "the clock moved out of the system text",
+    "memory-to-tail": "news of the memory appended, not rewritten",
+    "system-split": "what changes in a system block of its own",
+}
+LIFETIMES = "lifetimes and places of markers by expected cost"
 
 
 @click.command()
 @click.option("--turns", default=20, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
-@click.option("--model", default=MODEL, show_default=True, help="The Anthropic model whose prices are used.")
-def command(turns: int, model: str) -> None:
-    """See what a stable prompt prefix is worth.
+@click.option("--model", default=MODEL, show_default=True, help="The Anthropic model whose rules and prices count.")
+@click.option("--once", is_flag=True, help="Exit at the end; on a terminal a gateway stays open to try otherwise.")
+def command(turns: int, model: str, once: bool) -> None:
+    """See what Holdfast does, without a key or a network.
 
-    Makes the same coding session twice, as a careful client sends it and with a clock at the head of the system
-    prompt, writes the requests as bytes, finds what each shares with the one before, and prices it.
+    A coding agent with three common mistakes (the time in its system text, its tools in another order each time, its
+    memory in the system text) sends the same session through a real gateway to a simulated provider: as it is, with
+    Holdfast's defaults, which change nothing but order, and with all its repairs. Then it runs again without one thing
+    at a time, to see what saved most. Pauses pass on a clock of their own.
 
     \b
     Examples:
       holdfast demo
-      holdfast demo --turns 60 --model anthropic:claude-haiku-4-5
+      holdfast demo --once
+      holdfast demo --turns 40 --model anthropic:claude-sonnet-5-5
     """
     use_configured_facts()
     known = facts.model(model)
-    rates = facts.rates(known.ref)
-    if rates is None or known.provider != "anthropic":
+    if facts.rates(known.ref) is None or known.provider != "anthropic":
         raise HoldfastError(
             f"no Anthropic prices are known for {model!r}; choose one of `holdfast models --provider anthropic`"
         )
-    model = known.ref
-    click.echo(f"A coding session of {turns} turns on {model}, one request a turn, each within the cache's lifetime.\n")
-    click.echo(
-        f"{'':26}{'prompt tokens':>14}{'shared prefix':>15}{'no cache':>12}{'at best':>10}{'':>4}first difference"
-    )
-    clients: list[tuple[str, Callable[[int], str]]] = [
-        ("careful client", lambda turn: PERSONA),
-        ("clock at the head", lambda turn: f"It is 09:{turn % 60:02}:17.\n{PERSONA}"),
+    logging.disable(logging.WARNING)  # to those who watch the time, pauses of a virtual clock look odd
+    try:
+        with tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder:
+            demo = Demo(Path(folder), known.name, demo_session.turns(turns))
+            _show(demo, known.ref, turns)
+            if not once and sys.stdin.isatty() and sys.stdout.isatty():
+                demo.stay()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _show(demo: Demo, model: str, turns: int) -> None:
+    click.echo(f"A coding session of {turns} turns on {model}, sent through a gateway on this machine:")
+    begun = time.monotonic()
+    runs = {name: demo.run(title, flags) for name, (title, flags) in WAYS.items()}
+    without = _without(demo, runs["REPAIRS ON"])
+    click.echo("")
+    room = tables.width()
+    for line in (*_table(runs, room), "", *_saved(runs, without), "", *_told(runs, room)):
+        click.echo(line)
+    calls = runs["AS SENT"].sums.calls
+    sessions = len(runs) + len(without)
+    click.echo(f"{sessions} sessions of {counted(calls, 'request')} each took {time.monotonic() - begun:.0f} s.")
+
+
+def _without(demo: Demo, whole: Run) -> dict[str, Run]:
+    """The session with everything but one: what is missing then, that one has saved."""
+    flags = WAYS["REPAIRS ON"][1]
+    runs = {name: demo.run(f"all but {name}", flags, skip=name) for name in sorted(whole.repairs)}
+    runs[LIFETIMES] = demo.run("all but chosen lifetimes", {**flags, "cache.strategy": "rolling"})
+    return runs
+
+
+def _table(runs: Mapping[str, Run], room: int | None) -> Iterator[str]:
+    columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(runs, 1)))
+    sums = [run.sums for run in runs.values()]
+    rows = [
+        ("requests", *(tables.count(each.calls) for each in sums)),
+        ("prompt tokens", *(tables.count(each.prompt_tokens) for each in sums)),
+        ("  read from the cache", *(tables.count(each.cached_tokens) for each in sums)),
+        ("  written to the cache", *(tables.count(each.creation_tokens) for each in sums)),
+        ("  billed in full", *(tables.count(each.uncached_tokens) for each in sums)),
+        ("output tokens", *(tables.count(each.output_tokens) for each in sums)),
+        ("hit rate", *(tables.share(each.hit_rate) for each in sums)),
+        ("cost", *(dollars(each.cost) for each in sums)),
+        ("without any cache", *(dollars(each.without_cache) for each in sums)),
+        ("breaks", *(tables.count(each.breaks) for each in sums)),
+        *((f"  {cause}", *(tables.count(_caused(run, cause)) for run in runs.values())) for cause in _causes(runs)),
+        ("resets with a reason", *(tables.count(each.resets) for each in sums)),
     ]
-    bills = []
-    for name, system in clients:
-        bill, difference = _price(session(turns, system), rates)
-        bills.append(bill)
-        share = bill.shared / bill.tokens
-        fresh, cached = f"${bill.fresh_cost:.4f}", f"${bill.cached_cost:.4f}"
-        row = f"{name:26}{bill.tokens:>14,}{share:>15.1%}{fresh:>12}{cached:>10}"
-        click.echo(f"{row}    {difference or 'none: every request extends the last'}")
-    worse = bills[1].cached_cost / bills[0].cached_cost
-    click.echo(f"\nThe clock alone makes the session {worse:.1f} times as expensive as it has to be.")
-    click.echo("Tokens are estimates; shared tokens are priced as reads, the rest as five-minute writes.")
+    yield from tables.table(columns, rows, room)
 
 
-def session(turns: int, system: Callable[[int], str]) -> Iterator[Request]:
-    """The requests of a session that grows by a tool call and its result each turn."""
-    chance = random.Random(11)
-
-    def prose(sentences: int) -> str:
-        return "\n".join(chance.choices(SENTENCES, k=sentences))
-
-    tools = tuple(ToolDefinition(f"tool_{i}", prose(6), b'{"type":"object"}') for i in range(12))
-    messages: list[Message] = [Message("user", (Text(prose(2)),))]
-    for turn in range(turns):
-        yield Request(model=MODEL, tools=tools, system_prompt=system(turn), messages=tuple(messages), output_limit=4096)
-        call = ToolUse(f"call_{turn}", "tool_1", b'{"path":' + encode_string(f"src/part_{turn}.py") + b"}")
-        messages += [
-            Message("assistant", (Text(prose(1)), call)),
-            Message("user", (ToolResult(call.id, (Text(prose(chance.randint(5, 40))),)),)),
-        ]
+def _causes(runs: Mapping[str, Run]) -> list[str]:
+    every = [each.cause or "unknown" for run in runs.values() for each in run.breaks if each.reason is None]
+    return sorted(set(every), key=lambda cause: -every.count(cause))
 
 
-def _price(requests: Iterator[Request], rates: Rates) -> tuple[Bill, str | None]:
-    """The bill of a session, and where a request first differed from the one before."""
-    dialect = DIALECTS["anthropic"]
-    bill, difference = Bill(), None
-    before: list[bytes] = []
-    known: dict[bytes, int] = {}
-    for request in requests:
-        body = dialect.parse(dialect.encode(request))
-        assert isinstance(body, Body)
-        contents = [dialect.content(body, i) for i in range(len(body.blocks))]
-        for content in contents:
-            known.setdefault(content, estimate_json(content))
-        same = next((i for i, (a, b) in enumerate(zip(before, contents, strict=False)) if a != b), len(before))
-        if same < len(before) and difference is None:
-            one, other = before[same], contents[same]
-            offset = next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-            difference = f"{body.blocks[same].path}, byte {offset}"
-        total, shared = sum(known[c] for c in contents), sum(known[c] for c in contents[:same])
-        bill.tokens += total
-        bill.shared += shared
-        bill.fresh_cost += total * rates.input
-        bill.cached_cost += shared * rates.read + (total - shared) * rates.write("5m")
-        before = contents
-    return bill, difference
+def _caused(run: Run, cause: str) -> int:
+    return sum((each.cause or "unknown") == cause for each in run.breaks if each.reason is None)
+
+
+def _saved(runs: Mapping[str, Run], without: Mapping[str, Run]) -> Iterator[str]:
+    """What each thing was worth, the most first."""
+    yield "What saved most: so much more the session costs with all but"
+    whole = runs["REPAIRS ON"].sums.cost or Decimal(0)
+    worth = {name: (run.sums.cost or Decimal(0)) - whole for name, run in without.items()}
+    for name, more in sorted(worth.items(), key=lambda item: -item[1]):
+        yield f"  {dollars(more):>9}  {SAVED.get(name, name)}"
+
+
+def _told(runs: Mapping[str, Run], room: int | None) -> Iterator[str]:
+    careless, defaults, ours = (runs[name].sums for name in WAYS)
+    times = (careless.cost or Decimal(0)) / (ours.cost or Decimal(1))
+    dearest = max(
+        (each for each in runs["AS SENT"].breaks if each.reason is None),
+        key=lambda each: each.dollars or 0,
+        default=None,
+    )
+    yield from tables.wrapped(
+        f"As sent, the session costs {times:.1f} times what it costs with Holdfast's repairs. The defaults change no "
+        f"text: they keep order, buy no writes that do not pay ({dollars(defaults.cost)}), and say what to repair.",
+        room,
+    )
+    if dearest is not None:
+        where = f" at {dearest.path}" if dearest.path else ""
+        yield from tables.wrapped(
+            f"The dearest break as sent: {dearest.cause}{where}, {tables.count(dearest.tokens)} tokens, "
+            f"{dollars(dearest.dollars)}. {dearest.advice or ''}",
+            room,
+        )

@@ -1,0 +1,105 @@
+"""The demo's runs: the session through a gateway and a simulated provider, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from holdfast import observe
+from holdfast.cli import demo_client, demo_session
+from holdfast.config import Config, load
+from holdfast.errors import HoldfastError
+from holdfast.gateway.parts import Gateway
+from holdfast.gateway.serve import running as gateway_running
+from holdfast.observe import BreakReport, Sums
+from holdfast.simulator import Script, Simulator, VirtualClock
+from holdfast.simulator.serve import running as provider_running
+from holdfast.store import open_existing
+
+START = 1_800_000_000.0
+_MOST = 10_000
+_UPSTREAMS = ("anthropic", "openai", "gemini", "openrouter")
+
+
+class Run(Struct, frozen=True):
+    """One way the session was sent: what it came to, what broke, how often which repair was made."""
+
+    sums: Sums
+    breaks: tuple[BreakReport, ...]
+    repairs: Mapping[str, int]
+
+
+class Demo:
+    """Sends the session, each time through a gateway and a provider that know nothing yet."""
+
+    def __init__(self, folder: Path, model: str, turns: list[demo_session.Turn]) -> None:
+        self._folder, self._model, self._turns = folder, model, turns
+        self._count = 0
+        self._script = Script(name="demo", function=demo_session.model(turns))
+
+    def run(self, title: str, flags: Mapping[str, object], skip: str = "") -> Run:
+        """The session with these settings, `skip` without one repair."""
+        clock = VirtualClock(START)
+        headers = {"x-holdfast-skip": skip} if skip else {}
+        with (
+            self._progress(title) as on_turn,
+            provider_running(Simulator(script=self._script, clock=clock)) as provider,
+        ):
+            config = self._config(provider, flags)
+            with gateway_running(config, gateway=Gateway(config, clock=clock.now)) as address:
+                asyncio.run(
+                    demo_client.session(address, clock, self._model, self._turns, headers=headers, on_turn=on_turn)
+                )
+        return _looked_at(config)
+
+    def stay(self) -> None:
+        """Leave a gateway and a provider open for a client of the user's own, until Ctrl-C."""
+        with provider_running(Simulator()) as provider:
+            config = self._config(provider, {})
+            with gateway_running(config) as address:
+                click.echo(
+                    f"\nA gateway with a simulated provider behind it is open. Try a client of yours:\n"
+                    f"  ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY=demo claude\n"
+                    f"and look at what came through:\n"
+                    f"  HOLDFAST_HOME={config.home} holdfast sessions\n"
+                    "Ctrl-C ends it and removes what was stored."
+                )
+                with contextlib.suppress(KeyboardInterrupt):
+                    while True:
+                        time.sleep(3600)
+
+    def _config(self, provider: str, flags: Mapping[str, object]) -> Config:
+        self._count += 1
+        home = self._folder / f"home-{self._count}"
+        given = {f"upstream.{name}": provider for name in _UPSTREAMS}
+        unhurried = {"gateway.limits.stages_ms": 60_000}  # a busy machine must not change the figures
+        return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**given, **unhurried, **flags})
+
+    @contextlib.contextmanager
+    def _progress(self, title: str) -> Iterator[Callable[[], None]]:
+        with click.progressbar(
+            length=len(self._turns), label=f"  {title:<32}", show_eta=False, show_pos=True, width=24
+        ) as bar:
+            yield lambda: bar.update(1)
+
+
+def _looked_at(config: Config) -> Run:
+    """What the gateway's store says of a run."""
+    store = open_existing(config.settings.store.url)
+    if store is None:
+        raise HoldfastError("the demo stored nothing; check that the temporary directory can be written to.")
+    with store:
+        found = observe.breaks(store, resets=True, limit=_MOST)
+        repairs: dict[str, int] = {}
+        for summary in observe.sessions(store).sessions:
+            for call in observe.session(store, summary.id or "", limit=_MOST).calls:
+                for repair in call.plan.repairs if call.plan is not None else ():
+                    if repair.applied:
+                        repairs[repair.name] = repairs.get(repair.name, 0) + 1
+        return Run(observe.bill(store).total, found.breaks, repairs)
