@@ -60,18 +60,9 @@ test-vllm: $(READY) $(VLLM)/.ready  ## the vLLM cache against a real vLLM on thi
 bench: $(READY)  ## speed, as ratios of interleaved runs
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Peers are measured by `make bench` too once they are installed here (1.5 GB).
-LITELLM ?= litellm[proxy]==1.106.2
-HEADROOM ?= headroom-ai[proxy]==0.42.0
-
-bench-peers: $(READY)  ## LiteLLM's proxy and Headroom beside the gateway, each in an environment of its own (1.5 GB)
-	@for peer in "litellm $(LITELLM)" "headroom $(HEADROOM)"; do \
-		set -- $$peer; test "$$(cat .peers/$$1/.installed 2>/dev/null)" = "$$2" && continue; \
-		rm -rf .peers/$$1; mkdir -p .peers && $(PYTHON) -m venv .peers/$$1 && \
-		.peers/$$1/bin/python -m pip install --quiet --disable-pip-version-check "$$2" && \
-		echo "$$2" >.peers/$$1/.installed || \
-		{ rm -rf .peers/$$1; echo "make bench-peers: $$2 could not be installed and is skipped" >&2; }; \
-	done
+# What is installed here is measured by `make bench` too.
+bench-peers: $(READY)  ## LiteLLM's proxy and Headroom beside the gateway; other tools whose markers tests compare (2 GB)
+	@$(BIN)/python -m scripts.install_peers
 	$(BIN)/python -m benchmarks peers $(ARGS)
 
 fuzz: $(READY)  ## 50,000 odd requests through a gateway (ARGS="--count 200000 --seed 7"); what goes wrong is written to a file

@@ -1,0 +1,1 @@
+"""Our models of other tools beside what these tools send."""
