@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.canonical import UNSPLIT, Usage, usage
 from holdfast.wire import DIALECTS, Tap
+from holdfast.wire.usage import counts_of
 
 
 def sse(*events: tuple[str | None, Any], newline: str = "\n") -> bytes:
@@ -374,3 +375,7 @@ def test_usage_that_is_no_object_is_none(counts: Any) -> None:
     tap = DIALECTS["anthropic"].tap()
     tap.feed(json.dumps({"type": "message", "id": "i", "usage": counts}).encode())
     assert (tap.close().response_id, tap.usage) == ("i", None)
+
+
+def test_keys_that_are_not_utf8_are_no_usage() -> None:
+    assert counts_of(b'{"input_tokens":5,"\xff":1}') is None

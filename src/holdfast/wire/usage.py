@@ -22,7 +22,7 @@ def counts_of(raw: bytes | Raw) -> Counts | None:
     """A usage object as plain values; None if it is not an object. An absurd number costs only itself."""
     try:
         value = msgspec.json.decode(raw)
-    except RecursionError:
+    except (RecursionError, UnicodeDecodeError):  # the latter for keys that are not UTF-8
         return None
     except msgspec.DecodeError:
         try:
