@@ -1,0 +1,261 @@
+"""Makes docs/results.md: `python -m benchmarks.results > docs/results.md` (`make results`).
+
+What strategies and clients cost on the sessions under benchmarks/data, which are of our own making, so that anyone gets
+the same figures. Automatic caching is the measure, no caching stands beside it.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+
+from benchmarks.make_data import DATA
+from benchmarks.peers.versions import installed
+from holdfast import facts
+from holdfast.traces import FAULTS, SEEDS, Trace, read
+from holdfast.traces.lab import run
+from holdfast.traces.lab.contenders import summary
+from holdfast.traces.lab.peers import PEERS
+from holdfast.traces.lab.values import Replayed, Result
+
+MODELS = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5", "openai:gpt-6.1-sol")
+SETS = (
+    ("coding", "real"),
+    ("coding", "office"),
+    ("dialogues", "none"),
+    ("dialogues", "minutes"),
+    ("dialogues", "office"),
+)
+ENGINE = ("economic", "rolling", "rolling-1h", "two-point", "zones", "three-block")
+MARKING = ("claude-code", "opencode", "litellm", "pydantic-ai")
+FAULTY = "claude-opus-4-6"
+WIDTH = 118
+
+
+def page() -> Iterator[str]:
+    yield from _intro()
+    yield from _against()
+    for model in MODELS:
+        yield from _strategies(model)
+    yield from _faults()
+    yield from _on_top()
+    yield from _method()
+
+
+def digest() -> str:
+    """Stands for the sessions: figures belong to these and no others."""
+    whole = sha256()
+    for path in sorted(DATA.iterdir()):
+        whole.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:16]
+
+
+@cache
+def traces(kind: str) -> tuple[Trace, ...]:
+    return tuple(read(DATA / f"{kind}.jsonl" if kind != "session" else DATA / "session.json"))
+
+
+@cache
+def replayed(kind: str, gaps: str, model: str) -> Replayed:
+    """All strategies on one set of sessions."""
+    _say(f"{model}, {kind} {gaps}")
+    return run(traces(kind), (*ENGINE, *PEERS, "optimal"), [model], gaps=gaps, seeds=SEEDS)
+
+
+def cost(report: Replayed, strategy: str) -> float | None:
+    found = _result(report, strategy)
+    return None if found is None else float(found.cost_tokens)
+
+
+def _result(report: Replayed, strategy: str) -> Result | None:
+    return next((each for each in report.results if each.strategy == strategy), None)
+
+
+def _over(report: Replayed, one: str, other: str) -> str:
+    first, second = cost(report, one), cost(report, other)
+    return "-" if first is None or not second else f"{first / second:.3f}"
+
+
+def _intro() -> Iterator[str]:
+    yield "# Results"
+    yield ""
+    yield from _text(
+        f"""What caching strategies cost on sessions like those of coding agents and support desks: the input side
+        of the bill, as ratios. Every figure on this page is made by `make results` from the sessions in
+        `benchmarks/data`, which `benchmarks/make_data.py` makes (digest `{digest()}`); nothing was billed by a
+        provider. For sessions of your own there is [`holdfast replay`](replay.md)."""
+    )
+
+
+def _against() -> Iterator[str]:
+    yield "## Against automatic caching"
+    yield ""
+    yield from _text(
+        """What Holdfast (`economic`) pays over what the provider's automatic caching costs, which is one line in a
+        request and the thing to beat; then over no caching at all. Below 1 is cheaper."""
+    )
+    heads = [f"{kind} {gaps}" for kind, gaps in SETS]
+    for title, base in (("over automatic caching", "automatic"), ("over no caching", "none")):
+        yield f"| {title} | " + " | ".join(heads) + " |"
+        yield "|---" * (len(heads) + 1) + "|"
+        for model in MODELS:
+            cells = [_over(replayed(kind, gaps, model), "economic", base) for kind, gaps in SETS]
+            yield f"| {model} | " + " | ".join(cells) + " |"
+        yield ""
+
+
+def _strategies(model: str) -> Iterator[str]:
+    yield f"## Every strategy on {model}"
+    yield ""
+    yield "Cost over automatic caching."
+    yield ""
+    reports = [replayed(kind, gaps, model) for kind, gaps in SETS]
+    yield "| strategy | " + " | ".join(f"{kind} {gaps}" for kind, gaps in SETS) + " |"
+    yield "|---" * (len(SETS) + 1) + "|"
+    for name in (*ENGINE, *PEERS, "optimal"):
+        cells = [_over(report, name, "automatic") for report in reports]
+        if any(cell != "-" for cell in cells):
+            yield f"| {name} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _faults() -> Iterator[str]:
+    yield "## Clients that break their own prefix"
+    yield ""
+    yield from _text(
+        f"""One coding session with texts on {FAULTY}, ten seconds between turns, and what common mistakes make of
+        it. `alone` is the client with automatic caching. Holdfast with its defaults changes nothing but order;
+        with `cache.repair = "on"` it moves what changes to where it costs nothing. Costs over the same client
+        alone, in brackets over no caching."""
+    )
+    yield "| client | alone | with Holdfast's defaults | with all repairs |"
+    yield "|---|---|---|---|"
+    for fault in (None, *FAULTS):
+        _say(f"{FAULTY}, fault {fault}")
+        names = ("automatic", "none", "economic")
+        shy, bold = (
+            run(
+                traces("session"),
+                names,
+                [FAULTY],
+                gaps="none",
+                fault=fault,
+                repair=repair,
+                client="automatic",
+                optimum=False,
+            )
+            for repair in ("suggest", "on")
+        )
+        none = cost(shy, "none") or 1.0
+        alone = cost(shy, "automatic") or 1.0
+        cells = [
+            f"{paid / alone:.3f} ({paid / none:.3f})"
+            for paid in (alone, cost(shy, "economic") or 0.0, cost(bold, "economic") or 0.0)
+        ]
+        yield f"| {fault or 'no mistake'} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _on_top() -> Iterator[str]:
+    yield "## In front of clients that place markers themselves"
+    yield ""
+    yield from _text(
+        f"""What the client pays through Holdfast over what it pays alone, on {FAULTY}; its markers as the tool
+        places them, kept while they pay (`cache.client_markers = "improve"`)."""
+    )
+    yield "| client | " + " | ".join(f"{kind} {gaps}" for kind, gaps in SETS) + " |"
+    yield "|---" * (len(SETS) + 1) + "|"
+    for peer in MARKING:
+        cells = []
+        for kind, gaps in SETS:
+            _say(f"in front of {peer}, {kind} {gaps}")
+            report = run(traces(kind), ("economic", peer), [FAULTY], gaps=gaps, seeds=SEEDS, client=peer, optimum=False)
+            cells.append(_over(report, "economic", peer))
+        yield f"| {peer} | " + " | ".join(cells) + " |"
+    yield ""
+
+
+def _method() -> Iterator[str]:
+    here = installed()
+    yield "## Method"
+    yield ""
+    coding, dialogues, seeds = traces("coding"), traces("dialogues"), ", ".join(map(str, SEEDS))
+    yield from _point(
+        f"""Sessions: {len(coding)} coding sessions ({_steps(coding):,} requests, sizes and times), {len(dialogues)}
+        support dialogues ({_steps(dialogues):,} requests, texts, no times), one coding session with texts
+        ({_steps(traces("session")):,} requests)."""
+    )
+    yield from _point(
+        f"""Gaps: `real` as made; `none` ten seconds before a user's turn; `minutes` log-normal with a median of
+        four minutes; `office` bursts with pauses of 10 to 50 minutes. Random ones over the seeds {seeds}."""
+    )
+    yield from _point(
+        """The real engine plans each request; the providers' cache rules ([cache-rules.md](cache-rules.md)) bill
+        what is sent. Each session begins with an empty cache; what the engine has learned carries over to the
+        next session."""
+    )
+    yield from _point(
+        """`optimal` knows the future: the cheapest markers and lifetimes, without pings, under the same rules
+        (`ttl_raise` no)."""
+    )
+    yield from _point("Other tools are modelled by the markers they place, and by nothing else of them:")
+    for name, peer in PEERS.items():
+        found = here.get(name)
+        checked = f"installed here: {found}" if found else "not installed here"
+        compared = f" Compared with version {peer.version}; {checked}." if peer.version else ""
+        yield from _point(f"`{name}`: {summary(name)}{compared}", "  ")
+    yield ""
+    yield "## Limits"
+    yield ""
+    yield from _point("The sessions are made up; on yours the figures differ. Replay your own before you decide.")
+    yield from _point(
+        """Parameters of `economic` were chosen on recorded sessions of the same kinds; these are others, but made
+        to look like them."""
+    )
+    yield from _point(
+        "Token counts are estimates, the same for all strategies. Output is the same for all and left out."
+    )
+    yield from _point(
+        """The rules are the documented ones; evictions and replicas are left out (`holdfast replay --noise` adds
+        them)."""
+    )
+    yield ""
+    yield "## Versions"
+    yield ""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("holdfast", "genai-prices", "tiktoken", "msgspec"))
+    yield f"Python {platform.python_version()}, {packages}; facts of {facts.model(MODELS[0]).as_of}."
+
+
+def _text(paragraph: str) -> Iterator[str]:
+    yield from textwrap.wrap(" ".join(paragraph.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+    yield ""
+
+
+def _point(text: str, indent: str = "") -> Iterator[str]:
+    line = f"{indent}- " + " ".join(text.split())
+    yield from textwrap.wrap(
+        line,
+        WIDTH,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
+
+
+def _steps(sessions: Sequence[Trace]) -> int:
+    return sum(len(trace.steps) for trace in sessions)
+
+
+def _say(what: str) -> None:
+    print(f"results: {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    for line in page():
+        print(line)

@@ -1,0 +1,148 @@
+"""Lines of log files, one at a time, whatever the file's size; and what the beginning of a file says.
+
+Nothing here knows a format. A file that cannot be read, or stops being readable, is one `Broken`; a line that is too
+long to hold is another, and the lines after it go on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import zstandard
+from msgspec import Raw
+
+from .values import Advance, Broken
+
+LONGEST = 64 * 2**20
+"""Bytes of a line that are held; no client writes longer ones."""
+START = 64 * 2**10
+"""Bytes of a file's beginning that tell its format."""
+_BLOCK = 2**20
+_TELL = 2**18
+_WINDOW = 2**27
+_FAILURES = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+
+
+def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
+    """Each line that says something, with its place (`NAME:NUMBER`); gzip and zstd are unpacked on the way."""
+    name, number = path.name, 0
+    try:
+        with path.open("rb", buffering=_BLOCK) as file:
+            for number, line in _numbered(file, advance):
+                if line is None:
+                    yield Broken(f"{name}:{number}", f"the line is longer than {LONGEST >> 20} MiB")
+                elif not line.isspace():
+                    yield f"{name}:{number}", line
+    except _FAILURES as error:
+        yield Broken(f"{name}:{number + 1}" if number else name, reason(error))
+
+
+def unpacked(file: IO[bytes]) -> IO[bytes]:
+    """The file's bytes as they were before packing; told by its first bytes, not by its name."""
+    magic = file.read(4)
+    file.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=file), _BLOCK)
+    if magic == b"\x28\xb5\x2f\xfd":
+        return io.BufferedReader(
+            zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
+                file, read_across_frames=True, closefd=False
+            ),
+            _BLOCK,
+        )
+    return file
+
+
+def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | None]]:
+    """Lines with their numbers, None for one that is too long; the bytes told are those of the file itself."""
+    readline = unpacked(file).readline
+    number = told = read = 0
+    while line := readline(LONGEST + 1):
+        number += 1
+        read += len(line)
+        too_long = len(line) > LONGEST
+        while too_long and line and not line.endswith(b"\n"):
+            line = readline(_BLOCK)
+            read += len(line)
+        if read >= _TELL:
+            here = file.tell()
+            advance(here - told)
+            told, read = here, 0
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield number, None if too_long else line
+    advance(file.tell() - told)
+
+
+def of_utf8(line: bytes) -> bool:
+    """Whether a line is text; decoders do not look at the bytes of texts that they pass over."""
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def reason(error: BaseException) -> str:
+    """Why a file cannot be read, without its path."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return f"cannot be read ({said or error})"
+
+
+def beginning(path: Path) -> bytes:
+    """The first 64 KiB of a file, unpacked; raises OSError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return unpacked(file).read(START).removeprefix(codecs.BOM_UTF8)
+    except (EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise OSError(f"{error}") from error
+
+
+def objects(start: bytes) -> Iterator[dict[str, Raw]]:
+    """The JSON objects among the first lines of a file, as their members; where the start cuts the very first line,
+    the members that are whole. For `is_mine`: what a file is, its members tell, never text inside them."""
+    if len(start) >= START - len(codecs.BOM_UTF8) and b"\n" not in start:
+        yield _whole_members(start)
+        return
+    for line in start.split(b"\n"):
+        try:
+            yield msgspec.json.decode(line, type=dict[str, Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+
+
+def _whole_members(line: bytes) -> dict[str, Raw]:
+    """The members of a cut object that come before the one it is cut in."""
+    depth, quoted, escaped = 0, False, False
+    ends: list[int] = []
+    for place, char in enumerate(line):
+        if quoted:
+            if escaped:
+                escaped = False
+            elif char == 0x5C:
+                escaped = True
+            elif char == 0x22:
+                quoted = False
+        elif char == 0x22:
+            quoted = True
+        elif char in b"{[":
+            depth += 1
+        elif char in b"}]":
+            depth -= 1
+        elif char == 0x2C and depth == 1:
+            ends.append(place)
+    for end in reversed(ends[-3:]):
+        try:
+            return msgspec.json.decode(line[:end] + b"}", type=dict[str, Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return {}
