@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
-.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers serve smoke lock docs clean
+.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results serve smoke lock docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,10 @@ serve: $(READY)  ## the gateway, on 127.0.0.1:8788
 
 smoke: $(READY)  ## two turns against the real service (needs ANTHROPIC_API_KEY, costs cents)
 	$(BIN)/python scripts/smoke.py $(ARGS)
+
+results: $(READY)  ## docs/results.md: what strategies cost on the sessions in benchmarks/data (minutes)
+	$(BIN)/python -m benchmarks.results > docs/results.md.new
+	mv docs/results.md.new docs/results.md
 
 docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md

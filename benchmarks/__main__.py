@@ -8,7 +8,20 @@ import sys
 
 from benchmarks import Result
 
-NAMES = ("wire", "store", "start", "simulator", "core", "economics", "faults", "padding", "gateway", "peers")
+NAMES = (
+    "wire",
+    "store",
+    "start",
+    "simulator",
+    "core",
+    "economics",
+    "replay",
+    "faults",
+    "padding",
+    "explain",
+    "gateway",
+    "peers",
+)
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from holdfast.prefix.core import Tenant
 from holdfast.prefix.situation import Strategy
 from holdfast.prefix.strategies import STRATEGIES, rolling, two_point
 from holdfast.traces import Call, optimal
-from holdfast.traces.replay import billed, replay
+from holdfast.traces.lab.playing import billed, replay
 
 ANTHROPIC = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5")
 OPENAI = "openai:gpt-6.1-sol"

@@ -21,7 +21,7 @@ from typing import Any
 from holdfast.cli import demo_session
 
 DATA = Path(__file__).parent / "data"
-CODING, DIALOGUES, TURNS = 8, 40, 18
+CODING, DIALOGUES, TURNS, RULES = 8, 40, 18, 140
 HEAD, SIDE_HEAD, SHARED = 19_000, 6_000, 0.8
 """Tokens of tools and system text, of a sub-agent's, and the share of them that the client's sessions share."""
 FULL, KEPT = 150_000, 9_000
@@ -171,7 +171,7 @@ def _dialogues() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rules = "\n".join(
         f"Rule {n}: for {_TOPICS[n % len(_TOPICS)]}, ask for the number first, look it up, and change nothing that the "
         f"customer has not confirmed in step {n % 9 + 1}."
-        for n in range(60)
+        for n in range(RULES)
     )
     policy = "You help customers of a shop. Follow these rules to the letter.\n" + rules
     tools = [

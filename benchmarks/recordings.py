@@ -10,8 +10,8 @@ from holdfast.caches import chain
 from holdfast.canonical import Request
 from holdfast.facts import ModelFacts
 from holdfast.traces import SEEDS, Call, Trace, lanes, read, with_gaps
+from holdfast.traces.lab.sessions import calls_of
 from holdfast.traces.rebuild import rebuild
-from holdfast.traces.replay import calls_of
 
 ROOT = Path(__file__).parents[1]
 _NAMED = os.environ.get("HOLDFAST_TRACES", "")

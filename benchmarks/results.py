@@ -31,6 +31,8 @@ SETS = (
     ("dialogues", "minutes"),
     ("dialogues", "office"),
 )
+ON_OPENAI = tuple(each for each in SETS if each != ("coding", "office"))
+"""Without the one that takes minutes there: bodies of half a megabyte, and no strategy differs from another."""
 ENGINE = ("economic", "rolling", "rolling-1h", "two-point", "zones", "three-block")
 MARKING = ("claude-code", "opencode", "litellm", "pydantic-ai")
 FAULTY = "claude-opus-4-6"

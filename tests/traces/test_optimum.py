@@ -426,3 +426,18 @@ def test_too_many_open_courses_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     calls = [call(0, grown()), call(10, grown(100)), call(2000, grown(100)), call(4000, grown(100))]
     with pytest.raises(HoldfastError, match="more than 1 open courses at call 1; give fewer conversations"):
         optimal(calls, LOW)
+
+
+def test_a_search_that_takes_too_many_steps_is_refused() -> None:
+    calls = [call(0, grown()), call(10, grown(100)), call(2000, grown(100)), call(4000, grown(100))]
+    assert optimal(calls, LOW, patience=10_000) == optimal(calls, LOW)
+    with pytest.raises(HoldfastError, match="the optimum of 4 calls takes too many steps; give fewer or calmer"):
+        optimal(calls, LOW, patience=5)
+
+
+def test_with_many_courses_open_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few stay open no course is looked at first; both ways lead to the same cost."""
+    calls = [call(0, grown()), call(10, grown(100)), call(2000, grown(100)), call(4000, grown(100))]
+    easy = optimal(calls, LOW).cost
+    monkeypatch.setattr(optimum, "_EASY", 0)
+    assert optimal(calls, LOW).cost == easy

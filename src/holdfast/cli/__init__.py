@@ -33,6 +33,14 @@ class Door(NamedTuple):
 
 COMMANDS = {
     "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "explain": Door(
+        "holdfast.cli.explain",
+        "Say what broke the cache, from logs you already have.",
+        "holdfast explain",
+    ),
+    "replay": Door(
+        "holdfast.cli.replay", "Replay sessions: what each strategy would have cost.", "holdfast replay session.jsonl"
+    ),
     "serve": Door(
         "holdfast.cli.serve",
         "Serve any client: a gateway in front of four provider APIs.",

@@ -117,8 +117,13 @@ def nothing_yet() -> str:
 
 def print_json(value: msgspec.Struct) -> None:
     """The value as JSON, in ASCII: what clients sent cannot speak to the terminal."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    click.echo(re.sub(r"[^\x00-\x7e]", _escaped, text))
+    click.echo(as_json(value))
+
+
+def as_json(value: msgspec.Struct, *, numbers: bool = False) -> str:
+    """The same as text; dollars as numbers instead of texts, where that is asked for."""
+    raw = msgspec.json.encode(value) if not numbers else msgspec.json.Encoder(decimal_format="number").encode(value)
+    return re.sub(r"[^\x00-\x7e]", _escaped, msgspec.json.format(raw, indent=2).decode())
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 from msgspec.structs import replace
 
-from holdfast.caches.noise import Noise
 from holdfast.cli import calibrate
+from holdfast.cli.noise import read_noise
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
@@ -91,27 +90,6 @@ def command(
         introduction = _introduction(address_of(listener), printable(chosen.name))
         serve(simulator, listener, None if quiet else _tell, on_ready=lambda: click.echo(introduction))
     click.echo(summary(simulator.journal))
-
-
-def read_noise(text: str, seed: int) -> Noise:
-    """`eviction=0.02,replicas=3` as values."""
-    pairs = [part.partition("=") for part in text.replace(" ", "").split(",") if part]
-    known = [name for name in Noise.__struct_fields__ if name != "seed"]
-    for name, _, value in pairs:
-        if name not in known or not value:
-            raise HoldfastError(f"--noise: {name + '=' + value!r} is not understood; give some of {', '.join(known)}.")
-    try:
-        noise = msgspec.convert({name: value for name, _, value in pairs} | {"seed": seed}, Noise, strict=False)
-    except msgspec.ValidationError as error:
-        raise HoldfastError(
-            f"--noise: {error}; values are numbers, such as eviction=0.02.".replace("`", "'")
-        ) from error
-    for name in ("eviction", "bounce", "small_miss"):
-        if not 0 <= getattr(noise, name) <= 1:
-            raise HoldfastError(f"--noise: {name} is a probability; give a number from 0 to 1.")
-    if noise.replicas < 1 or noise.small_tokens < 0:
-        raise HoldfastError("--noise: replicas begin at 1 and small_tokens at 0; give larger numbers.")
-    return noise
 
 
 def _is_loopback(host: str) -> bool:

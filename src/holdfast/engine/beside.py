@@ -74,6 +74,11 @@ class Beside:
         with self._lock:
             self._teller.tell(lane, None, now, *payloads)
 
+    def cold(self, tenant: str) -> None:
+        """The provider's caches are known to be empty for this tenant; what was learned stays."""
+        with self._lock:
+            self._state.tenant(tenant).cold()
+
     # Cached contents (Gemini) and keep-alive
 
     def answered(self, prepared: Prepared, call: SideCall, status: int, raw: bytes, *, now: float) -> None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from holdfast.events import Bus, Envelope, Event, Ulids
 from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallFailed, LlmCallStarted
@@ -21,11 +20,8 @@ from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.cures import Cure, case, cure_for
-from holdfast.prefix.divergence import Place, place
 from holdfast.prefix.keepalive import Ping
 from holdfast.store import Break, Call, LateCall
-from holdfast.wire import DIALECTS, Body, rewrite
-from holdfast.wire.body import Splice
 
 from . import late
 from .behind import Behind
@@ -35,6 +31,7 @@ from .owners import owner_of
 from .reports import Reports
 from .shelf import Shelf
 from .values import Lane, Prepared
+from .where import where
 
 REASONS = late.REASONS
 
@@ -133,7 +130,9 @@ class Teller:
     def _broken(self, prepared: Prepared, finding: Finding, now: float) -> tuple[Break, Event]:
         """A break or a reset: its row, its report, its event."""
         lane = prepared.lane
-        found = _where(prepared, finding, self._keep_bodies)
+        found = where(
+            prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=self._keep_bodies
+        )
         model, marks = prepared.core.asked.model, prepared.core.plan.marks
         cure = cure_for(case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks))
         row = Break(
@@ -215,61 +214,3 @@ def _event(row: Break, cure: Cure) -> CacheBreak:
         owner=row.owner,
         cure=name(cure.name),
     )
-
-
-class _Where(Struct, frozen=True):
-    """The first divergence in the body: path, byte offset, the two texts that were compared there and, for the cures,
-    what the block said and says."""
-
-    path: str | None = None
-    offset: int | None = None
-    before: bytes | None = None
-    after: bytes | None = None
-    said: bytes | None = None
-    says: bytes | None = None
-    place: Place | None = None
-
-
-def _where(prepared: Prepared, finding: Finding, keep_bodies: bool) -> _Where:
-    divergence = finding.divergence
-    if divergence is None:
-        return _Where()
-    if divergence.setting is not None:
-        return _Where(divergence.setting)
-    body, prompt, earlier = prepared.sent, prepared.core.prompt, prepared.earlier
-    if divergence.block >= len(prompt.blocks):
-        return _Where(f"{divergence.section} (end)", len(body.raw))
-    dialect = DIALECTS[body.dialect]
-    number = prompt.origin[divergence.block] if prompt.origin else divergence.block
-    span, says = body.blocks[number], dialect.content(body, number)
-    old = None if earlier is None else _at(earlier, span.path)
-    if earlier is None or old is None:
-        return _Where(span.path, span.start, None, body.text(span), None, says)
-    before, after, start, cuts = _compared(earlier, old, body, number)
-    at = place(before, after, keep_bodies=keep_bodies)
-    offset = start + (0 if at is None else at.offset)
-    for cut in cuts:
-        offset += cut.end - cut.start if cut.start <= offset else 0
-    return _Where(span.path, offset, before, after, dialect.content(earlier, old), says, at)
-
-
-def _compared(earlier: Body, old: int, body: Body, new: int) -> tuple[bytes, bytes, int, list[Splice]]:
-    """Two versions of a block to be compared byte for byte, where the second begins, and what was cut out of it.
-
-    Texts are compared by their literals: one may be a string and the other a block of its own. Everything else is
-    compared without markers, which move on with every turn.
-    """
-    spans = rewrite.text_span(earlier, old), rewrite.text_span(body, new)
-    if spans[0] is not None and spans[1] is not None:
-        before, after = earlier.raw[slice(*spans[0])], body.raw[slice(*spans[1])]
-        if before != after:
-            return before, after, spans[1][0], []
-    dialect = DIALECTS[body.dialect]
-    before, _ = rewrite.unmarked(earlier, old, [m.at for m in dialect.markers(earlier, (old,)) if m.block == old])
-    after, cuts = rewrite.unmarked(body, new, [m.at for m in dialect.markers(body, (new,)) if m.block == new])
-    return before, after, body.blocks[new].start, cuts
-
-
-def _at(body: Body, path: str) -> int | None:
-    """The block at this path."""
-    return next((index for index, span in enumerate(body.blocks) if span.path == path), None)

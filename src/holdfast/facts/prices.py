@@ -58,18 +58,30 @@ def rates(
     known = facts or default()
     if at is not None:
         return _rates(known.resolve(model), at, prompt_tokens, known)
-    minute = int(time.time() // 60)
-    steps, found = _current(known, model, minute)
-    return found[bisect_left(steps, prompt_tokens) - 1]
+    return _current(known, model, int(time.time() // 60)).of(prompt_tokens)
+
+
+class Tiers(Struct, frozen=True):
+    """The rates of a model at one time: `steps` are the prompt sizes beyond which other prices hold."""
+
+    steps: tuple[int, ...]
+    rates: tuple[Rates | None, ...]
+
+    def of(self, prompt_tokens: int) -> Rates | None:
+        return self.rates[bisect_left(self.steps, prompt_tokens) - 1]
+
+
+def tiers(model: str, at: datetime, *, facts: Facts | None = None) -> Tiers:
+    """The rates of a model for prompts of every size: for those who price many requests of one time."""
+    known = facts or default()
+    resolved, steps = known.resolve(model), _steps(known, model, at)
+    return Tiers(steps, tuple(_rates(resolved, at, step + 1, known) for step in steps))
 
 
 @lru_cache(maxsize=1024)
-def _current(facts: Facts, model: str, minute: int) -> tuple[tuple[int, ...], tuple[Rates | None, ...]]:
-    """The prompt sizes beyond which other prices hold, and the rates beyond each, as of this minute: asked for several
-    times a request."""
-    resolved, at = facts.resolve(model), datetime.fromtimestamp(minute * 60, UTC)
-    steps = _steps(facts, model, at)
-    return steps, tuple(_rates(resolved, at, step + 1, facts) for step in steps)
+def _current(facts: Facts, model: str, minute: int) -> Tiers:
+    """As of this minute: asked for several times a request."""
+    return tiers(model, datetime.fromtimestamp(minute * 60, UTC), facts=facts)
 
 
 def _steps(facts: Facts, model: str, at: datetime) -> tuple[int, ...]:

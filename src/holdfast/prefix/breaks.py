@@ -122,27 +122,36 @@ def expect(
     )
 
 
-def judge(expectation: Expectation, usage: Usage, rates: Rates | None, thresholds: Breaks = DEFAULTS) -> Finding | None:
+def judge(
+    expectation: Expectation,
+    usage: Usage,
+    rates: Rates | None,
+    thresholds: Breaks = DEFAULTS,
+    *,
+    tolerance: Breaks | None = None,
+) -> Finding | None:
     """The break or reset that a billed usage shows, None where reads are within the thresholds of what they should be.
 
-    Both thresholds have to be passed: the share of what was expected, and the number of tokens.
+    Both thresholds have to be passed: the share of what was expected, and the number of tokens. `tolerance` is how far
+    a suspect may be off, where that is not the same: our tokens are not quite the provider's.
     """
     if not fell_short(expectation, usage, thresholds):
         return None
     scale = _scale(expectation, usage)
     expected = _expected(expectation, usage)
     lost, suspects = expected - usage.read, expectation.suspects
-    suspect = _explain(expectation, suspects, usage.read, expected, scale, float(_slack(thresholds, expected)))
+    slack = float(_slack(tolerance or thresholds, expected))
+    suspect = _explain(expectation, suspects, usage.read, expected, scale, slack)
     comparison = expectation.comparison
     divergence = comparison.divergence if comparison is not None else None
     parted = suspect.cause in _CHAINS
-    announced = expectation.reset if parted and _allowed(expectation.reset, divergence) else None
+    announced = expectation.reset if parted and allowed(expectation.reset, divergence) else None
     others = dict.fromkeys(other.cause for other in suspects if other.cause != suspect.cause)
     return Finding(
         cause=None if announced else suspect.cause,
         reason=announced,
         tokens=lost,
-        dollars=_dollars(lost, usage, rates),
+        dollars=cost_of(lost, usage, rates),
         expected=expected,
         read=usage.read,
         divergence=divergence if parted else None,
@@ -200,7 +209,7 @@ def _explain(
     return Suspect("unknown", 0, expected)
 
 
-def _allowed(reset: str | None, divergence: Divergence | None) -> bool:
+def allowed(reset: str | None, divergence: Divergence | None) -> bool:
     """Whether a reset's reason speaks of the place where the prefix parts (law 5)."""
     if reset is None or divergence is None:
         return False
@@ -214,8 +223,8 @@ def _scale(expectation: Expectation, usage: Usage) -> float:
     return theirs / ours if ours and theirs else 1.0
 
 
-def _dollars(lost: int, usage: Usage, rates: Rates | None) -> Decimal:
-    """What the lost tokens were billed beyond the price of a read. They lie right behind what was read, so they are the
+def cost_of(lost: int, usage: Usage, rates: Rates | None) -> Decimal:
+    """What lost tokens were billed beyond the price of a read. They lie right behind what was read, so they are the
     first that were written, the longest lifetime first (A12), and then plain input; what was not sent costs nothing."""
     if rates is None:
         return Decimal(0)

@@ -44,10 +44,13 @@ def shown(text: str, *, keep_bodies: bool = False) -> str:
     return without_secrets(text) if keep_bodies else mask(text)
 
 
-def without_secrets(text: str) -> str:
-    """The text with everything masked that looks like a credential."""
+def without_secrets(text: str, *, dense: bool = True) -> str:
+    """The text with everything masked that looks like a credential; long runs of letters and digits with it (`dense`),
+    which may be paths and ids as well."""
     text = _NAMED.sub(lambda match: match[0][: match.start(1) - match.start()] + mask(match[1]), text)
     text = _KNOWN.sub(lambda match: mask(match[0]), text)
+    if not dense:
+        return text
     return _DENSE.sub(lambda match: mask(match[0]) if _is_dense(match[0]) else match[0], text)
 
 

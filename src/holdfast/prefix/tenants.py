@@ -54,6 +54,11 @@ class Tenant:
             pool.believe(raises)
         return pool
 
+    def cold(self) -> None:
+        """The provider's caches are known to be empty; what was learned stays."""
+        self.pools.clear()
+        self.alone.clear()
+
     def head_known(self, key: bytes) -> bool:
         """Whether tools and system text with this key were sent before; they are from now on."""
         known = key in self.heads

@@ -1,6 +1,7 @@
 """Recorded sessions: readers, gap patterns, faults of clients, the optimum, and the comparison with real usage.
 
-Knows the cache rules and nothing of HTTP; imports `caches`, `wire`, `facts`, `canonical`.
+Knows the cache rules and nothing of HTTP; imports `caches`, `wire`, `facts`, `canonical`. The lab, which replays
+sessions under any strategy, imports `engine` and `prefix` too.
 """
 
 from .calls import Call, Ping, Plan, cost, outcomes, rolling

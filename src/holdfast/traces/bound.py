@@ -19,6 +19,7 @@ class Bound:
         self._prices = prices
         self._longest = longest
         self._pings = pings
+        self._write = min(prices.writes.values())
         readers: dict[bytes, list[int]] = {}
         sizes: dict[bytes, int] = {}
         for number, call in enumerate(calls):
@@ -27,9 +28,12 @@ class Bound:
                 sizes[key] = block.tokens
         steps = [0] * (len(calls) + 2)
         lost: dict[tuple[bytes, int], int] = {}
+        known: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}  # blocks that came together go together
         for key, numbers in readers.items():
-            since = 0
-            for number, best, missed in self._block(numbers):
+            since, alike = 0, tuple(numbers)
+            if alike not in known:
+                known[alike] = self._block(numbers)
+            for number, best, missed in known[alike]:
                 steps[since] += best * sizes[key]
                 steps[number + 1] -= best * sizes[key]
                 lost[key, number] = (missed - best) * sizes[key]
@@ -58,7 +62,7 @@ class Bound:
             if rank + 1 < len(numbers):
                 kept = min(dead, alive + self._bridge(numbers[rank], numbers[rank + 1]))
             dead, alive = (
-                min(price.unit * factor + dead, min(price.writes.values()) * factor + kept),
+                min(price.unit * factor + dead, self._write * factor + kept),
                 price.read * factor + kept,
             )
             reachable = rank and (self._pings or self._gap(numbers[rank - 1], numbers[rank]) <= self._longest)

@@ -3,7 +3,8 @@
 `optimal` finds the markers and lifetimes of every call, and with `pings` also the keep-alives between them, whose sum
 is least. It is a dynamic programme over the entries that can be alive: `places` says where entries may end, `frontier`
 and `worth` which states are kept, `bound` which cannot end well; each transition is the rule itself
-(`caches.anthropic.decide`). First runs along a few courses give a plan, and its cost bounds the run along all of them.
+(`caches.anthropic.decide`). Where many courses stay open, first runs along a few of them give a plan, and its cost
+bounds the run along all of them.
 
 Exact under these conditions, which the tests probe by exhaustive search:
 
@@ -43,7 +44,9 @@ from .places import Tree
 MOST_STATES = 50_000
 """Beyond so many open courses the search stops: it happens only where many conversations run at the same time."""
 
+_EASY = 64  # open courses up to which nothing but the search itself is needed
 _BEAMS = (4, 32)  # courses in first runs, for a bound
+_PER_STATE = 500  # steps for which one more open course is followed: comparing them takes time too
 _FAR = 1 << 30  # a lookback without end, for prompts reduced to their places
 
 
@@ -58,12 +61,13 @@ class Optimum(Struct, frozen=True):
     pings: tuple[Ping, ...] = ()
 
 
-def optimal(calls: Sequence[Call], model: ModelFacts, *, pings: bool = False) -> Optimum:
-    """The cheapest plan for these calls, which are in the order of their start."""
+def optimal(calls: Sequence[Call], model: ModelFacts, *, pings: bool = False, patience: int | None = None) -> Optimum:
+    """The cheapest plan for these calls, which are in the order of their start. With `patience` no more than so many
+    steps are tried; then it is refused, because prompts that part everywhere can take for ever."""
     _check(calls, model)
     if not calls:
         return Optimum(Decimal(0), ())
-    found = _Search(calls, model, pings=pings).run()
+    found = _Search(calls, model, pings=pings, patience=patience).run()
     plan, kept = _told(found.step)
     return Optimum(prices(model).tokens(found.cost), plan, kept)
 
@@ -91,7 +95,9 @@ def _told(step: Step | None) -> tuple[Plan, tuple[Ping, ...]]:
 
 
 class _Search:
-    def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool) -> None:
+    def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, patience: int | None = None) -> None:
+        self._left = float("inf") if patience is None else patience
+        self._most = MOST_STATES if patience is None else min(MOST_STATES, patience // _PER_STATE)
         self._calls = calls
         self._model = model
         self._far = replace(model, lookback=_FAR)
@@ -104,20 +110,30 @@ class _Search:
         self._keepalive = KeepAlive(self._tree, self._prices) if pings else None
 
     def run(self) -> State:
-        """The least, after a first run along a few courses has told what is certainly enough."""
-        for width in (*_BEAMS, MOST_STATES):
-            states = [State(0)]
-            for number in range(len(self._calls)):
-                states = self._served(self._ready(states, number), number)
-                if len(states) > MOST_STATES:
-                    raise HoldfastError(
-                        f"the optimum of {len(self._calls)} calls has more than {MOST_STATES} open courses at call "
-                        f"{number + 1}; give fewer conversations at a time."
-                    )
-                if len(states) > width:
-                    states = nsmallest(width, states, key=lambda state: self._least_of(state, number + 1))
-            self._known = min((self._known, *states), key=lambda state: state.cost)
+        """The least. Where many courses stay open, runs along a few of them tell first what is certainly enough."""
+        if self._follow(min(_EASY, self._most)) is not None:
+            for width in _BEAMS:
+                self._follow(width, cut=True)
+            stopped = self._follow(self._most)
+            if stopped is not None:
+                raise HoldfastError(
+                    f"the optimum of {len(self._calls)} calls has more than {self._most} open courses at call "
+                    f"{stopped + 1}; give fewer conversations at a time."
+                )
         return self._known
+
+    def _follow(self, width: int, *, cut: bool = False) -> int | None:
+        """Follow the courses from the first call to the last, and know the best of them. Where more than so many are
+        open the others are `cut` off, or it stops there and tells at which call."""
+        states = [State(0)]
+        for number in range(len(self._calls)):
+            states = self._served(self._ready(states, number), number)
+            if len(states) > width:
+                if not cut:
+                    return number
+                states = nsmallest(width, states, key=lambda state: self._least_of(state, number + 1))
+        self._known = min((self._known, *states), key=lambda state: state.cost)
+        return None
 
     def _ready(self, states: list[State], number: int) -> list[State]:
         """The states in which a call can begin, after what pings may have kept."""
@@ -209,8 +225,13 @@ class _Search:
         live.put(state.live, call.at)
         hits = {n: entry.ttl for n, key in enumerate(places.prompt.keys) if (entry := live.find(key, call.at))}
         for marks in _markings(places, hits, self._model.max_markers, low=self._tree.raises):
+            self._left -= 1
+            if self._left < 0:
+                raise HoldfastError(
+                    f"the optimum of {len(self._calls)} calls takes too many steps; give fewer or calmer conversations."
+                )
             here = tuple(Mark(places.blocks[mark.block], mark.ttl) for mark in marks)
-            outcome = decide(replace(places.prompt, marks=marks), live, call.at, self._far)
+            outcome = decide(replace(places.prompt, marks=marks), live, call.at, self._far, explain=False)
             if len(marks) == self._model.max_markers and marks and not self._reads(number, here, live, outcome.read):
                 continue
             changed = {entry.key: entry for entry in outcome.refreshed}
@@ -224,7 +245,7 @@ class _Search:
     def _reads(self, number: int, marks: tuple[Mark, ...], live: Entries, read: int) -> bool:
         """Whether the real lookback reaches as far as the reduced one; only with no marker left to read is it asked."""
         call = self._calls[number]
-        return decide(replace(call.prompt, marks=marks), live, call.at, self._model).read == read
+        return decide(replace(call.prompt, marks=marks), live, call.at, self._model, explain=False).read == read
 
 
 class _Places(Struct, frozen=True):

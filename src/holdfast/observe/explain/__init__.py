@@ -3,3 +3,7 @@
 Takes `traces.logs` records one by one and keeps a few counts for each session and lane, so that memory does not grow
 with the logs. Two kinds of evidence: the bytes of the requests where a log has them, else what usage alone proves.
 """
+
+from .explainer import Explainer, Window
+
+__all__ = ["Explainer", "Window"]

@@ -15,6 +15,11 @@ Evidence = Literal["bytes", "usage", "log"]
 """How a cause is known: from the requests' bytes, from billed usage alone, or told by the log."""
 
 
+def utf8(text: str) -> str:
+    """A name as JSON can hold it: file names and clients may bring halves of characters."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 class Tokens(Struct, frozen=True, kw_only=True):
     """Disjoint counts as billed; `write_other` has lifetimes beside the two (OpenAI's 30m) and sums without a split."""
 
@@ -98,13 +103,15 @@ class CauseSum(Struct, frozen=True, kw_only=True):
 
 
 class CureSum(Struct, frozen=True, kw_only=True):
-    """What a cure would have saved: the cost of the breaks it is for."""
+    """What a cure would have saved: the cost of the breaks it is for. `requests` counts those it is for that broke
+    nothing: without a marker they cached nothing at all."""
 
     cure: str
     advice: str
     setting: str | None
     breaks: int
     saves_usd: Decimal | None
+    requests: int = 0
 
 
 class Money(Struct, frozen=True, kw_only=True):
@@ -161,7 +168,8 @@ class BrokenLine(Struct, frozen=True, kw_only=True):
 
 
 class Explained(Struct, frozen=True, kw_only=True):
-    """The whole report. `broken_lines` names the first; `broken` counts them all."""
+    """The whole report. `broken_lines` names the first; `broken` counts them all. `partial` where reading was
+    interrupted."""
 
     sessions: tuple[SessionFound, ...]
     totals: Totals
@@ -169,3 +177,4 @@ class Explained(Struct, frozen=True, kw_only=True):
     broken: int = 0
     broken_lines: tuple[BrokenLine, ...] = ()
     prices: str = ""
+    partial: bool = False

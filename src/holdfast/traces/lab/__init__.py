@@ -1,3 +1,22 @@
 """The lab: recorded sessions replayed under any strategy, with the real engine against the cache rules, on a virtual
 clock; beside them what other tools would have sent, and the optimum.
 """
+
+from .contenders import DEFAULT, STRATEGY_NAMES, summary
+from .models import own_model
+from .options import Options
+from .running import Lab, run
+from .values import Replayed, Result, SessionResult
+
+__all__ = [
+    "DEFAULT",
+    "STRATEGY_NAMES",
+    "Lab",
+    "Options",
+    "Replayed",
+    "Result",
+    "SessionResult",
+    "own_model",
+    "run",
+    "summary",
+]

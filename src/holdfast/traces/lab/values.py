@@ -53,7 +53,8 @@ class SessionResult(Struct, frozen=True, kw_only=True):
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """A whole run. `optimum` says by what is divided."""
+    """A whole run. `optimum` says by what is divided. `requests` counts what was played under all strategies, in
+    `seconds`; the search for the optimum took `optimum_seconds` beside."""
 
     traces: tuple[str, ...]
     models: tuple[str, ...]
@@ -67,5 +68,6 @@ class Replayed(Struct, frozen=True, kw_only=True):
     sessions: tuple[SessionResult, ...]
     requests: int
     seconds: float
+    optimum_seconds: float = 0.0
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()

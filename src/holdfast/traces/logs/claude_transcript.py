@@ -19,7 +19,9 @@ from msgspec import Raw, Struct
 from holdfast.canonical import Usage
 from holdfast.wire.usage import anthropic_usage, count, counts_of
 
+from ..values import ShapeBlock
 from .claude_bodies import KINDS, Recorded
+from .growing import Growth, answered, asked
 from .lines import of_utf8
 from .seen import Seen
 from .values import Broken, Logged
@@ -64,6 +66,7 @@ class _Message(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     usage: Raw = Raw()
+    content: Raw = Raw()
 
 
 class _Request(Struct, gc=False):
@@ -81,6 +84,7 @@ class _Request(Struct, gc=False):
     ref: str | None = None
     body: bytes | None = None
     over: bool = False
+    added: tuple[ShapeBlock, ...] = ()
 
 
 class _Lane(Struct, gc=False):
@@ -93,6 +97,7 @@ class _Lane(Struct, gc=False):
     request: _Request | None = None
     cuts: tuple[int, int] = (0, 0)
     seen: dict[str, tuple[int, int]] = {}
+    said: Growth = msgspec.field(default_factory=Growth)
 
 
 class Transcript:
@@ -136,6 +141,8 @@ class Transcript:
         elif line.type == "user":
             if line.is_compact_summary:
                 lane.cuts = _cut(lane.cuts, COMPACTION)
+                lane.said.cut()
+            lane.said.says("user", asked(line.message))
             lane.asked = _later(lane.asked, at)
         elif line.subtype == "api_error":  # it is sent again after this
             lane.asked = _later(lane.asked, at)
@@ -143,6 +150,7 @@ class Transcript:
             lane.cuts = _cut(lane.cuts, BOUNDARIES[line.subtype])
             if BOUNDARIES[line.subtype] == COMPACTION:
                 self._recorded.compacted()
+                lane.said.cut()
         lane.latest = at if at is not None else lane.latest
 
     def _lane(self, line: _Line) -> _Lane:
@@ -169,8 +177,10 @@ class Transcript:
         counts = counts_of(message.usage) if message.usage else None
         if counts is None or line.is_api_error_message or message.model == SYNTHETIC:
             return
+        said = answered(message.content)
         # A message kept over a compaction stands in the file again with zeros for what it once cost.
         if not any(count(counts, name) for name in _COUNTS):
+            lane.said.says("assistant", said)
             return
         usage = anthropic_usage(counts)
         name = (message.id or "", line.request_id or "" if message.id else line.request_id or line.uuid or place)
@@ -178,6 +188,7 @@ class Transcript:
         if request is not None and request.name == name:
             if usage.output >= request.usage.output:
                 request.usage = usage
+            lane.said.says("assistant", said)
             return
         if not self._met.first_time(lane.agent, *name):
             return
@@ -195,8 +206,10 @@ class Transcript:
             answered=at,
             reset=_reason(lane, model),
             ref=line.request_ref,
+            added=lane.said.new(model),
         )
         lane.asked = None
+        lane.said.says("assistant", said)
         if self._given.first_time(*name, line.timestamp):
             lane.seen[model] = lane.cuts
             if request is not None:
@@ -252,6 +265,7 @@ def _logged(request: _Request) -> Logged:
         reset=request.reset,
         body=request.body,
         dialect="anthropic",
+        added=request.added,
     )
 
 

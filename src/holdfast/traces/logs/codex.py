@@ -31,6 +31,7 @@ from .codex_lines import (
     turn_of,
     used_of,
 )
+from .growing import Growth
 from .lines import lines, objects, of_utf8
 from .providers import Cuts, named, seconds, usage_of
 from .seen import Seen
@@ -101,6 +102,8 @@ class Rollout:
         self._sent: str | None = None
         self._calls = False
         self._cuts = Cuts()
+        self._said = Growth()
+        self._answer: int | None = None  # where the answer that is being read begins
         self._held: tuple[Logged, str | None] | None = None
         self._may_summarise = False
         self._ready: list[Logged] = []
@@ -131,7 +134,7 @@ class Rollout:
 
     def _take(self, place: str, line: Line) -> None:
         if line.type == "response_item":
-            self._item(item_of(line.payload), line.timestamp)
+            self._item(item_of(line.payload), line.timestamp, len(line.payload))
         elif line.type == "event_msg":
             self._event(place, event_of(line.payload), line.timestamp)
         elif line.type == "token_usage_record":
@@ -168,14 +171,20 @@ class Rollout:
             families = self._threads.families
             self._family = families[self._thread] = families.get(thread, thread)
 
-    def _item(self, item: Item, at: str | None) -> None:
+    def _item(self, item: Item, at: str | None, size: int) -> None:
         if item.type in _ANSWERS or (item.type == "message" and item.role == "assistant"):
+            if self._answer is None:
+                self._answer = self._said.end
+            kind = "tool_use" if item.type in _CALLS else "thinking" if item.type == "reasoning" else "text"
+            self._said.say("assistant", kind, size)
             if self._sent is None:
                 self._sent = self._asked
             self._calls = self._calls or item.type in _CALLS
         elif item.type.endswith("_output"):
+            self._said.say("user", "tool_result", size)
             self._asked = at or self._asked
         elif item.type in ("message", "agent_message"):
+            self._said.say("user", "text", size)
             self._begin(at)
 
     def _begin(self, at: str | None) -> None:
@@ -210,14 +219,15 @@ class Rollout:
 
     def _used(self, place: str, tokens: Tokens, response: str | None) -> None:
         """A request, as far as it used anything: after a compaction the size of the history is told like a usage."""
-        sent, calls = self._sent or self._asked, self._calls
-        self._sent, self._calls = None, False
+        sent, calls, answer = self._sent or self._asked, self._calls, self._answer
+        self._sent, self._calls, self._answer = None, False, None
         if not tokens.input_tokens and not tokens.output_tokens:
             return
+        model = named(self._provider, self._model)
+        added = self._said.new(model, answer)
         if self._known(tokens, response):
             return
         self._release()
-        model = named(self._provider, self._model)
         read = min(tokens.cached_input_tokens, tokens.input_tokens)
         written = min(tokens.cache_write_input_tokens, tokens.input_tokens - read)
         logged = Logged(
@@ -235,6 +245,7 @@ class Rollout:
                 output=tokens.output_tokens,
             ),
             reset=self._cuts.reason(self._branch, model),
+            added=added,
         )
         self._held, self._may_summarise = (logged, response), not calls
 
@@ -251,6 +262,7 @@ class Rollout:
         """What went before is replaced by a summary. The request that made it, where one did, is the last one, calls no
         tool and does not end the turn; it offers no tools, so it goes on with nothing and is alone in its lane."""
         self._cuts.cut(self._branch, COMPACTION)
+        self._said.cut()
         self._compactions += 1
         if self._held is not None:
             logged, made = self._held

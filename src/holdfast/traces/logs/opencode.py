@@ -110,6 +110,7 @@ class _Talk:
         self._cuts = Cuts()
         self._trims = kept.trimmed(session)
         self._trimmed = 0
+        self._asked = True  # whether a user has spoken since the request before
 
     def add(self, stored: Stored) -> Iterator[Record]:
         try:
@@ -117,6 +118,7 @@ class _Talk:
         except BAD as error:
             yield Broken(stored.source, _why(error))
             return
+        self._asked = self._asked or message.role == "user"
         if message.role == "assistant" and stored.created >= self._session.created:
             yield from self._requests(stored, message)
 
@@ -156,7 +158,9 @@ class _Talk:
             first_token_at=None if step.began is None else step.began / 1000,
             usage=usage,
             reset=self._summarised() if summary else self._reset(agent, model, sent),
+            kind="user" if self._asked else "tools",
         )
+        self._asked = self._asked and summary
 
     def _reset(self, agent: str, model: str, sent: float) -> str | None:
         """Why a request does not go on with the one before: a summary was made, or results of tools were left out."""

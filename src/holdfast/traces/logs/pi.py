@@ -15,6 +15,8 @@ from msgspec import Raw, Struct
 
 from holdfast.canonical import Usage
 
+from ..values import Role
+from .growing import Growth, answered
 from .lines import lines, objects, of_utf8
 from .providers import Count, Cuts, named, seconds, usage_of
 from .seen import Seen
@@ -40,6 +42,7 @@ class _Message(Struct, gc=False, rename="camel"):
     stop_reason: str | None = None
     timestamp: float | None = None
     usage: Raw = Raw()
+    content: Raw = Raw()
 
 
 class _Tokens(Struct, gc=False, rename="camel"):
@@ -88,6 +91,7 @@ class Session:
         self._torn = False  # a line could not be read: what it was the parent of goes on
         self._asked: str | None = None
         self._cuts = Cuts()
+        self._said: dict[str, Growth] = {}
 
     def add(self, place: str, raw: bytes) -> Record | None:
         """Take a line in: a request, what is wrong with the line, or nothing."""
@@ -115,12 +119,17 @@ class Session:
         found = None
         if entry.type == "compaction":
             self._cuts.cut(self._agent, COMPACTION)
+            self._growth().cut()
         elif entry.type == "message" and entry.message:
             message = _MESSAGE(entry.message)
             if message.role == "assistant" and not self._known(entry):
                 found = self._request(place, message)
+            self._growth().says(*_said(message))
         self._asked = entry.timestamp or self._asked
         return found
+
+    def _growth(self) -> Growth:
+        return self._said.setdefault(self._agent, Growth())
 
     def _known(self, entry: _Entry) -> bool:
         """Whether an entry is older than the file that it is in, a copy, or was given before."""
@@ -154,7 +163,14 @@ class Session:
             at=seconds(self._asked) if message.timestamp is None else message.timestamp / 1000,
             usage=None if tokens is None else _usage(model, tokens),
             reset=self._cuts.reason(self._agent, model),
+            added=self._growth().new(model),
         )
+
+
+def _said(message: _Message) -> tuple[Role, tuple[str, int, int]]:
+    if message.role == "assistant":
+        return "assistant", answered(message.content, b'"toolCall"')
+    return "user", ("tool_result" if message.role == "toolResult" else "text", 1, len(message.content))
 
 
 def _usage(model: str, tokens: _Tokens) -> Usage:

@@ -12,8 +12,10 @@ from pathlib import Path
 import msgspec
 
 from holdfast.canonical import Usage, usage
+from holdfast.wire.usage import LARGEST
 
 from ..readers import _Line, _Usage
+from ..values import ShapeBlock
 from .lines import lines
 from .members import shown
 from .sniffing import first_objects
@@ -41,6 +43,9 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
         except RecursionError:
             yield Broken(place, "nested too deeply to be read")
         else:
+            if line.usage is not None and max(msgspec.structs.astuple(line.usage)) >= LARGEST:
+                yield Broken(place, "no request of a shape trace (more tokens than any prompt has)")
+                continue
             yield Logged(
                 session=shown(line.session),
                 source=place,
@@ -50,6 +55,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
                 first_token_at=line.first_token_at,
                 usage=None if line.usage is None else _billed(line.usage),
                 reset=shown(line.reset) if line.reset else None,
+                added=tuple(ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added),
             )
 
 

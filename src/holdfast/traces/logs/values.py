@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from holdfast.canonical import Usage
 
+from ..values import Kind, ShapeBlock
+
 
 class Told(Struct, frozen=True, kw_only=True):
     """A break as the log itself tells it: the gateway's store has looked at the bytes when they went out."""
@@ -32,7 +34,9 @@ class Logged(Struct, frozen=True, kw_only=True):
     its main conversation; a lane is session, agent and model. `at` is when the request was sent: seconds since 1970
     where the log has dates, else seconds on the log's own clock. `usage` is what was billed. `reset` is the reason the
     log gives for a prefix that does not go on (`compaction`, `history_trimmed`…). `body` are the bytes of the request
-    where the log has them, in `dialect`.
+    where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
+    sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
+    only that.
     """
 
     session: str
@@ -47,6 +51,8 @@ class Logged(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     dialect: str = ""
     told: Told | None = None
+    added: tuple[ShapeBlock, ...] = ()
+    kind: Kind | None = None
 
 
 class Broken(Struct, frozen=True):

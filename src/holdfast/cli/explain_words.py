@@ -1,0 +1,176 @@
+"""How the explainer's findings read in tables: causes, places, pauses, moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+
+from holdfast.cli.explain_reading import megabytes
+from holdfast.cli.tables import counted, day, dollars, share
+from holdfast.observe.explain.pricing import DATED
+from holdfast.observe.explain.values import BreakFound, CureSum, Explained, FileRead, Money, OtherTtl, SessionFound
+
+MONEY = (
+    ("reads", "read from the cache"),
+    ("growth", "written: what was new"),
+    ("rewritten", "paid again after breaks"),
+    ("resets", "paid again after resets"),
+    ("input", "plain input"),
+    ("output", "output"),
+)
+"""The parts of the money and what they are called."""
+
+
+_KINDS = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "store": "the gateway's store",
+    "shapes": "shape traces",
+    "bodies": "request bodies",
+    "chat": "conversations",
+    "empty": "empty files",
+    "unreadable": "unreadable files",
+}
+
+
+def what(found: BreakFound) -> str:
+    return f"reset: {found.reset}" if found.reset is not None else found.cause or "unknown"
+
+
+def where(found: BreakFound) -> str:
+    if found.path is None:
+        return "-"
+    return found.path if found.offset is None else f"{found.path} @{found.offset:,}"
+
+
+def cure(found: BreakFound) -> str:
+    """What was recognised, where it says more than the cause."""
+    return "-" if found.cure in (None, found.cause, found.reset) else str(found.cure)
+
+
+def pause(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def when(at: float | None) -> str:
+    """A moment in local time, or on the log's own clock."""
+    if at is None:
+        return "-"
+    try:
+        return day(datetime.fromtimestamp(at, UTC)) if at >= DATED else f"at {at:,.0f} s"
+    except (OverflowError, ValueError, OSError):
+        return "-"
+
+
+def broke(session: SessionFound) -> tuple[int, int, Decimal | None]:
+    """Breaks without resets, resets, and what the breaks cost; of a session with more than are kept, those kept."""
+    lost = [found for found in session.breaks if found.reset is None]
+    known = [found.cost_usd for found in lost if found.cost_usd is not None]
+    cost = sum(known, Decimal(0)) if known or not lost else None
+    return len(lost), len(session.breaks) - len(lost), cost
+
+
+def dearest(report: Explained) -> list[tuple[SessionFound, BreakFound]]:
+    """All breaks and resets, those that cost most first."""
+    every = [(session, found) for session in report.sessions for found in session.breaks]
+    return sorted(every, key=lambda pair: (-(pair[1].cost_usd or Decimal(0)), -pair[1].tokens_lost))
+
+
+def by_loss(report: Explained) -> list[SessionFound]:
+    """The sessions, those that lost most first, then the dearest."""
+    zero = Decimal(0)
+    return sorted(report.sessions, key=lambda each: (-(broke(each)[2] or zero), -(each.cost_usd or zero)))
+
+
+def other_advice(report: Explained) -> list[CureSum]:
+    """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
+    named = {each.cure for each in report.totals.cures}
+    found: dict[str, CureSum] = {}
+    for _, each in dearest(report):
+        if each.reset is None and each.cure is not None and each.advice and each.cure not in named:
+            known = found.get(each.cure)
+            breaks = 1 if known is None else known.breaks + 1
+            cost = (each.cost_usd or Decimal(0)) + (Decimal(0) if known is None else known.saves_usd or Decimal(0))
+            advice = each.advice if known is None else known.advice
+            found[each.cure] = CureSum(
+                cure=each.cure,
+                advice=advice,
+                setting=None,
+                breaks=breaks,
+                saves_usd=cost if report.totals.cost_usd else None,
+            )
+    return list(found.values())
+
+
+def about(each: CureSum) -> str:
+    """`2 breaks, $1.37`."""
+    found = counted(each.breaks, "break") if each.breaks or not each.requests else ""
+    more = counted(each.requests, "request") if each.requests else ""
+    return ", ".join(part for part in (found, more, dollars(each.saves_usd)) if part)
+
+
+def summary(report: Explained) -> str:
+    """The whole in one sentence or two."""
+    totals = report.totals
+    cost = dollars(totals.cost_usd) + ("+" if totals.unpriced and totals.cost_usd is not None else "")
+    said = f"{counted(totals.sessions, 'session')}, {counted(totals.requests, 'request')}: {cost}"
+    said += f", hit rate {share(totals.hit_rate)}." if totals.hit_rate is not None else "."
+    if not totals.breaks and not totals.resets:
+        return f"{said} {'Nothing broke the cache' if totals.usage.read else 'Nothing was read from a cache'}."
+    lost, part = totals.break_cost_usd, ""
+    if lost and totals.cost_usd:
+        part = f", {share(float(lost / totals.cost_usd))} of the cost"
+    said += f" {counted(totals.breaks, 'break')} lost {dollars(lost)}{part}" if totals.breaks else " No breaks"
+    if totals.resets:
+        said += f"; {counted(totals.resets, 'reset')}, which had a reason, {dollars(totals.money.resets)}"
+    return said + "."
+
+
+def notes(report: Explained) -> list[str]:
+    """What is to be known about the figures."""
+    totals, said = report.totals, []
+    if totals.estimated_sessions:
+        which = "1 session has" if totals.estimated_sessions == 1 else f"{totals.estimated_sessions:,} sessions have"
+        said.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")
+    if totals.unpriced:
+        which = "1 request has" if totals.unpriced == 1 else f"{totals.unpriced:,} requests have"
+        said.append(f"+ {which} no known price: the dollars leave that out.")
+    left_out = sum(session.breaks_left_out for session in report.sessions)
+    if left_out:
+        said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")
+    return said
+
+
+def cents(value: Decimal) -> str:
+    """Dollars to the hundredth of a cent."""
+    return f"${value.quantize(Decimal('0.0001'), ROUND_HALF_UP):,}"
+
+
+def logs(files: Sequence[FileRead]) -> str:
+    """`3 logs of Claude Code and 1 of Codex (12 MB)`."""
+    kinds = Counter(_KINDS.get(file.format, file.format) for file in files)
+    parts = [
+        f"{counted(number, 'log') if not i else f'{number:,}'} of {kind}"
+        for i, (kind, number) in enumerate(kinds.items())
+    ]
+    told = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}"
+    return f"{told} ({megabytes(sum(file.size for file in files))})"
+
+
+def parts(money: Money) -> list[tuple[str, Decimal]]:
+    """What the money went for, with names; what came to nothing is left out."""
+    found = [(words, getattr(money, name)) for name, words in MONEY]
+    return [(words, value) for words, value in found if value]
+
+
+def lifetimes(ttl: OtherTtl) -> list[tuple[str, Decimal, Decimal]]:
+    """Name, cost, and how much more that is than was billed."""
+    rows = (("as billed", ttl.as_billed), ("all 5m", ttl.all_5m), ("all 1h", ttl.all_1h), ("no cache", ttl.no_cache))
+    return [(name, cost, cost - ttl.as_billed) for name, cost in rows]

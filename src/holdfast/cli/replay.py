@@ -1,0 +1,212 @@
+"""`holdfast replay`: recorded sessions under every strategy, and what each would have cost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from holdfast.caches.noise import Noise
+from holdfast.cli import replay_shown, tables
+from holdfast.cli.asking import as_json
+from holdfast.cli.noise import read_noise
+from holdfast.cli.setup import use_configured_facts
+from holdfast.errors import HoldfastError
+from holdfast.traces import FAULTS, PATTERNS, SEEDS, Trace, read
+from holdfast.traces.lab import DEFAULT, STRATEGY_NAMES, Lab, Options, Replayed, own_model, summary
+from holdfast.traces.lab.contenders import Repair
+
+INTERRUPTED = 130
+PAGE = "holdfast-replay.html"
+SMALL = 8_192
+"""Tokens below which `--noise small=…` takes a prompt for small, unless `small_tokens` says otherwise."""
+
+
+@click.command()
+@click.argument("traces", nargs=-1, metavar="TRACE...", type=click.Path(path_type=Path))
+@click.option(
+    "--strategy", "strategies", metavar="NAME,…", default=",".join(DEFAULT), show_default=True, help="What to compare."
+)
+@click.option("--model", "models", metavar="NAME,…", help="Models to replay on; by default the traces' own.")
+@click.option("--gaps", metavar="PATTERN", help=f"Impose pauses: {', '.join(PATTERNS)}. Default: as recorded.")
+@click.option("--seed", default=SEEDS[0], show_default=True, type=int, help="Of all that is left to chance.")
+@click.option("--seeds", metavar="all|N,…", help="Add up over several seeds; all stands for five.")
+@click.option("--fault", metavar="NAME", help=f"What the client does wrong: {', '.join(FAULTS)}.")
+@click.option("--noise", metavar="NAME=VALUE,…", help="What fleets do to caches: eviction, bounce, replicas, small.")
+@click.option(
+    "--ttl-raise", type=click.Choice(["yes", "no"]), help="Whether a long marker lengthens a live short entry."
+)
+@click.option(
+    "--repair",
+    type=click.Choice(["off", "suggest", "on"]),
+    default="suggest",
+    show_default=True,
+    help="What the engine mends of the client's requests.",
+)
+@click.option("--client", metavar="NAME", help="A tool whose markers the requests already have.")
+@click.option("--fresh", is_flag=True, help="Let the engine forget between sessions.")
+@click.option("--optimum/--no-optimum", default=True, show_default=True, help="Whether to search for the optimum.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "html", "md"]),
+    default="table",
+    show_default=True,
+    help="How the report is written.",
+)
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option(
+    "--dump", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write every body as sent."
+)
+@click.option("--list", "list_", is_flag=True, help="Say what each strategy does, and nothing else.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    traces: tuple[Path, ...],
+    strategies: str,
+    models: str | None,
+    gaps: str | None,
+    seed: int,
+    seeds: str | None,
+    fault: str | None,
+    noise: str | None,
+    ttl_raise: str | None,
+    repair: Repair,
+    client: str | None,
+    fresh: bool,
+    optimum: bool,
+    form: str,
+    output: Path | None,
+    dump: Path | None,
+    list_: bool,
+) -> None:
+    """Replay recorded sessions under any strategy: what each would have cost.
+
+    TRACE is a shape trace, a file of chat dialogues, a session with texts, or a directory of them. The engine plans
+    every request as it does in earnest, and the provider's cache rules say what is billed, at the recorded times or
+    under a pattern of pauses. Other tools are modelled on what they send. Nothing is sent anywhere.
+
+    \b
+    Examples:
+      holdfast replay session.jsonl
+      holdfast replay traces/ --strategy all --gaps office --seeds all
+      holdfast replay session.jsonl --model claude-sonnet-5-5,gpt-6.1-sol --format html --output report.html
+      holdfast replay session.jsonl --strategy economic --client claude-code --fault clock-at-head --repair on
+      holdfast replay session.jsonl --strategy economic,rolling --dump bodies.jsonl
+    """
+    if list_:
+        width = max(map(len, STRATEGY_NAMES))
+        for name in STRATEGY_NAMES:
+            click.echo(f"{name:{width}}  {summary(name)}")
+        return
+    if not traces:
+        raise click.UsageError("Missing argument 'TRACE...'; name a recorded session or a directory of them.")
+    use_configured_facts()
+    recorded = [trace for path in traces for trace in read(path)]
+    options = Options(
+        gaps=gaps,
+        seeds=_seeds(seed, seeds),
+        fault=fault,
+        noise=None if noise is None else _noise(noise, seed),
+        ttl_raise=ttl_raise,
+        repair=repair,
+        client=client,
+        fresh=fresh,
+        optimum=optimum,
+        dump=dump,
+    )
+    lab = Lab(recorded, _names(strategies), _models(models, recorded), options)
+    finished = _play(lab)
+    report = lab.report()
+    if report.results or finished:
+        _write(report, form, output)
+    if dump is not None and finished:
+        _say(f"the bodies are in {dump}")
+    if not finished:
+        done = len({(each.trace, each.seed, each.model) for each in report.sessions})
+        _say(f"interrupted: this is what came of {done} of {lab.sessions} sessions")
+        ctx.exit(INTERRUPTED)
+
+
+def _play(lab: Lab) -> bool:
+    """Play everything; False if Ctrl-C ended it."""
+    try:
+        with _bar(lab.total) as moved:
+            lab.play(moved)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    with click.progressbar(length=total, label=f"Replaying {tables.counted(total, 'request')}", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise HoldfastError("--strategy names nothing; `holdfast replay --list` says what there is.")
+    return names
+
+
+def _models(text: str | None, traces: Sequence[Trace]) -> list[str]:
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    return list(dict.fromkeys(names)) or [own_model(traces)]
+
+
+def _seeds(seed: int, seeds: str | None) -> tuple[int, ...]:
+    if seeds is None:
+        return (seed,)
+    if seeds.strip() == "all":
+        return SEEDS
+    try:
+        return tuple(int(each) for each in seeds.split(","))
+    except ValueError:
+        raise HoldfastError(f"--seeds: {seeds!r} is not understood; write all, or numbers such as 11,23.") from None
+
+
+def _noise(text: str, seed: int) -> Noise:
+    """As `holdfast simulate` reads it; `small=0.1` is the share of small prompts that miss."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if any(part.startswith("small=") for part in parts):
+        parts = [part.replace("small=", "small_miss=", 1) if part.startswith("small=") else part for part in parts]
+        if not any(part.startswith("small_tokens=") for part in parts):
+            parts.append(f"small_tokens={SMALL}")
+    return read_noise(",".join(parts), seed)
+
+
+def _write(report: Replayed, form: str, output: Path | None) -> None:
+    if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
+        output = Path(PAGE)
+    if form == "json":
+        text = as_json(report, numbers=True)
+    elif form == "html":
+        from holdfast.observe.pages import replay_page
+
+        text = replay_page(report)
+    elif form == "md":
+        text = "\n".join(replay_shown.markdown(report))
+    else:
+        text = "\n".join(replay_shown.table(report, tables.width() if output is None else None))
+    if output is None or str(output) == "-":
+        click.echo(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise HoldfastError(
+            f"the report cannot be written to {output} ({error.strerror or error}); choose another --output"
+        ) from error
+    _say(f"the report is in {output}")
+
+
+def _say(text: str) -> None:
+    click.echo(f"holdfast: {tables.printable(text)}", err=True)

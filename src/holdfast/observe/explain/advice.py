@@ -1,0 +1,98 @@
+"""What to do about a break of which only the usage is known. Causes that need no more words have the plain cures of the
+core; a pause is answered with the figures of its session."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from holdfast.facts import ModelFacts
+from holdfast.prefix.breaks import Finding
+from holdfast.prefix.cures import Cure, case, cure_for
+from holdfast.prefix.suspects import Cause
+
+from .pricing import ZERO
+from .values import BreakFound, OtherTtl
+
+SHORT_EXPIRY = "ttl_expired_5m"
+NO_MARKER = "no_marker"
+NO_CURE = frozenset({"unknown", "likely_server_side", "ttl_expired_1h"})
+"""Causes that nobody is advised to change anything for: they are not counted among the cures."""
+
+_TOLD = "Usage alone does not say which block; `holdfast run -- CLIENT` compares the bytes and names it."
+_WORDS: dict[str, str] = {
+    "messages_rewritten": (
+        "The read fell back to the tools and system text while the entry was alive, so messages that had been sent "
+        f"were changed or left out: leave them as they are and append what is new. {_TOLD}"
+    ),
+    "system_prompt_changed": (
+        "The read fell below the tools and system text that the lane had in common with others, so one of them "
+        "changed: keep both fixed for the session and send what changes in the newest user message. " + _TOLD
+    ),
+    "unknown": (
+        "Nothing was read although the entry should have lived: the first tool or the beginning of the system text "
+        "changed, a setting that the whole prefix depends on changed, or the provider lost the entry. Usage alone "
+        "cannot tell these apart; `holdfast run -- CLIENT` compares the bytes and can."
+    ),
+    SHORT_EXPIRY: "The pause was longer than the five minutes the entry lives.",
+}
+_RESETS: dict[str, str] = {
+    "compaction": "The history was replaced by a summary: compact rarely, and keep the first turns in front of it.",
+    "history_trimmed": "The oldest turns were left out: send the whole history, or trim rarely and in big steps.",
+}
+IMPROVE = 'cache.client_markers = "improve"'
+ECONOMIC = 'cache.strategy = "economic"'
+
+
+@lru_cache(maxsize=1024)
+def plain(cause: Cause, model: ModelFacts) -> Cure:
+    """The cure of a cause where nothing more is known."""
+    if cause in _WORDS:
+        return Cure(cause, _WORDS[cause])
+    finding = Finding(cause=cause, reason=None, tokens=0, dollars=ZERO, expected=0, read=0)
+    return cure_for(case(finding, model))
+
+
+def of_reset(reason: str) -> Cure:
+    return Cure(reason, _RESETS.get(reason, f"The log gives a reason for it ({reason}): nothing to do."))
+
+
+def with_figures(found: BreakFound, ttl: OtherTtl | None) -> BreakFound:
+    """A pause with what the hour would have cost in this session."""
+    if found.cause != SHORT_EXPIRY or found.evidence != "usage" or ttl is None:
+        return found
+    if ttl.all_1h >= ttl.as_billed:
+        told = f"an hour for all of it would have cost this session {_dollars(ttl.all_1h)} instead of"
+        advice = f"{_WORDS[SHORT_EXPIRY]} But {told} {_dollars(ttl.as_billed)}: nothing to change."
+        return replace(found, advice=advice)
+    advice = (
+        f"{_WORDS[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
+        f"{_dollars(ttl.as_billed)}: choose the one-hour lifetime where pauses like this are common."
+    )
+    return replace(found, advice=advice, setting=ECONOMIC)
+
+
+def markers_for(requests: int, saved: Decimal) -> str:
+    """The cure of requests that never asked for a cache."""
+    which = "1 request" if requests == 1 else f"{requests:,} requests"
+    return (
+        f"{which} neither wrote nor read a cache, as without a marker (or the log leaves the cache out): mark the last "
+        f"block of every request, or send a top-level cache_control. That would have saved up to {_dollars(saved)}, if "
+        "each begins with the one before."
+    )
+
+
+def hour_for(sessions: int, saved: Decimal) -> str:
+    """The cure of pauses over all sessions."""
+    where = "1 session" if sessions == 1 else f"{sessions:,} sessions"
+    return (
+        f"Pauses outlived the five-minute entries: in {where} the one-hour lifetime would have been cheaper, by "
+        f"{_dollars(saved)} in all."
+    )
+
+
+def _dollars(value: Decimal) -> str:
+    places = Decimal("0.01") if abs(value) >= 1 else Decimal("0.0001")
+    return f"${value.quantize(places, ROUND_HALF_UP):,}"

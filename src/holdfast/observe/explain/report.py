@@ -1,0 +1,145 @@
+"""The report from what was counted: sessions in the order of their logs, and the sums over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from . import advice
+from .lifetimes import together
+from .pricing import ZERO, moneys, plus
+from .sessions import Cured, Session, Sum, Why
+from .values import BrokenLine, CauseSum, CureSum, Explained, FileRead, OtherTtl, SessionFound, Tokens, Totals, utf8
+
+CURES = 3
+"""Cures that are named: those worth most."""
+
+
+def explained(
+    sessions: Sequence[Session],
+    *,
+    read: tuple[FileRead, ...],
+    broken: int,
+    lines: tuple[BrokenLine, ...],
+    prices: str,
+) -> Explained:
+    ttls = [session.lifetimes.result() for session in sessions]
+    found = [_session(session, ttl) for session, ttl in zip(sessions, ttls, strict=True)]
+    return Explained(
+        sessions=tuple(found),
+        totals=_totals(sessions, found, ttls),
+        read=read,
+        broken=broken,
+        broken_lines=lines,
+        prices=prices,
+    )
+
+
+def _session(session: Session, ttl: OtherTtl | None) -> SessionFound:
+    usage = session.tokens()
+    models = [utf8(name) for name in sorted(session.models, key=lambda name: -session.models[name])]
+    return SessionFound(
+        session=utf8(session.name),
+        requests=session.requests,
+        model=models[0] if models else "",
+        usage=usage,
+        cost_usd=session.cost,
+        hit_rate=_hit_rate(usage),
+        breaks=tuple(advice.with_figures(found, ttl) for found in session.breaks()),
+        breaks_left_out=session.left_out,
+        models=tuple(models),
+        client=utf8(session.client),
+        source=utf8(session.source),
+        started=session.started,
+        ended=session.ended,
+        estimated=session.estimated,
+        unpriced=session.unpriced,
+    )
+
+
+def _totals(sessions: Sequence[Session], found: Sequence[SessionFound], ttls: list[OtherTtl | None]) -> Totals:
+    usage = _tokens(found)
+    causes = _causes(sessions)
+    broke = [sum_ for (_, reset), sum_ in causes.items() if reset is None]
+    cost: Decimal | None = None
+    lost: Decimal | None = ZERO if not broke else None
+    for each in found:
+        cost = plus(cost, each.cost_usd)
+    for sum_ in broke:
+        lost = plus(lost, sum_.cost)
+    ranked = sorted(causes.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, str(item[0])))
+    return Totals(
+        sessions=len(found),
+        requests=sum(each.requests for each in found),
+        usage=usage,
+        cost_usd=cost,
+        hit_rate=_hit_rate(usage),
+        breaks=sum(sum_.breaks for sum_ in broke),
+        resets=sum(sum_.breaks for (_, reset), sum_ in causes.items() if reset is not None),
+        tokens_lost=sum(sum_.tokens for sum_ in broke),
+        break_cost_usd=lost,
+        unpriced=sum(each.unpriced for each in found),
+        causes=tuple(
+            CauseSum(cause=why[0], reset=why[1], breaks=sum_.breaks, tokens_lost=sum_.tokens, cost_usd=sum_.cost)
+            for why, sum_ in ranked
+        ),
+        cures=_cures(sessions, ttls),
+        money=moneys([session.spent.money() for session in sessions]),
+        ttl=together(ttls),
+        estimated_sessions=sum(each.estimated for each in found),
+    )
+
+
+def _tokens(found: Sequence[SessionFound]) -> Tokens:
+    names = Tokens.__struct_fields__
+    return Tokens(**{name: sum(getattr(each.usage, name) for each in found) for name in names})
+
+
+def _hit_rate(usage: Tokens) -> float | None:
+    return usage.read / usage.prompt if usage.prompt else None
+
+
+def _causes(sessions: Sequence[Session]) -> dict[Why, Sum]:
+    total: dict[Why, Sum] = {}
+    for session in sessions:
+        for why, sum_ in session.causes.items():
+            total.setdefault(why, Sum()).add(sum_.breaks, sum_.tokens, sum_.cost)
+    return total
+
+
+def _cures(sessions: Sequence[Session], ttls: Sequence[OtherTtl | None]) -> tuple[CureSum, ...]:
+    """The cures worth most. The hour is worth what it saves where it does, not what the pauses cost: it costs too."""
+    total: dict[str, Cured] = {}
+    cheaper = 0
+    for session, ttl in zip(sessions, ttls, strict=True):
+        for name, cured in session.cures.items():
+            cost = cured.cost
+            if name in advice.NO_CURE:
+                continue
+            if name == advice.SHORT_EXPIRY:
+                saved = ZERO if ttl is None else ttl.as_billed - ttl.all_1h
+                if saved <= 0:
+                    continue
+                cost, cheaper = min(saved, cost or ZERO), cheaper + 1
+            all_ = total.setdefault(name, Cured())
+            all_.add(cured.breaks, cured.tokens, cost)
+            all_.read_as(cured.advice, cured.setting, cured.dearest)
+    _add_unmarked(sessions, total)
+    if advice.SHORT_EXPIRY in total:
+        pauses = total[advice.SHORT_EXPIRY]
+        pauses.advice, pauses.setting = advice.hour_for(cheaper, pauses.cost or ZERO), advice.ECONOMIC
+    ranked = sorted(total.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, item[0]))
+    return tuple(cured.result(name) for name, cured in ranked[:CURES])
+
+
+def _add_unmarked(sessions: Sequence[Session], total: dict[str, Cured]) -> None:
+    """Lanes that cached nothing for want of a marker, where one would have paid."""
+    lanes = [lane for session in sessions for lane in session.unmarked.values() if lane.saves > 0]
+    if not lanes:
+        return
+    cured = total.setdefault(advice.NO_MARKER, Cured())
+    for lane in lanes:
+        cured.add(0, 0, lane.saves)
+        cured.requests += lane.requests
+    told = advice.markers_for(cured.requests, cured.cost or ZERO)
+    cured.advice, cured.setting = told, advice.IMPROVE

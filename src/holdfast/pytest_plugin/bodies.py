@@ -1,0 +1,195 @@
+"""What users hand in, as requests: bytes, texts, dicts, what the fixture recorded, request objects of HTTP libraries.
+
+A body alone does not say its dialect; its members do. Knows nothing of caches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.facts import model as facts_of
+from holdfast.facts.tables import nearest
+from holdfast.wire import DIALECTS, dialect_of
+from holdfast.wire.values import array_of, object_of, string_of
+
+NOT_GENERATING = ("/count_tokens", ":countTokens")
+
+_HISTORY = ("messages", "contents", "input")
+_SECRET = ("auth", "key", "token", "cookie", "secret", "credential")
+_LEFT_OPEN = ("NotGiven", "Omit")  # what the official SDKs put where an argument was not given
+_ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "document", "image")
+_CHAT_ROLES = ("system", "developer", "tool", "function")
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """One request. `body` are its bytes; `whole` what the provider makes of them, where it holds a part of the
+    conversation itself (`previous_response_id`, threads). `headers` are without credentials, names in lower case.
+    `model` is the one that the path names, if it does. `status` is what it was answered with, 0 where nobody knows."""
+
+    number: int
+    body: bytes
+    dialect: str
+    path: str = ""
+    model: str = ""
+    headers: Mapping[str, str] = {}
+    at: float = 0.0
+    status: int = 0
+    error: str = ""
+    whole: bytes | None = None
+
+    def json(self) -> Any:
+        """The body, decoded."""
+        return json.loads(self.body)
+
+    @property
+    def refused(self) -> bool:
+        return self.status >= 400
+
+
+def recorded(items: Iterable[object], *, dialect: str | None = None) -> list[Recorded]:
+    """The requests in these items, numbered from 1. Those of an HTTP library that are no model calls are left out."""
+    if isinstance(items, str | bytes | bytearray | Mapping):
+        raise HoldfastError("requests must be a sequence of request bodies, in the order they were sent; give a list.")
+    if dialect is not None and dialect not in DIALECTS:
+        raise HoldfastError(f"there is no dialect {dialect!r}; {nearest(dialect, DIALECTS)}.")
+    found: list[Recorded] = []
+    histories: dict[int, int] = {}
+    for item in items:
+        number = len(found) + 1
+        if isinstance(item, Mapping):
+            _by_value(item, number, histories)
+        one = _recorded(item, number, dialect)
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def without_credentials(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers that may be kept and shown; of a repeated one the first."""
+    kept: dict[str, str] = {}
+    for name, value in headers:
+        name = name.lower()
+        if not any(word in name for word in _SECRET):
+            kept.setdefault(name, value)
+    return kept
+
+
+def encoded(body: object, number: int) -> bytes:
+    """A body's bytes: as they are, or a value as JSON, its members in their order."""
+    if isinstance(body, str):
+        return body.encode("utf-8", "surrogatepass")
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    if isinstance(body, Mapping):
+        given = {name: value for name, value in body.items() if type(value).__name__ not in _LEFT_OPEN}
+        try:
+            return msgspec.json.encode(given, enc_hook=_plain)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise HoldfastError(f"request {number} has no form in JSON ({error}); give it as it was sent.") from error
+    kind = type(body).__name__
+    raise HoldfastError(f"request {number} is of type {kind}; give bytes, a text, a dict or a recorded request.")
+
+
+def dialect_by_body(raw: bytes) -> str | None:
+    """The dialect that a body is written in, by its members; None where they do not tell."""
+    members = object_of(raw)
+    if members is None:
+        return None
+    if "contents" in members:
+        return "gemini"
+    if "messages" not in members:
+        return "openai_responses" if members.keys() & {"input", "previous_response_id", "conversation"} else None
+    messages = [object_of(message) or {} for message in array_of(members["messages"]) or ()]
+    tools = [object_of(tool) or {} for tool in array_of(members.get("tools", b"")) or ()]
+    if "system" in members or any("input_schema" in tool for tool in tools):
+        return "anthropic"
+    if any("function" in tool for tool in tools) or any("tool_calls" in message for message in messages):
+        return "openai_chat"
+    if any(string_of(message.get("role")) in _CHAT_ROLES for message in messages):
+        return "openai_chat"
+    if _has_blocks(messages):
+        return "anthropic"
+    provider = facts_of(string_of(members.get("model")) or "").provider
+    return "anthropic" if provider == "anthropic" else "openai_chat"
+
+
+def _recorded(item: object, number: int, dialect: str | None) -> Recorded | None:
+    if isinstance(item, Recorded):
+        return msgspec.structs.replace(item, number=number, dialect=dialect or item.dialect)
+    path, headers, body = "", {}, item
+    url = next((value for name in ("url", "uri") if (value := getattr(item, name, None)) is not None), None)
+    if url is not None:
+        path, headers, body = urlsplit(str(url)).path, _headers(item), _content(item, number)
+        if dialect is None and (dialect_of(path) is None or path.endswith(NOT_GENERATING)):
+            return None
+    raw = encoded(body, number)
+    found = dialect_of(path)
+    name = dialect or (found[0].name if found is not None else dialect_by_body(raw))
+    if name is None:
+        why = "has none of the members that a model call has" if object_of(raw) is not None else "is not a JSON object"
+        raise HoldfastError(f"request {number} {why}; name its dialect or leave it out.")
+    return Recorded(
+        number=number, body=raw, dialect=name, path=path, model=found[1] if found is not None else "", headers=headers
+    )
+
+
+def _content(item: object, number: int) -> object:
+    """The body of a request object of httpx, requests or their like."""
+    for name in ("content", "body"):
+        try:
+            body = getattr(item, name, None)
+        except Exception as error:  # a stream that was not read, in the words of whatever library
+            raise HoldfastError(f"the body of request {number} cannot be read ({error}); record its bytes.") from error
+        if isinstance(body, str | bytes | bytearray):
+            return body
+    return b""
+
+
+def _headers(item: object) -> dict[str, str]:
+    headers = getattr(item, "headers", None)
+    if headers is None or not hasattr(headers, "items"):
+        return {}
+    return without_credentials((str(name), str(value)) for name, value in headers.items())
+
+
+def _by_value(body: Mapping[Any, Any], number: int, seen: dict[int, int]) -> None:
+    """A list that two requests share shows both of them as it is now: whatever was rewritten cannot be seen."""
+    for name in _HISTORY:
+        history = body.get(name)
+        if not isinstance(history, list):
+            continue
+        first = seen.setdefault(id(history), number)
+        if first != number:
+            raise HoldfastError(
+                f"requests {first} and {number} hold the same list as `{name}`, so both show what it became later; "
+                "record a copy at the time of sending (copy.deepcopy, json.dumps or the fixture prefix_recorder)."
+            )
+
+
+def _plain(value: object) -> object:
+    """What the SDKs' own values become when they are sent."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return cast(object, dump(mode="json", exclude_unset=True))
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _has_blocks(messages: Iterable[Mapping[str, bytes]]) -> bool:
+    """Whether a message has content that only Anthropic spells in this way."""
+    for message in messages:
+        for block in array_of(message.get("content", b"")) or ():
+            members = object_of(block) or {}
+            if "cache_control" in members or string_of(members.get("type")) in _ANTHROPIC_BLOCKS:
+                return True
+    return False

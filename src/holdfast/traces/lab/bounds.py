@@ -1,0 +1,57 @@
+"""The optimum of a session: conversations that share no prefix cannot help each other and are solved by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.caches.anthropic import AnthropicCache
+from holdfast.caches.providers import rules
+from holdfast.caches.values import Mark
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+
+from ..calls import Call
+from ..calls import spent as cost_of
+from ..optimum import optimal
+from .sessions import Turn
+
+PATIENCE, RAISING = 50_000, 500_000
+"""Steps of the search for one session, and where long markers raise short ones: a coding session of 150 requests takes
+4,000 and up to 280,000, half a second and some ten; a client that breaks its prefix in a new place with every request
+may need any number."""
+
+
+def why_not(model: ModelFacts) -> str | None:
+    """Why a model has no optimum, in a sentence; None where it has one."""
+    if rules(model).make is AnthropicCache:
+        return None
+    return f"{model.ref} has no optimum to compare with: it is defined for Anthropic's rules only."
+
+
+def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
+    """The markers of each request that cost least together, or why they cannot be found."""
+    found: list[tuple[Mark, ...]] = [()] * len(turns)
+    patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
+    for numbers in _conversations(turns):
+        calls = [Call(turns[n].at, turns[n].first_token_at, turns[n].prompt) for n in numbers]
+        try:
+            plan = optimal(calls, model, patience=patience).plan
+        except HoldfastError as problem:
+            return problem
+        for number, marks in zip(numbers, plan, strict=True):
+            found[number] = marks
+    return found
+
+
+def spent(turns: Sequence[Turn], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> int:
+    """What requests with these markers cost, in the units of `prices`."""
+    calls = [Call(turn.at, turn.first_token_at, turn.prompt) for turn in turns]
+    return cost_of(calls, tuple(marks), model)
+
+
+def _conversations(turns: Sequence[Turn]) -> list[list[int]]:
+    """Requests that begin alike, together."""
+    found: dict[bytes, list[int]] = {}
+    for number, turn in enumerate(turns):
+        found.setdefault(turn.prompt.keys[0] if turn.prompt.keys else b"", []).append(number)
+    return list(found.values())

@@ -1,0 +1,48 @@
+"""Which model a replay is on: by its name, or by what its traces were recorded with."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts, default
+
+from ..values import Trace, lanes
+from .sessions import is_shape
+
+log = logging.getLogger("holdfast.facts")
+
+STAND_IN = "claude-opus-4-6"
+"""For traces that do not say what they were recorded with."""
+
+
+def facts_of(name: str) -> ModelFacts:
+    """What is known of a model; an unknown one is refused, since nothing would be true of it."""
+    log.addFilter(_silent)  # what is not known is said below
+    try:
+        found = default().model(name)
+    finally:
+        log.removeFilter(_silent)
+    if found.known and name:
+        return found
+    names = [model.ref for model in default().models()]
+    close = get_close_matches(name, [*names, *(ref.partition(":")[2] for ref in names)], n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}?" if close else "`holdfast models` lists those that are known."
+    raise HoldfastError(f"nothing is known of the model {name!r}; {hint}")
+
+
+def _silent(record: logging.LogRecord) -> bool:
+    return False
+
+
+def own_model(traces: Sequence[Trace]) -> str:
+    """The model most requests of the traces' main lanes were recorded with."""
+    requests: Counter[str] = Counter()
+    for trace in traces:
+        if is_shape(trace):
+            main = max(lanes(trace).values(), key=len)
+            requests[main[0].model] += len(main)
+    return requests.most_common(1)[0][0] if requests else STAND_IN

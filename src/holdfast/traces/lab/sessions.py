@@ -1,0 +1,163 @@
+"""Sessions ready to be replayed on a model: each request as the model's cache sees it, and its body if one is needed.
+
+A trace that has sizes only becomes prompts at once; with `bodies` it gets filler texts first. Times and faults are
+imposed before that, so a fault may look at the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.values import Prompt
+from holdfast.canonical import Request
+from holdfast.engine.state import facts_of
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts, estimate_json
+from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
+from holdfast.wire.prompts import PromptReader
+
+from ..calls import Call
+from ..gaps import FIRST_TOKEN
+from ..values import SIDECHAIN, Content, Shape, Step, Trace, lanes
+from . import filler, shapes
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One request of a session: when it starts, when its answer begins, and what a client without markers sends."""
+
+    at: float
+    first_token_at: float
+    lane: str
+    prompt: Prompt
+    body: Body | None = None
+    reset: str | None = None
+    output: int = 0
+
+    @property
+    def subagent(self) -> bool:
+        return self.lane.endswith(SIDECHAIN)
+
+
+def turns(trace: Trace, model: ModelFacts, *, bodies: bool = False, answers: Sequence[int] | None = None) -> list[Turn]:
+    """The requests of a timed trace as they would have gone to this model. `answers` are the tokens of their answers,
+    where the trace itself tells them no more."""
+    outputs = answered(trace) if answers is None else answers
+    if bodies or not is_shape(trace):
+        return _read(filled(trace, model) if is_shape(trace) else trace, model, outputs)
+    found: dict[int, Prompt] = {}
+    for steps in lanes(trace).values():
+        found.update(zip([s.number for s in steps], shapes.prompts(shapes.laid_out(steps), model), strict=True))
+    return [
+        Turn(
+            at=at,
+            first_token_at=begins,
+            lane=step.lane,
+            prompt=found[step.number],
+            reset=step.reset,
+            output=output,
+        )
+        for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True)
+    ]
+
+
+def retimed(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+    """The same requests at the times of another pattern."""
+    return [replace(turn, at=at, first_token_at=begins) for turn, (at, begins) in zip(known, times(trace), strict=True)]
+
+
+def is_shape(trace: Trace) -> bool:
+    """Whether sizes are all that is known of it."""
+    return any(isinstance(step.content, Shape) for step in trace.steps)
+
+
+def times(trace: Trace) -> list[tuple[float, float]]:
+    """When each request starts and its answer begins: before the lane's next request, where that was not recorded."""
+    following: dict[str, float] = {}
+    found: list[tuple[float, float]] = []
+    for step in reversed(trace.steps):
+        if step.at is None:
+            raise HoldfastError(f"{trace.name} has no times; give it a gap pattern.")
+        begins = step.first_token_at
+        if begins is None:
+            begins = min(step.at + FIRST_TOKEN, following.get(step.lane, step.at + FIRST_TOKEN))
+        found.append((step.at, begins))
+        following[step.lane] = step.at
+    return found[::-1]
+
+
+def filled(trace: Trace, model: ModelFacts) -> Trace:
+    """A trace of sizes with texts of our own making in them."""
+    found: dict[int, Request] = {}
+    for steps in lanes(trace).values():
+        texts = filler.requests(shapes.laid_out(steps), model.name)
+        found.update(zip([step.number for step in steps], texts, strict=True))
+    return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
+
+
+def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
+    """The prompts of a session as timed calls, all of them one lane."""
+    return [Call(turn.at, turn.first_token_at, turn.prompt) for turn in turns(trace, model)]
+
+
+def dialect_of(model: ModelFacts) -> Dialect:
+    """How requests to a model are spelled."""
+    return DIALECTS[model.provider if model.provider in ("anthropic", "gemini", "openrouter") else "openai_chat"]
+
+
+def _read(trace: Trace, model: ModelFacts, outputs: Sequence[int]) -> list[Turn]:
+    dialect, reader = dialect_of(model), PromptReader()
+    found = []
+    for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
+        assert isinstance(step.content, Request)
+        raw = dialect.encode(replace(step.content, model=_named(model, dialect)))
+        body = reader.parse(dialect, raw, model=model.name)
+        if isinstance(body, Unreadable):
+            raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
+        if facts_of(body).ref != model.ref:
+            raise HoldfastError(
+                f"requests to {model.ref} cannot be spelled; choose a model of anthropic, openai, gemini or openrouter."
+            )
+        prompt = replace(reader.read(body, model).prompt, marks=())
+        found.append(
+            Turn(
+                at=at,
+                first_token_at=begins,
+                lane=step.lane,
+                prompt=prompt,
+                body=body,
+                reset=step.reset,
+                output=output,
+            )
+        )
+    return found
+
+
+def _named(model: ModelFacts, dialect: Dialect) -> str:
+    """The model as a body names it; what is served by others under OpenAI's dialect says whose it is."""
+    return model.ref if dialect.name == "openai_chat" and model.provider != "openai" else model.name
+
+
+def answered(trace: Trace) -> list[int]:
+    """Tokens of each answer: as billed, or as the lane's next request repeats it; of the last one nothing is known."""
+    following: dict[str, Step] = {}
+    found = []
+    for step in reversed(trace.steps):
+        after = following.get(step.lane)
+        if step.usage is not None:
+            found.append(step.usage.output)
+        else:
+            found.append(0 if after is None else _answer(step.content, after.content))
+        following[step.lane] = step
+    return found[::-1]
+
+
+def _answer(request: Content, after: Content) -> int:
+    """What the model has said between two requests of a lane, estimated."""
+    if isinstance(after, Shape):
+        return sum(block.chars for block in after.added if block.role == "assistant") // shapes.CHARS
+    before = len(request.messages) if isinstance(request, Request) else 0
+    new = [message for message in after.messages[before:] if message.role == "assistant"][:1]
+    return estimate_json(DIALECTS["anthropic"].encode(Request(model="", messages=tuple(new)))) if new else 0

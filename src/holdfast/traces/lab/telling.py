@@ -1,0 +1,90 @@
+"""What a replay says of itself: how it was done, with what, and what to keep in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import sha256
+
+from holdfast import __version__
+from holdfast.caches.noise import Noise
+from holdfast.facts import ModelFacts, rates
+
+from ..values import Trace
+from . import bounds
+from .contenders import OPTIMAL, Contender
+from .options import Options
+from .sessions import is_shape
+
+
+def number(name: str) -> int:
+    """A seed that a name stands for."""
+    return int.from_bytes(sha256(name.encode()).digest()[:6], "big")
+
+
+def gaps(patterns: Collection[str]) -> str:
+    return next(iter(patterns)) if len(patterns) == 1 else "real where recorded, else none"
+
+
+def noise(noise: Noise | None) -> str | None:
+    """What was left to chance, as it is given on the command line."""
+    if noise is None:
+        return None
+    bare = Noise()
+    names = [name for name in Noise.__struct_fields__ if name != "seed"]
+    return ",".join(f"{name}={getattr(noise, name):g}" for name in names if getattr(noise, name) != getattr(bare, name))
+
+
+def raises(models: Sequence[ModelFacts]) -> str:
+    """How the providers treat a long lifetime behind a short one; `-` where that is no question."""
+    return next((model.knobs.ttl_raise for model in models if model.knobs.ttl_raise is not None), "-")
+
+
+def optimum(models: Sequence[ModelFacts], *, searched: bool) -> str:
+    if not searched:
+        return "not searched for"
+    if all(bounds.why_not(model) for model in models):
+        return "none: it is defined for Anthropic's rules only"
+    return f"markers and lifetimes with hindsight, ttl_raise {raises(models)}, without pings"
+
+
+def versions(contenders: Sequence[Contender], models: Sequence[ModelFacts]) -> tuple[tuple[str, str], ...]:
+    """What the figures depend on: our own version, the facts' and prices' dates, and which peers were modelled."""
+    dates = sorted({model.as_of.isoformat() for model in models})
+    prices = sorted({known.version for model in models if (known := rates(model.ref)) is not None})
+    peers = {each.peer.name: each.peer.version for each in contenders if each.peer is not None and each.peer.version}
+    return (
+        ("holdfast", __version__),
+        ("facts", ", ".join(dates)),
+        ("prices", ", ".join(prices) or "unknown"),
+        *peers.items(),
+    )
+
+
+def notes(
+    traces: Sequence[Trace], models: Sequence[ModelFacts], options: Options, contenders: Mapping[str, Contender]
+) -> Iterator[str]:
+    """What a reader of the figures should know, a sentence each."""
+    untimed = [trace.name for trace in traces if not trace.timed]
+    if options.gaps is None and untimed:
+        yield f"{_some(untimed)} without recorded times: user turns come every 10 s there (--gaps imposes others)."
+    if any(is_shape(trace) for trace in traces):
+        yield "Of shape traces sizes and times are real, texts are not; tools and system text are told by the bills."
+    if any(is_shape(trace) and any(step.usage is None for step in trace.steps) for trace in traces):
+        yield "Where a trace has no bills its sizes are estimated, and tools and system text are missing."
+    if len(traces) > 1:
+        learned = "forgets" if options.fresh else "keeps"
+        yield f"Each session begins with an empty cache; the engine {learned} what it learned from those before it."
+    for model in models:
+        why = bounds.why_not(model)
+        if options.optimum and why is not None:
+            yield why
+    if options.optimum and options.noise is not None:
+        yield "The optimum knows no noise: it is what would be paid if nothing were lost by chance."
+    if options.fault is not None and any(each.kind == "engine" for each in contenders.values()):
+        yield "The optimum is that of the requests as the client makes them; who repairs them may pay less."
+    if OPTIMAL in contenders and not options.optimum:
+        yield "optimal was left out, because the optimum was not searched for."
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] + " is" if len(names) == 1 else f"{len(names)} traces are"

@@ -1,0 +1,227 @@
+"""The plugin in other people's pytest: found by its entry point, quiet where nobody uses it, configured as they say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = "pytester"
+
+ALONE = ("-p", "no:cacheprovider", "-p", "no:langsmith_plugin", "-p", "no:randomly", "-W", "error")
+"""What other plugins of this environment do is none of our business."""
+
+STABLE = """
+import anthropic
+
+
+def talk(system):
+    said = []
+    with anthropic.Anthropic() as client:
+        for question in ("one", "two", "three"):
+            said.append({"role": "user", "content": question})
+            text = system(len(said))
+            answer = client.messages.create(model="claude-opus-5-5", max_tokens=20, system=text, messages=said)
+            said.append({"role": "assistant", "content": answer.content})
+
+
+def test_stable(prefix_recorder):
+    talk(lambda turn: "Be brief.")
+    prefix_recorder.assert_stable()
+"""
+CLOCK = """
+
+def test_clock(prefix_recorder):
+    talk(lambda turn: f"Be brief. It is 12:00:0{turn}.")
+    prefix_recorder.assert_stable()
+"""
+
+
+@pytest.fixture
+def inside(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A directory with a test of its own, and an environment without the options of this run."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    return pytester
+
+
+@pytest.mark.slow
+def test_a_failure_in_a_terminal(inside: pytest.Pytester) -> None:
+    inside.makepyfile(STABLE + CLOCK)
+    result = inside.runpytest_subprocess(*ALONE)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            ">       prefix_recorder.assert_stable()",
+            "E       holdfast.pytest_plugin.PrefixUnstable: the prompt prefix is not stable: 2 of 3 requests do not *",
+            "E       Request 2 of 3 (anthropic, claude-opus-5-5) departs from request 1",
+            "E         at       system[[]0], byte * of the body, 23 of the block",
+            "E         before   Be brief. It is 12:00:01.",
+            "E         after    Be brief. It is 12:00:03.",
+            "E                                         ^",
+            "E         cause    system_prompt_changed",
+            "E         cure     clock: The clock at system[[]0] changes on every request: *",
+            '*E         setting  cache.repair = "on"',
+            "E         cost     nothing today: claude-opus-5-5 caches nothing below 512 tokens and this prompt has *",
+            "E       The others:",
+            "E         request 3: system_prompt_changed at system[[]0], byte *: * tokens, $* (clock)",
+            "E       Together $* in these 3 requests. At 1,000 requests a day that would be $* a*",
+            "holdfast: 2 prefix checks of 6 requests, 1 not stable",
+        ]
+    )
+    assert "asserting.py" not in result.stdout.str()  # the user's own line is where it failed
+
+
+@pytest.mark.slow
+def test_with_workers_the_counts_are_added_up(inside: pytest.Pytester) -> None:
+    inside.makepyfile(test_one=STABLE, test_two=STABLE + CLOCK)
+    result = inside.runpytest_subprocess(*ALONE, "-n", "2")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["holdfast: 3 prefix checks of 9 requests, 1 not stable"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_it_goes_with_coverage(inside: pytest.Pytester, workers: str) -> None:
+    inside.makepyfile(STABLE)
+    result = inside.runpytest_subprocess(*ALONE, "--cov=.", "--cov-report=term", "-n", workers)
+    result.assert_outcomes(passed=1)
+    assert "Warning" not in result.stdout.str() + result.stderr.str()
+
+
+UNUSED = """
+import sys
+
+
+def test_nothing():
+    ours = {name for name in sys.modules if name.partition(".")[0] == "holdfast"}
+    assert ours == {"holdfast", "holdfast.pytest_plugin"}
+    assert not {"msgspec", "uvicorn", "starlette", "aiohttp"} & sys.modules.keys()
+"""
+
+
+def test_who_does_not_use_it_does_not_notice_it(inside: pytest.Pytester) -> None:
+    """One small file is imported and nothing is printed, in a session without any other plugin that would."""
+    inside.makepyfile(UNUSED)
+    alone = [*ALONE, "-p", "no:xdist", "-p", "no:pytest_cov", "-p", "no:hypothesispytest", "-p", "no:anyio"]
+    result = inside.runpytest_subprocess(*alone, "--strict-markers", "--strict-config")
+    result.assert_outcomes(passed=1)
+    assert "holdfast" not in result.stdout.str().split("\n", 6)[-1]
+
+
+def test_it_can_be_left_out(inside: pytest.Pytester) -> None:
+    inside.makepyfile(
+        """
+        import sys
+
+        def test_nothing(request):
+            assert "holdfast" not in sys.modules
+            assert not request.config.pluginmanager.hasplugin("holdfast")
+        """
+    )
+    inside.runpytest_subprocess(*ALONE, "-p", "no:holdfast").assert_outcomes(passed=1)
+
+
+RATED = """
+import pytest
+from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
+
+
+def body(*texts, system):
+    roles = ("user", "assistant")
+    said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+    return {"model": "mine", "max_tokens": 5, "system": system, "messages": said}
+
+
+def message(**options):
+    with pytest.raises(PrefixUnstable) as caught:
+        assert_prefix_stable([body("a", system="Room 7."), body("a", "b", "c", system="Room 8.")], **options)
+    return str(caught.value).replace("\\n", " ")
+"""
+
+
+def test_options_and_ini_keys(inside: pytest.Pytester) -> None:
+    """What is said in the test counts most, then the command line, then the ini file."""
+    inside.makepyfile(
+        RATED
+        + """
+
+def test_ini():
+    assert "At 7 sessions a week that would be" in message()
+    assert "claude-opus-5-5, prices of" in message()
+    assert "Xxxx 9." in message()
+    assert "after    Room 8." in message(redact=False)
+    assert "At 5 requests a day" in message(rate=5)
+    assert "gpt-5.6, prices of" in message(model="gpt-5.6")
+"""
+    )
+    inside.makeini(
+        "[pytest]\nholdfast_rate = 7 sessions/week\nholdfast_model = claude-opus-5-5\nholdfast_redact = yes\n"
+    )
+    inside.runpytest_inprocess(*ALONE).assert_outcomes(passed=1)
+    inside.makepyfile(
+        RATED
+        + """
+
+def test_command_line():
+    assert "At 9 requests a day" in message()
+    assert "claude-haiku-4-5, prices of" in message()
+"""
+    )
+    flags = ("--holdfast-rate", "9/day", "--holdfast-model", "claude-haiku-4-5")
+    inside.runpytest_inprocess(*ALONE, *flags).assert_outcomes(passed=1)
+
+
+def test_help_says_what_there_is(inside: pytest.Pytester) -> None:
+    told = inside.runpytest_inprocess(*ALONE, "--help").stdout.str()
+    for name in ("--holdfast-rate", "--holdfast-model", "holdfast_rate", "holdfast_model", "holdfast_redact"):
+        assert name in told
+    fixtures = inside.runpytest_inprocess(*ALONE, "--fixtures").stdout.str()
+    assert "prefix_recorder" in fixtures
+    assert "_holdfast_server" not in fixtures
+
+
+def test_a_wrong_rate_is_said(inside: pytest.Pytester) -> None:
+    inside.makepyfile(RATED + "\n\ndef test_it():\n    message()\n")
+    result = inside.runpytest_inprocess(*ALONE, "--holdfast-rate", "often")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the rate 'often' is not understood; write it like `1,000 requests/day`."])
+
+
+def test_the_summary_is_silent_where_it_should_be(inside: pytest.Pytester) -> None:
+    inside.makepyfile(RATED + "\n\ndef test_it():\n    assert_prefix_stable([body('a', system='Hi.')], at_least=0)\n")
+    told = inside.runpytest_inprocess(*ALONE).stdout.str()
+    assert "holdfast: 1 prefix check of 1 request, all stable" in told
+    assert "holdfast:" not in inside.runpytest_inprocess(*ALONE, "-qq").stdout.str()
+    inside.makepyfile("def test_nothing(): pass")
+    assert "holdfast:" not in inside.runpytest_inprocess(*ALONE).stdout.str()
+
+
+def test_it_works_outside_of_pytest(inside: pytest.Pytester) -> None:
+    """As a function in a program: pytest is imported, nothing else of it is needed."""
+    program = (
+        RATED.replace("import pytest\n", "") + "\n\nprint(assert_prefix_stable([body('a', system='')], at_least=0))\n"
+    )
+    path = inside.path / "program.py"
+    path.write_text(program.replace("def message", "def unused"), "utf-8")
+    result = inside.run(sys.executable, str(path))
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["Checked(requests=1, conversations=1, compared=0*"])
+
+
+def test_the_entry_point_is_the_plugin() -> None:
+    from importlib.metadata import distribution
+
+    (found,) = [each for each in distribution("holdfast").entry_points if each.group == "pytest11"]
+    assert (found.name, found.value) == ("holdfast", "holdfast.pytest_plugin")
+    assert Path(sys.modules["holdfast.pytest_plugin"].__file__ or "").name == "__init__.py"
+
+
+def test_an_unknown_name_of_the_module_is_an_error() -> None:
+    import holdfast.pytest_plugin
+
+    assert holdfast.pytest_plugin.Recorder.__name__ == "Recorder"
+    with pytest.raises(AttributeError, match="has no attribute 'recorder'"):
+        holdfast.pytest_plugin.recorder  # noqa: B018
