@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.cli import replay, run
 from holdfast.traces import write
+from holdfast.traces.logs.picking import Picking
+from holdfast.traces.logs.values import Record, Source
 from tests.traces.lab import made
+from tests.traces.logs.shaped_logs import as_transcript
 
 OWN = Path(__file__).parents[1] / "fixtures" / "traces"
 
@@ -173,9 +179,17 @@ def test_problems_are_one_sentence(
 
 def test_traces_that_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (workspace / "odd.jsonl").write_text('{"some": "thing"}\n')
+    (workspace / "empty.jsonl").write_text("\n")
+    (workspace / "empty").mkdir()
+    write(made.session(2), workspace / "shape.jsonl")
+    lines = (workspace / "shape.jsonl").read_text().splitlines()
+    (workspace / "shape.jsonl").write_text(f"{lines[0]}\n{lines[1][:-9]}\n")
     for name, problem in (
         ("missing.jsonl", "missing.jsonl cannot be read (No such file or directory); check the path."),
-        ("odd.jsonl", "odd.jsonl:1: of no known format; known are shape traces"),
+        ("odd.jsonl", "odd.jsonl is of no known format; known are Claude Code transcripts"),
+        ("empty.jsonl", "empty.jsonl is empty; known are Claude Code transcripts"),
+        ("empty", "empty holds no log of a known format; known are Claude Code transcripts"),
+        ("shape.jsonl", "shape.jsonl:2: not JSON"),
     ):
         assert run(["replay", name]) == 1
         assert capsys.readouterr().err.startswith(f"holdfast: {problem}")
@@ -184,8 +198,136 @@ def test_traces_that_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == f"holdfast: {problem}\n"
 
 
-def test_it_needs_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_logs_it_needs_a_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay"]) == 2
-    assert "Missing argument 'TRACE...'" in capsys.readouterr().err
+    assert "Error: No logs of known clients were found under your home directory;" in capsys.readouterr().err
     assert run(["replay", "--help"]) == 0
     assert "holdfast replay session.jsonl" in capsys.readouterr().out
+
+
+def transcripts(home: Path, count: int = 3, model: str | None = None) -> Path:
+    """Sessions of Claude Code under a home directory, each a day after the one before, the last one with an agent."""
+    projects = home / ".claude" / "projects" / "-work"
+    for number in range(count):
+        trace = made.session(12, name=f"session-{number}", compaction=0, agent=number == count - 1)
+        steps = [
+            replace(
+                step,
+                at=(step.at or 0) + 86_400 * number,
+                first_token_at=(step.first_token_at or 0) + 86_400 * number,
+                model=model or step.model,
+                lane=step.lane if model is None else model,
+            )
+            for step in trace.steps
+        ]
+        as_transcript(replace(trace, steps=tuple(steps)), projects / f"session-{number}.jsonl")
+    return projects
+
+
+def test_the_logs_of_known_clients(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcripts(workspace / "home")
+    out, err = said(capsys, "--limit", "2", "--strategy", "economic,rolling,none")
+    assert out.startswith("anthropic:claude-opus-4-6: 27 requests of 2 sessions;")
+    assert re.search(r"\nFrom 3 logs of Claude Code \(0.\d MB\): the latest 2 of 3 sessions; --limit takes more", out)
+    assert "\nThe model is that of the logs: anthropic:claude-opus-4-6 (24 requests); --model names others.\n" in out
+    assert "at the recorded times" in out
+    assert re.fullmatch(r"holdfast: reading 3 logs of Claude Code \(0.\d MB\)\n", err)
+    assert "MB): 3 sessions.\n" in said(capsys, "--strategy", "none")[0]
+
+
+def test_a_directory_of_logs_and_one_session_of_it(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    projects = transcripts(workspace)
+    with (projects / "session-0.jsonl").open("a") as file:
+        file.write("{torn\n")
+    out, err = said(capsys, projects, "--session", "session-0", "--strategy", "none", "--format", "json")
+    found = json.loads(out)
+    assert found["traces"] == ["session-0"]
+    assert found["results"][0]["requests"] == 12
+    assert found["notes"][0].endswith(": 1 session.")
+    assert err.splitlines()[0] == "holdfast: 1 line could not be read and was left out:"
+    assert "session-0.jsonl:" in err
+    assert run(["replay", str(projects), "--session", "x"]) == 1
+    assert "begins with 'x'; without --session the latest are replayed" in capsys.readouterr().err
+
+
+def test_a_log_replays_as_its_trace_does(trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = as_transcript(made.session(), workspace / "log.jsonl")
+    texts = [said(capsys, path, "--strategy", "all", "--format", "json")[0] for path in (trace, log)]
+    assert json.loads(texts[0])["results"] == json.loads(texts[1])["results"]
+
+
+def test_logs_and_traces_together(trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    projects = transcripts(workspace)
+    out, _ = said(capsys, trace, projects, OWN / "session.json", "--strategy", "none", "--format", "json", "--fresh")
+    assert json.loads(out)["traces"] == ["own", "session", "session-0", "session-1", "session-2"]
+    assert run(["replay", str(trace), "--session", "other"]) == 1
+    assert capsys.readouterr().err == "holdfast: no session begins with 'other'; without --session all are replayed.\n"
+
+
+def bodies(workspace: Path, *lines: dict[str, object]) -> Path:
+    path = workspace / "requests.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def body(turns: int, model: str = "claude-sonnet-4-5") -> dict[str, object]:
+    messages = [
+        {"role": ("user", "assistant")[n % 2], "content": f"{n} " + "word " * 900} for n in range(2 * turns - 1)
+    ]
+    return {"model": model, "max_tokens": 99, "system": "Be brief. " * 200, "messages": messages}
+
+
+def test_bodies_without_times(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bodies(workspace, *({"session": "s", "body": body(turns)} for turns in range(1, 6)))
+    out, _ = said(capsys, path, "--strategy", "automatic,none")
+    assert out.startswith("anthropic:claude-sonnet-4-5: 5 requests of 1 session")
+    assert "s is without recorded times: user turns come every 10 s there" in out
+    assert run(["replay", str(path), "--gaps", "real"]) == 1
+    assert "s has no recorded times" in capsys.readouterr().err
+
+
+def test_what_cannot_be_replayed_is_counted(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    usage = {"input_tokens": 3, "output_tokens": 9, "cache_creation_input_tokens": 9_000}
+    bare = {"previous_response_id": "r", "input": "and?", "model": "gpt-5.5"}  # the provider keeps the rest
+    lines = [{"session": "s", "body": body(1), "usage": usage}, {"session": "t", "body": bare}]
+    out, _ = said(capsys, bodies(workspace, *lines), "--strategy", "none")
+    assert "1 session was left out: no request has usage or a body that can be read." in out
+    assert run(["replay", str(bodies(workspace, lines[1]))]) == 1
+    problem = "1 session of 1 log of request bodies (0.0 MB) cannot be replayed: the requests have neither usage nor"
+    assert problem in capsys.readouterr().err
+
+
+def test_several_models_and_one_of_which_nothing_is_known(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = ["claude-sonnet-4-5", "claude-sonnet-4-5", "gpt-5.5", "claude-haiku-4-5", "gpt-6.1-sol", "home-made"]
+    lines = [{"session": f"s{n}", "body": body(2, model)} for n, model in enumerate(models)]
+    out, _ = said(capsys, bodies(workspace, *lines), "--strategy", "none")
+    assert [line.partition(": 6 requests")[0] for line in out.splitlines() if ": 6 requests of 6 sessions" in line] == [
+        "anthropic:claude-sonnet-4-5",
+        "openai:gpt-5.5",
+        "anthropic:claude-haiku-4-5",
+    ]
+    assert "Three models are taken unless --model names them; left out: openai:gpt-6.1-sol (1 request)." in out
+    assert "Nothing is known of the caches of home-made (1 request): replayed on the models above." in out
+    path = bodies(workspace, lines[-1])
+    assert run(["replay", str(path)]) == 1
+    assert "nothing is known of the models of these logs (home-made (1 request)); name one" in capsys.readouterr().err
+    assert said(capsys, path, "--model", "gpt-5.5", "--strategy", "none")[0].startswith("openai:gpt-5.5: 1 request of")
+
+
+def test_interrupted_while_logs_are_read(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in the middle of a log: nothing has been replayed by then."""
+    real = Picking.add
+
+    def add(self: Picking, source: Source, record: Record) -> None:
+        real(self, source, record)
+        if not self.broken:
+            self.broken = 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Picking, "add", add)
+    assert run(["replay", str(transcripts(workspace))]) == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1] == "holdfast: interrupted while the logs were read; nothing was replayed"

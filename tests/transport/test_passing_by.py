@@ -17,7 +17,7 @@ from holdfast.transport import Incoming, Passage, encodings
 from holdfast.wire import DIALECTS
 from tests.engine.driving import raw_of, talk
 
-from .passing import ENCODERS, ON, Door, clocked
+from .passing import ENCODERS, ON, STAGES_S, Door, clocked
 
 SECRET = "words of the client"
 
@@ -120,7 +120,7 @@ def test_a_stage_that_takes_too_long(
     does = getattr(owner, name)
 
     def later(*args: Any, **more: Any) -> Any:
-        door.work += 0.0501
+        door.work += STAGES_S + 0.1
         return does(*args, **more)
 
     raw = raw_of(talk(1))
@@ -132,7 +132,7 @@ def test_a_stage_that_takes_too_long(
     (event,) = [event for event in door.told() if event.type == "gateway.bypassed"]
     told = msgspec.to_builtins(event.payload)
     assert (told["stage"], told.get("error")) == (stage, None)
-    assert told["elapsed_us"] == 50_100
+    assert told["elapsed_us"] == (STAGES_S + 0.1) * 1_000_000
     assert [(row.kind, row.status, row.plan) for row in door.rows()] == [("bypassed", "settled", b'{"why":"slow"}')]
 
 
@@ -140,7 +140,7 @@ def test_time_enough_is_time_enough(door: Door, monkeypatch: pytest.MonkeyPatch)
     parse = door.engine.parse
 
     def later(*args: Any, **more: Any) -> Any:
-        door.work += 0.0499
+        door.work += STAGES_S - 0.1
         return parse(*args, **more)
 
     monkeypatch.setattr(door.engine, "parse", later)
@@ -165,7 +165,7 @@ def how_slow(door: Door, patch: pytest.MonkeyPatch) -> dict[str, str]:
     find = door.identities.find
 
     def later(*args: Any, **more: Any) -> Any:
-        door.work += 1
+        door.work += STAGES_S + 1
         return find(*args, **more)
 
     patch.setattr(door.identities, "find", later)

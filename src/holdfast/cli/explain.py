@@ -188,9 +188,12 @@ def _notes(report: Explained, explainer: Explainer, reached: HowFar, form: str) 
             _say(f"  {line.source}: {line.why}")
         if report.broken > _NAMED:
             _say(f"  and {report.broken - _NAMED:,} more")
-    if explainer.repeated:
-        which = tables.counted(len(explainer.repeated), "session")
+    sessions = explainer.sessions
+    if sessions.repeated:
+        which = tables.counted(len(sessions.repeated), "session")
         _say(f"{which} in logs of two kinds, such as the gateway's store and a client's own, counted once")
+    if sessions.copied:
+        _say(f"{tables.counted(sessions.copied, 'request')} in two files, counted once")
     if reached.stopped:
         _say(
             f"interrupted: this is what was found in the first {megabytes(reached.bytes)} of {megabytes(reached.total)}"

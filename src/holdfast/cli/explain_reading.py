@@ -1,4 +1,6 @@
-"""Reading logs for `holdfast explain`: one after the other, with a progress bar, until done or interrupted."""
+"""Reading logs for `holdfast explain` and `replay`: one after the other, with a progress bar, until done or
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from msgspec import Struct
 from holdfast.observe.explain import Explainer
 from holdfast.observe.explain.values import FileRead, utf8
 from holdfast.traces.logs.finding import Reading
-from holdfast.traces.logs.values import Source
+from holdfast.traces.logs.values import Record, Source
 
 BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""
@@ -35,6 +37,11 @@ class _StoppedError(Exception):
 
 def read(sources: Sequence[Source], explainer: Explainer, *, quiet: bool) -> HowFar:
     """Give all records of the sources to the explainer."""
+    return each(sources, lambda source, record: explainer.add(record, source.format, str(source.path)), quiet=quiet)
+
+
+def each(sources: Sequence[Source], take: Callable[[Source, Record], None], *, quiet: bool) -> HowFar:
+    """All records of the sources, one by one."""
     reading, total, done = Reading(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
     with _bar(total, quiet) as moved, _interruptible() as stopped:
@@ -50,7 +57,7 @@ def read(sources: Sequence[Source], explainer: Explainer, *, quiet: bool) -> How
             for source in sources:
                 files.append(_file(source))
                 for record in reading.records(source, advance):
-                    explainer.add(record, source.format)
+                    take(source, record)
                     if stopped():
                         raise _StoppedError
         except _StoppedError:

@@ -7,6 +7,9 @@ import msgspec
 from holdfast.caches.noise import Noise
 from holdfast.errors import HoldfastError
 
+MOST_REPLICAS = 1_000
+"""Each has a memory of its own."""
+
 
 def read_noise(text: str, seed: int) -> Noise:
     """`eviction=0.02,replicas=3` as values."""
@@ -26,4 +29,6 @@ def read_noise(text: str, seed: int) -> Noise:
             raise HoldfastError(f"--noise: {name} is a probability; give a number from 0 to 1.")
     if noise.replicas < 1 or noise.small_tokens < 0:
         raise HoldfastError("--noise: replicas begin at 1 and small_tokens at 0; give larger numbers.")
+    if noise.replicas > MOST_REPLICAS:
+        raise HoldfastError(f"--noise: there are at most {MOST_REPLICAS:,} replicas; give fewer.")
     return noise

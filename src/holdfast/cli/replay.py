@@ -8,16 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from holdfast.caches.noise import Noise
 from holdfast.cli import replay_shown, tables
 from holdfast.cli.asking import as_json
 from holdfast.cli.noise import read_noise
+from holdfast.cli.replay_reading import Gathered, StoppedError, gather
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.traces import FAULTS, PATTERNS, SEEDS, Trace, read
+from holdfast.traces import FAULTS, PATTERNS, SEEDS
 from holdfast.traces.lab import DEFAULT, STRATEGY_NAMES, Lab, Options, Replayed, own_model, summary
 from holdfast.traces.lab.contenders import Repair
+from holdfast.traces.logs.picking import REQUESTS, SESSIONS
 
 INTERRUPTED = 130
 PAGE = "holdfast-replay.html"
@@ -26,11 +29,29 @@ SMALL = 8_192
 
 
 @click.command()
-@click.argument("traces", nargs=-1, metavar="TRACE...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @click.option(
-    "--strategy", "strategies", metavar="NAME,…", default=",".join(DEFAULT), show_default=True, help="What to compare."
+    "--strategy",
+    "strategies",
+    metavar="NAME,…",
+    default=(",".join(DEFAULT),),
+    show_default=True,
+    multiple=True,
+    help="What to compare.",
 )
-@click.option("--model", "models", metavar="NAME,…", help="Models to replay on; by default the traces' own.")
+@click.option(
+    "--model",
+    "models",
+    metavar="NAME,…",
+    multiple=True,
+    help="Models to replay on; by default the traces' or logs' own.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    help=f"At most so many sessions of logs, the latest; default: {SESSIONS}, of together {REQUESTS:,} requests.",
+)
+@click.option("--session", metavar="ID", help="Only the session with this id, or those that begin with it.")
 @click.option("--gaps", metavar="PATTERN", help=f"Impose pauses: {', '.join(PATTERNS)}. Default: as recorded.")
 @click.option("--seed", default=SEEDS[0], show_default=True, type=int, help="Of all that is left to chance.")
 @click.option("--seeds", metavar="all|N,…", help="Add up over several seeds; all stands for five.")
@@ -65,9 +86,11 @@ SMALL = 8_192
 @click.pass_context
 def command(
     ctx: click.Context,
-    traces: tuple[Path, ...],
-    strategies: str,
-    models: str | None,
+    paths: tuple[Path, ...],
+    strategies: tuple[str, ...],
+    models: tuple[str, ...],
+    limit: int | None,
+    session: str | None,
     gaps: str | None,
     seed: int,
     seeds: str | None,
@@ -85,12 +108,17 @@ def command(
 ) -> None:
     """Replay recorded sessions under any strategy: what each would have cost.
 
-    TRACE is a shape trace, a file of chat dialogues, a session with texts, or a directory of them. The engine plans
-    every request as it does in earnest, and the provider's cache rules say what is billed, at the recorded times or
-    under a pattern of pauses. Other tools are modelled on what they send. Nothing is sent anywhere.
+    PATH is a log of a client (Claude Code transcripts, Codex rollouts, pi and opencode sessions, the gateway's store,
+    JSONL of request bodies), a shape trace, a file of chat dialogues, a session with texts, or a directory of them;
+    without one, the logs that known clients keep under your home directory. Of logs the latest sessions are taken.
+
+    The engine plans every request as it does in earnest, and the provider's cache rules say what is billed, at the
+    recorded times or under a pattern of pauses. Other tools are modelled on what they send. Nothing is sent anywhere.
 
     \b
     Examples:
+      holdfast replay
+      holdfast replay ~/.claude/projects --limit 50
       holdfast replay session.jsonl
       holdfast replay traces/ --strategy all --gaps office --seeds all
       holdfast replay session.jsonl --model claude-sonnet-5-5,gpt-6.1-sol --format html --output report.html
@@ -102,10 +130,15 @@ def command(
         for name in STRATEGY_NAMES:
             click.echo(f"{name:{width}}  {summary(name)}")
         return
-    if not traces:
-        raise click.UsageError("Missing argument 'TRACE...'; name a recorded session or a directory of them.")
     use_configured_facts()
-    recorded = [trace for path in traces for trace in read(path)]
+    names = _names(",".join(strategies))
+    try:
+        found = gather(paths, limit=limit, session=session)
+    except StoppedError:
+        _say("interrupted while the logs were read; nothing was replayed")
+        ctx.exit(INTERRUPTED)
+    _check(paths, output, dump)
+    chosen, about = _models(",".join(models), found)
     options = Options(
         gaps=gaps,
         seeds=_seeds(seed, seeds),
@@ -118,9 +151,10 @@ def command(
         optimum=optimum,
         dump=dump,
     )
-    lab = Lab(recorded, _names(strategies), _models(models, recorded), options)
+    lab = Lab(found.traces, names, chosen, options)
     finished = _play(lab)
     report = lab.report()
+    report = replace(report, notes=(*found.notes, *about, *report.notes))
     if report.results or finished:
         _write(report, form, output)
     if dump is not None and finished:
@@ -129,6 +163,20 @@ def command(
         done = len({(each.trace, each.seed, each.model) for each in report.sessions})
         _say(f"interrupted: this is what came of {done} of {lab.sessions} sessions")
         ctx.exit(INTERRUPTED)
+
+
+def _check(paths: Sequence[Path], output: Path | None, dump: Path | None) -> None:
+    """Whether the report can be written, before anything is played, and nothing that is read or written is lost."""
+    if output is not None and str(output) != "-" and (output.is_dir() or not output.absolute().parent.is_dir()):
+        why = "it is a directory" if output.is_dir() else "there is no such directory"
+        raise HoldfastError(f"the report cannot be written to {output} ({why}); choose another --output")
+    taken = {path.resolve() for path in paths}  # a directory stands for the files in it
+    for option, path in (("--dump", dump), ("--output", output)):
+        if path is None or (path.exists() and not path.is_file()):  # a device may be named twice
+            continue
+        if path.resolve() in taken or (path.exists() and not taken.isdisjoint(path.resolve().parents)):
+            raise HoldfastError(f"{option} would write over {path}, which is used by this replay; name another file")
+        taken.add(path.resolve())
 
 
 def _play(lab: Lab) -> bool:
@@ -157,9 +205,12 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _models(text: str | None, traces: Sequence[Trace]) -> list[str]:
+def _models(text: str | None, found: Gathered) -> tuple[list[str], list[str]]:
+    """The models to replay on, and what is to be said of their choice."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    return list(dict.fromkeys(names)) or [own_model(traces)]
+    if names:
+        return list(dict.fromkeys(names)), []
+    return found.models() if found.logged else ([own_model(found.traces)], [])
 
 
 def _seeds(seed: int, seeds: str | None) -> tuple[int, ...]:

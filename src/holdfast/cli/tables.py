@@ -63,9 +63,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int
     if len(widths) < len(columns):
         missing = ", ".join(column.title for index, column in enumerate(columns) if index not in widths)
         yield ""
-        yield from wrapped(
-            f"Left out for want of room: {missing}; a wider terminal, a pipe or --json shows them.", room
-        )
+        yield from wrapped(f"Left out for want of room: {missing}; a wider terminal, a pipe or JSON shows them.", room)
 
 
 def _fitted(columns: Sequence[Column], natural: Sequence[int], room: int | None) -> dict[int, int]:

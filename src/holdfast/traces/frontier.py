@@ -12,12 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.values import Entry, Mark
+from holdfast.errors import HoldfastError
 
 from .calls import Ping
 from .places import Tree
 from .worth import Worth
 
 Entries = tuple[Entry, ...]
+
+_COMPARED = 1 / 500  # of a step, for two states that are compared
 
 
 class Step(Struct, frozen=True, gc=False):
@@ -58,11 +61,26 @@ def arrived(state: State, now: float) -> State:
     return replace(state, live=live, pending=pending)
 
 
+class Patience:
+    """How many steps a search of so many calls may still take."""
+
+    def __init__(self, steps: float, calls: int) -> None:
+        self._left, self._calls = steps, calls
+
+    def take(self, steps: float = 1) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise HoldfastError(
+                f"the optimum of {self._calls} calls takes too many steps; give fewer or calmer conversations."
+            )
+
+
 class Frontier:
     """The states worth going on with after a call."""
 
-    def __init__(self, tree: Tree, *, pings: bool) -> None:
+    def __init__(self, tree: Tree, patience: Patience, *, pings: bool) -> None:
         self._tree = tree
+        self._patience = patience
         self._pings = pings
 
     def prune(self, states: Iterable[State], after: int, now: float) -> list[State]:
@@ -84,7 +102,19 @@ class Frontier:
             needed = worth.needed((*live, *pending))
             _keep(best, state, tuple(e for e in live if e in needed), tuple(e for e in pending if e in needed))
         left = sorted(best.values(), key=lambda state: (state.cost, -len(state.live) - len(state.pending)))
-        return _without_dominated(_on_the_hull(left, worth), worth)
+        return self._without_dominated(_on_the_hull(left, worth), worth)
+
+    def _without_dominated(self, states: Sequence[State], worth: Worth) -> list[State]:
+        """Drop a state if one that costs no more has an entry at least as good for each of its entries."""
+        kept: list[State] = []
+        held: list[int] = []
+        for state in states:  # cheapest first
+            self._patience.take(len(held) * _COMPARED)
+            demand = worth.demand((*state.live, *state.pending))
+            if not any(demand.met_by(better) for better in held):
+                kept.append(state)
+                held.append(demand.held)
+        return kept
 
     def _read_later(self, entry: Entry, after: int) -> bool:
         use = self._tree.next_use(entry, after)
@@ -96,18 +126,6 @@ def _keep(best: dict[tuple[Entries, Entries], State], state: State, live: Entrie
     known = best.get((live, pending))
     if known is None or state.cost < known.cost:
         best[live, pending] = replace(state, live=live, pending=pending)
-
-
-def _without_dominated(states: Sequence[State], worth: Worth) -> list[State]:
-    """Drop a state if one that costs no more has an entry at least as good for each of its entries."""
-    kept: list[State] = []
-    held: list[int] = []
-    for state in states:  # cheapest first
-        demand = worth.demand((*state.live, *state.pending))
-        if not any(demand.met_by(better) for better in held):
-            kept.append(state)
-            held.append(demand.held)
-    return kept
 
 
 def _on_the_hull(states: Sequence[State], worth: Worth) -> list[State]:

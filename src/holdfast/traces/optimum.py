@@ -37,7 +37,7 @@ from holdfast.facts import ModelFacts
 
 from .bound import Bound
 from .calls import Call, Ping, Plan, prices, rolling, spent
-from .frontier import Frontier, State, Step, arrived
+from .frontier import Frontier, Patience, State, Step, arrived
 from .keepalive import KeepAlive
 from .places import Tree
 
@@ -96,14 +96,14 @@ def _told(step: Step | None) -> tuple[Plan, tuple[Ping, ...]]:
 
 class _Search:
     def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, patience: int | None = None) -> None:
-        self._left = float("inf") if patience is None else patience
+        self._patience = Patience(float("inf") if patience is None else patience, len(calls))
         self._most = MOST_STATES if patience is None else min(MOST_STATES, patience // _PER_STATE)
         self._calls = calls
         self._model = model
         self._far = replace(model, lookback=_FAR)
         self._prices = prices(model)
         self._tree = Tree(calls, self._prices, raises=model.knobs.ttl_raise == "yes")
-        self._frontier = Frontier(self._tree, pings=pings)
+        self._frontier = Frontier(self._tree, self._patience, pings=pings)
         self._bound = Bound(calls, self._prices, float(model.ttl_seconds("1h") or 0), pings=pings)
         self._here = [{call.prompt.keys[i]: i for i in self._tree.nodes[n]} for n, call in enumerate(calls)]
         self._known = self._enough(pings)
@@ -225,11 +225,7 @@ class _Search:
         live.put(state.live, call.at)
         hits = {n: entry.ttl for n, key in enumerate(places.prompt.keys) if (entry := live.find(key, call.at))}
         for marks in _markings(places, hits, self._model.max_markers, low=self._tree.raises):
-            self._left -= 1
-            if self._left < 0:
-                raise HoldfastError(
-                    f"the optimum of {len(self._calls)} calls takes too many steps; give fewer or calmer conversations."
-                )
+            self._patience.take()
             here = tuple(Mark(places.blocks[mark.block], mark.ttl) for mark in marks)
             outcome = decide(replace(places.prompt, marks=marks), live, call.at, self._far, explain=False)
             if len(marks) == self._model.max_markers and marks and not self._reads(number, here, live, outcome.read):

@@ -173,7 +173,7 @@ def test_a_session_in_two_kinds_of_logs_is_counted_once() -> None:
         explainer.add(record, "claude-code")
     report = explainer.result()
     assert (report.totals.sessions, report.totals.requests) == (1, 2)
-    assert explainer.repeated == {"s"}
+    assert explainer.sessions.repeated == {"s"}
 
 
 def test_broken_lines_are_counted_and_the_first_named() -> None:

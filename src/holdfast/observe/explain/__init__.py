@@ -4,6 +4,7 @@ Takes `traces.logs` records one by one and keeps a few counts for each session a
 with the logs. Two kinds of evidence: the bytes of the requests where a log has them, else what usage alone proves.
 """
 
-from .explainer import Explainer, Window
+from .explainer import Explainer
+from .whose import Window
 
 __all__ = ["Explainer", "Window"]

@@ -37,7 +37,7 @@ ANY_LOSS = Breaks(min_drop=0.0, min_tokens=0)
 _AS_SENT = Cache(strategy="passthrough", client_markers="respect", breaks=ANY_LOSS)
 
 LaneName = tuple[str, str, str]
-"""Session, agent and model."""
+"""Session (its key), agent and model."""
 
 
 class Seen(Struct, frozen=True):
@@ -142,7 +142,12 @@ class Bodies:
         """A session begins again."""
         self._tenants.pop(session, None)
         for lane in [lane for lane in self._lanes if lane[0] == session]:
-            self._bytes -= self._lanes.pop(lane).weight
+            self.leave(lane)
+
+    def leave(self, lane: LaneName) -> None:
+        """A lane begins again: what comes next is not compared with what was sent before."""
+        before = self._lanes.pop(lane, None)
+        self._bytes -= 0 if before is None else before.weight
 
     def _parse(self, record: Logged) -> Body | None:
         dialect = DIALECTS.get(record.dialect)

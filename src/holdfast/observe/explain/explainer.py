@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holdfast.canonical import Usage
 from holdfast.engine.where import Where
@@ -19,33 +18,21 @@ from holdfast.prefix.cures import Cure
 from holdfast.traces.logs.values import Broken, Logged, Record
 
 from . import advice, report
-from .bodies import Bodies, LaneName, Seen, facts_of
-from .causes import cause_of, lost_by_provider
+from .bodies import Bodies, Seen, facts_of
+from .causes import cause_of
 from .lanes import Lane
-from .lifetimes import sells_lifetimes
-from .pricing import Prices, plus, request_cost
+from .lifetimes import reads
+from .pricing import Bill, Prices
 from .sessions import Session
 from .showing import shown
-from .unmarked import Unmarked, is_unmarked
+from .unmarked import is_unmarked
 from .values import BreakFound, BrokenLine, Evidence, Explained, FileRead, utf8
+from .whose import Sessions, Window
 
 NAMED = 20
 """Broken lines that are named; the others are counted."""
 STEP = 10.0
 """Seconds between the requests of a log that has no times."""
-
-
-class Window(Struct, frozen=True):
-    """Which requests are counted. Those outside are still what others are compared with, and have their numbers."""
-
-    since: float | None = None
-    until: float | None = None
-    session: str | None = None
-
-    def holds(self, at: float | None) -> bool:
-        if self.since is None and self.until is None:
-            return True
-        return at is not None and at >= (self.since or at) and (self.until is None or at < self.until)
 
 
 class _Why(Struct, frozen=True):
@@ -61,125 +48,120 @@ class Explainer:
 
     def __init__(self, *, min_tokens: int = 0, window: Window = Window()) -> None:  # noqa: B008
         self._least, self._window = min_tokens, window
-        self._sessions: dict[str, Session] = {}
+        self.sessions = Sessions(window.session)
         self._prices = Prices()
         self._bodies = Bodies()
         self._broken: list[BrokenLine] = []
         self.broken = 0
-        self.repeated: set[str] = set()
-        """Sessions that were left out because logs of another kind had them already."""
 
-    def add(self, record: Record, origin: str = "") -> None:
-        """One more record. `origin` is the kind of log: one session told by two kinds is counted once."""
+    def add(self, record: Record, origin: str = "", file: str = "") -> None:
+        """One more record, of a kind of log (`origin`) and of a file of it: see `whose.py`."""
         if isinstance(record, Broken):
             self.broken += 1
             if len(self._broken) < NAMED:
                 self._broken.append(BrokenLine(source=utf8(record.source), why=utf8(record.why)))
             return
-        session = self._session(record, origin)
+        session = self.sessions.of(record, origin, file)
         if session is not None:
             self._request(session, record)
 
     def result(self, read: Sequence[FileRead] = ()) -> Explained:
         """What was found. Nothing is to be added afterwards."""
-        for session in self._sessions.values():
-            for lane in session.lanes.values():
-                _settle(session, lane, None)
+        sessions = self.sessions.all()
+        for session in sessions:
+            session.end()
         return report.explained(
-            [session for session in self._sessions.values() if session.requests],
+            [session for session in sessions if session.requests],
             read=tuple(read),
             broken=self.broken,
             lines=tuple(self._broken),
             prices="; ".join(sorted(self._prices.versions)),
         )
 
-    def _session(self, record: Logged, origin: str) -> Session | None:
-        name, wanted = record.session, self._window.session
-        if wanted is not None and not name.startswith(wanted):
-            return None
-        session = self._sessions.get(name)
-        if session is None:
-            source = record.source.rpartition(":")[0] or record.source  # without the line
-            session = self._sessions[name] = Session(name, record.client, source, origin)
-        elif session.origin != origin:
-            self.repeated.add(name)
-            return None
-        return session
-
     def _request(self, session: Session, record: Logged) -> None:
         session.numbered += 1
-        usage = record.usage
-        if usage is not None and usage.prompt and not session.billed:
+        usage, at = record.usage, record.at
+        prompt = 0 if usage is None else usage.prompt
+        if prompt and not session.billed:
             session.billed = True
             if session.estimated:  # those before it were failures, not a log without usage
                 session.begin_again()
-                self._bodies.forget(session.name)
-        lane = session.lanes.get((record.agent, record.model))
-        if lane is None:
-            lane = session.lanes[record.agent, record.model] = Lane(facts_of(record.model, record.dialect))
-        inside = self._window.holds(record.at)
+                self._bodies.forget(session.key)
+        if at is not None and (session.latest_at is None or at > session.latest_at):
+            session.latest_at = at
+        key = (record.agent, record.model)
+        lane = session.lane(key)
+        if lane is None or (lane.file != session.file and self._departs(session, lane, usage)):
+            session.begin(key, lane := Lane(facts_of(record.model, record.dialect), session.file))
+            self._bodies.leave((session.key, *key))
+        inside = self._window.holds(at)
         if inside:
-            session.counted(record.model, record.at)
+            session.counted(record.model, at)
         seen = None
         if record.body is not None and not session.billed:
-            session.clock = session.clock + STEP if record.at is None else record.at
-            seen = self._bodies.next(record, _name(record), lane.model, session.clock)
+            session.clock = session.clock + STEP if at is None else at
+            seen = self._bodies.next(record, (session.key, *key), lane.model, session.clock)
         if seen is not None:
             usage, session.estimated = seen.foreseen, True
-        if usage is None or not usage.prompt:
+            prompt = usage.prompt
+        if usage is None or not prompt:
             lane.reset = lane.reset or record.reset
             if usage is not None and inside:
-                self._paid(session, lane, usage, record.at)
+                self._paid(session, lane, usage, at)
             return
         self._billed(session, lane, record, usage, seen, inside)
+
+    def _departs(self, session: Session, lane: Lane, usage: Usage | None) -> bool:
+        """Whether a lane of an earlier file may not be the one of this name here: a read of all that it had covered
+        proves it. What is only worked out proves nothing."""
+        return not session.billed or (usage is not None and bool(usage.prompt and lane.lost(usage, self._least)))
 
     def _billed(
         self, session: Session, lane: Lane, record: Logged, usage: Usage, seen: Seen | None, inside: bool
     ) -> None:
-        at, told = record.at, record.told
+        at, told, name = record.at, record.told, (session.key, record.agent, record.model)
         reset, gap = record.reset or lane.reset, lane.gap(at)
-        _settle(session, lane, usage)
+        lane.file = session.file
+        session.settle(lane, usage)
         lost = lane.lost(usage, self._least)
         if lost and seen is None and told is None:
-            seen = self._bodies.beside(record, _name(record), lane.model, lane.covered)
+            seen = self._bodies.beside(record, name, lane.model, lane.covered)
         if lost and lane.by_chance(usage) and not (seen is not None and seen.departs):
             lost = 0
         if told is not None:
             lost = told.tokens
-        rates = self._paid(session, lane, usage, record.at) if inside else None
+        rates, bill = self._paid(session, lane, usage, at) if inside else (None, None)
         passed = lane.expired(usage, gap)
         why = None
         if lost or told is not None:
             why = self._why(lane, record, usage, seen, rates, reset, passed)
-        expired = why is not None and (why.cause or "").startswith("ttl_expired")
-        if inside and rates is not None and sells_lifetimes(lane.model):
-            session.lifetimes.add(lane, usage, rates, gap, lost=lost, expired=expired)
-        if inside and rates is not None and why is None and is_unmarked(usage, lane.model, record.body):
-            unmarked = session.unmarked.setdefault((record.agent, record.model), Unmarked())
-            unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, _name(record)))
+        expired = why is not None and why.cause is not None and why.cause.startswith("ttl_expired")
+        if bill is not None and bill.sells:
+            short, long = reads(lane, usage, gap, lost=lost, expired=expired)
+            bill.short_read += short
+            bill.long_read += long
+        if rates is not None and why is None and is_unmarked(usage, lane.model, record.body):
+            unmarked = session.unmarked_of((record.agent, record.model))
+            unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, name))
         if inside and why is not None:
             self._broke(session, lane, record, usage, why, rates, lost, gap)
         if session.billed:
-            self._bodies.sent(record, _name(record))
+            self._bodies.sent(record, name)
         elif seen is not None:
-            self._bodies.read(seen, _name(record), usage, record.first_token_at)
+            self._bodies.read(seen, name, usage, record.first_token_at)
         if not lane.by_chance(usage) or lost or not lane.requests:
-            lane.took(
-                usage, at, record.first_token_at, lost=lost, reset=why is not None and bool(why.reset), expired=expired
-            )
+            was_reset = why is not None and why.reset is not None
+            lane.took(usage, at, record.first_token_at, gap, lost=lost, reset=was_reset, expired=expired)
         else:
             lane.at = at
         lane.reset = None
 
-    def _paid(self, session: Session, lane: Lane, usage: Usage, at: float | None) -> Rates | None:
-        session.used(usage)
-        rates = self._prices.rates(lane.model.ref, at, usage.prompt)
-        if rates is None:
-            session.unpriced += 1
-            return None
-        session.cost = plus(session.cost, request_cost(usage, rates))
-        session.spent.add(usage, rates)
-        return rates
+    def _paid(self, session: Session, lane: Lane, usage: Usage, at: float | None) -> tuple[Rates | None, Bill]:
+        prompt = usage.prompt
+        rates = self._prices.rates(lane.model.ref, at, prompt)
+        bill = session.bill(rates, lane.sells and prompt > 0)
+        bill.add(usage)
+        return rates, bill
 
     def _why(
         self,
@@ -216,7 +198,7 @@ class Explainer:
     ) -> None:
         cost: Decimal | None = record.told.dollars if record.told is not None else None
         if rates is not None:
-            cost = session.spent.shift(lost, usage, rates, reset=why.reset is not None)
+            cost = session.paid_again(lost, usage, rates, reset=why.reset is not None)
         place = why.where.place
         found = BreakFound(
             request=session.numbered,
@@ -244,18 +226,3 @@ class Explainer:
             lane.pending = found  # the next request may tell
         else:
             session.broke(found)
-
-
-def _name(record: Logged) -> LaneName:
-    return record.session, record.agent, record.model
-
-
-def _settle(session: Session, lane: Lane, usage: Usage | None) -> None:
-    """A break that waited for the lane's next request, which is here with its usage, or never came."""
-    found, lane.pending = lane.pending, None
-    if found is None:
-        return
-    if usage is not None and lost_by_provider(lane, usage, found.expected):
-        cure = advice.plain("likely_server_side", lane.model)
-        found = replace(found, cause="likely_server_side", cure=cure.name, advice=cure.sentence, setting=cure.setting)
-    session.broke(found)

@@ -25,22 +25,29 @@ class Lane:
         "begun",
         "covered",
         "exact",
+        "file",
         "first_token",
         "guaranteed",
         "head",
+        "long",
         "model",
         "others",
         "pending",
         "proved",
         "requests",
         "reset",
+        "sells",
+        "short",
         "short_end",
         "slack",
         "tail",
     )
 
-    def __init__(self, model: ModelFacts) -> None:
+    def __init__(self, model: ModelFacts, file: str = "") -> None:
         self.model = model
+        self.short, self.long = model.ttl_seconds(SHORT), model.ttl_seconds(LONG)
+        self.sells = self.short is not None and self.long is not None
+        self.file = file  # where it was met last
         self.requests = 0
         self.covered = 0
         self.at: float | None = None
@@ -98,39 +105,50 @@ class Lane:
             return None
         if gap > seconds:
             return seconds
-        short = self.model.ttl_seconds(SHORT)
+        short = self.short
         stands_on = short is not None and seconds > short and usage.read < self.short_end
         return float(short) if stands_on and short is not None and gap > short else None
 
     def took(
-        self, usage: Usage, at: float | None, first_token: float | None, *, lost: int, reset: bool, expired: bool
+        self,
+        usage: Usage,
+        at: float | None,
+        first_token: float | None,
+        gap: float | None,
+        *,
+        lost: int,
+        reset: bool,
+        expired: bool,
     ) -> None:
         """A billed request has been looked at: the next one is compared with it."""
-        gap, began = self.gap(at), self.first_token
-        if not lost and gap is not None and self.covered > self.others:
-            self.proved = self.proved or gap > self._assumed()
+        began, read, first = self.first_token, usage.read, not self.requests
+        if not lost and gap is not None and self.covered > self.others and not self.proved:
+            self.proved = gap > self._assumed()
         if began is None or at is None or began <= at:
             self.begun = self.covered
-        if not self.requests or reset:
-            self.head = _least(self.head, usage.read)
-        if not self.requests or expired:
-            self.others = usage.read
-        self._wrote(usage, lost)
-        self.covered = usage.read + usage.written
+        if (first or reset) and read:  # nothing read tells of no head
+            self.head = read if self.head is None else min(self.head, read)
+        if first or expired:
+            self.others = read
+        if lost and read < self.short_end:
+            self.short_end = read
+        self.covered = read
+        if usage.writes:
+            self._wrote(usage)
         self.at, self.first_token = at, first_token
         self.requests += 1
 
-    def _wrote(self, usage: Usage, lost: int) -> None:
-        if lost:
-            self.short_end = min(self.short_end, usage.read)
-        if not usage.writes:
-            return
+    def _wrote(self, usage: Usage) -> None:
         if not self.exact:
             self.exact, self.slack = True, 0
-        lives = {ttl: self.model.ttl_seconds(ttl) or 0 for ttl, _ in usage.writes}
-        self.tail = min(lives, key=lambda ttl: lives[ttl])  # shorter-lived parts stand behind the others (A12)
-        if SHORT in lives:
-            self.short_end = usage.read + usage.written
+        self.covered = usage.read + usage.written
+        shortest = None
+        for ttl, _ in usage.writes:
+            seconds = self.model.ttl_seconds(ttl) or 0
+            if shortest is None or seconds < shortest:  # shorter-lived parts stand behind the others (A12)
+                shortest, self.tail = seconds, ttl
+            if ttl == SHORT:
+                self.short_end = self.covered
 
     def _assumed(self) -> float:
         """Seconds beyond which a read proves a longer lifetime than would be assumed."""
@@ -143,10 +161,3 @@ def _slack(model: ModelFacts) -> int:
     if model.caching == "none" or not model.known:
         return _STEP
     return max(model.granularity, model.limits.block_tokens_cpu or 0, _NOISE)
-
-
-def _least(known: int | None, read: int) -> int | None:
-    """The smaller of two heads; nothing read tells of none."""
-    if not read:
-        return known
-    return read if known is None else min(known, read)

@@ -12,75 +12,57 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from holdfast.canonical import Usage
-from holdfast.facts import ModelFacts, Rates
+from holdfast.facts import Rates
 
 from .lanes import LONG, SHORT, Lane
-from .pricing import EXACT, ZERO, request_cost
+from .pricing import EXACT, ZERO, Bill, total
 from .values import OtherTtl
 
 _add, _fma, _times = EXACT.add, EXACT.fma, EXACT.multiply
 
 
-def sells_lifetimes(model: ModelFacts) -> bool:
-    """Whether both lifetimes can be had."""
-    return model.ttl_seconds(SHORT) is not None and model.ttl_seconds(LONG) is not None
+def reads(lane: Lane, usage: Usage, gap: float | None, *, lost: int, expired: bool) -> tuple[int, int]:
+    """What a request would have read under either lifetime; `lane` is as it was before it."""
+    read = usage.read
+    kept = read if expired else min(read, lane.others)
+    could = min(lane.covered, read + usage.written) if lost and expired else read
+    if gap is None:
+        return could, could
+    return could if gap <= (lane.short or 0) else kept, could if gap <= (lane.long or 0) else kept
 
 
-class Lifetimes:
-    """Sums over the requests of a session."""
+def other_ttl(bills: Iterable[Bill]) -> OtherTtl | None:
+    """What the bills of models that sell both lifetimes would have come to."""
+    return together([_other_ttl(bill, bill.rates) for bill in bills if bill.sells and bill.rates is not None])
 
-    __slots__ = ("as_billed", "long", "none", "requests", "short")
 
-    def __init__(self) -> None:
-        self.requests = 0
-        self.as_billed = self.short = self.long = self.none = ZERO
+def _other_ttl(bill: Bill, rates: Rates) -> OtherTtl:
+    covered, output = bill.covered, _times(bill.output, rates.output)
+    fixed = _fma(bill.input, rates.input, output)
 
-    def add(self, lane: Lane, usage: Usage, rates: Rates, gap: float | None, *, lost: int, expired: bool) -> None:
-        """A request of a lane whose provider sells lifetimes; `lane` is as it was before it."""
-        model, covered = lane.model, usage.read + usage.written
-        could = min(lane.covered, covered) if lost and expired else usage.read
-        fixed = _fma(usage.input, rates.input, _times(usage.output, rates.output))
-        self.requests += 1
-        self.as_billed = _add(self.as_billed, request_cost(usage, rates))
-        self.none = _fma(usage.prompt, rates.input, _fma(usage.output, rates.output, self.none))
-        for name in (SHORT, LONG):
-            alive = gap is None or gap <= (model.ttl_seconds(name) or 0)
-            kept = usage.read if expired else min(usage.read, lane.others)
-            read = could if alive else kept
-            cost = _fma(covered - read, rates.write(name), _fma(read, rates.read, fixed))
-            if name == SHORT:
-                self.short = _add(self.short, cost)
-            else:
-                self.long = _add(self.long, cost)
+    def cost(read: int, ttl: str) -> Decimal:
+        return _fma(covered - read, rates.write(ttl), _fma(read, rates.read, fixed))
 
-    def result(self) -> OtherTtl | None:
-        if not self.requests:
-            return None
-        return OtherTtl(
-            as_billed=self.as_billed,
-            all_5m=self.short,
-            all_1h=self.long,
-            no_cache=self.none,
-            requests=self.requests,
-        )
-
-    @property
-    def saved_by_hour(self) -> Decimal:
-        """What an hour would have saved; negative where it would have cost more."""
-        return _add(self.as_billed, -self.long)
+    return OtherTtl(
+        as_billed=total(bill.money()),
+        all_5m=cost(bill.short_read, SHORT),
+        all_1h=cost(bill.long_read, LONG),
+        no_cache=_fma(bill.input + covered, rates.input, output),
+        requests=bill.requests,
+    )
 
 
 def _sum(parts: Iterable[Decimal]) -> Decimal:
-    total = ZERO
+    whole = ZERO
     for part in parts:
-        total = _add(total, part)
-    return total
+        whole = _add(whole, part)
+    return whole
 
 
 def together(parts: list[OtherTtl | None]) -> OtherTtl | None:
     known = [part for part in parts if part is not None]
-    if not known:
-        return None
+    if len(known) <= 1:
+        return known[0] if known else None
     return OtherTtl(
         as_billed=_sum(part.as_billed for part in known),
         all_5m=_sum(part.all_5m for part in known),

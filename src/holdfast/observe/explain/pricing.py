@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 
@@ -9,6 +10,7 @@ from holdfast.canonical import Usage
 from holdfast.facts import Rates, Tiers, tiers
 from holdfast.prefix.breaks import cost_of
 
+from .lanes import LONG, SHORT
 from .values import Money
 
 EXACT = Context(prec=60)
@@ -29,6 +31,7 @@ class Prices:
     def __init__(self) -> None:
         self._now = datetime.now(UTC)
         self._tiers: dict[tuple[str, int], Tiers] = {}
+        self._known: dict[Rates | None, Rates | None] = {}
         self.versions: set[str] = set()
 
     def rates(self, model: str, at: float | None, prompt: int) -> Rates | None:
@@ -39,28 +42,81 @@ class Prices:
             if len(self._tiers) >= _DAYS:
                 self._tiers.clear()
             moment = self._now if day < 0 else datetime.fromtimestamp(day * _DAY, UTC)
-            found = self._tiers[model, day] = tiers(model, moment)
+            found = tiers(model, moment)
+            # The same prices are the same object whatever the day, by which a session finds its bill.
+            same = tuple(self._known.setdefault(each, each) for each in found.rates)
+            found = self._tiers[model, day] = Tiers(found.steps, same)
             self.versions.update(each.version for each in found.rates if each is not None)
         return found.of(prompt)
 
 
-class Spent:
-    """Where the money went; all parts together are what was billed."""
+class Bill:
+    """Tokens that were billed at the same rates (None: at none that are known), as whole numbers; dollars are made of
+    them when they are asked for, which is exact and quicker than a sum for each request. `sells` if both lifetimes can
+    be had; `short_read` and `long_read` are what would have been read if all had been written for five minutes, or for
+    an hour."""
 
-    __slots__ = ("growth", "input", "output", "reads", "resets", "rewritten")
+    __slots__ = (
+        *("input", "long", "long_read", "others", "output", "rates", "read", "requests", "sells", "short"),
+        "short_read",
+    )
+
+    def __init__(self, rates: Rates | None, sells: bool) -> None:
+        self.rates, self.sells = rates, sells
+        self.requests = self.input = self.read = self.short = self.long = self.output = 0
+        self.others: dict[str, int] | None = None  # written for other lifetimes
+        self.short_read = self.long_read = 0
+
+    def add(self, usage: Usage) -> None:
+        self.requests += 1
+        self.input += usage.input
+        self.read += usage.read
+        self.output += usage.output
+        for ttl, tokens in usage.writes:
+            if ttl == SHORT:
+                self.short += tokens
+            elif ttl == LONG:
+                self.long += tokens
+            else:
+                self.others = self.others or {}
+                self.others[ttl] = self.others.get(ttl, 0) + tokens
+
+    @property
+    def other(self) -> int:
+        return sum(self.others.values()) if self.others else 0
+
+    @property
+    def covered(self) -> int:
+        return self.read + self.short + self.long + self.other
+
+    def money(self) -> Money:
+        """Where it went, if nothing was lost."""
+        rates = self.rates
+        if rates is None:
+            return Money()
+        growth = _times(self.short, rates.write(SHORT)) if self.short else ZERO
+        if self.long:
+            growth = _fma(self.long, rates.write(LONG), growth)
+        for ttl, tokens in (self.others or {}).items():
+            growth = _fma(tokens, rates.write(ttl), growth)
+        return Money(
+            reads=_times(self.read, rates.read),
+            growth=growth,
+            input=_times(self.input, rates.input),
+            output=_times(self.output, rates.output),
+        )
+
+
+class Lost:
+    """What breaks and resets moved: from what was new or plain input to what was billed again."""
+
+    __slots__ = ("growth", "input", "reads", "resets", "rewritten")
 
     def __init__(self) -> None:
-        self.reads = self.growth = self.rewritten = self.resets = self.input = self.output = ZERO
+        self.reads = self.growth = self.rewritten = self.resets = self.input = ZERO
 
-    def add(self, usage: Usage, rates: Rates) -> None:
-        """A request that read all it could."""
-        self.reads = _fma(usage.read, rates.read, self.reads)
-        self.growth = _add(self.growth, written_cost(usage, rates))
-        self.input = _fma(usage.input, rates.input, self.input)
-        self.output = _fma(usage.output, rates.output, self.output)
-
-    def shift(self, lost: int, usage: Usage, rates: Rates, *, reset: bool) -> Decimal:
-        """Of a request that was added: what its lost tokens cost beyond a read, which is left among the reads."""
+    def add(self, lost: int, usage: Usage, rates: Rates, *, reset: bool) -> Decimal:
+        """What a request's lost tokens cost beyond a read, which is left among the reads."""
         extra = cost_of(lost, usage, rates)
         wrote = min(lost, usage.written)
         plain = min(lost - wrote, usage.input)
@@ -82,20 +138,13 @@ class Spent:
             rewritten=self.rewritten,
             resets=self.resets,
             input=self.input,
-            output=self.output,
         )
 
 
-def request_cost(usage: Usage, rates: Rates) -> Decimal:
-    """What a request was billed."""
-    cost = _fma(usage.read, rates.read, _times(usage.input, rates.input))
-    return _add(_fma(usage.output, rates.output, cost), written_cost(usage, rates))
-
-
-def written_cost(usage: Usage, rates: Rates) -> Decimal:
+def total(money: Money) -> Decimal:
     cost = ZERO
-    for ttl, tokens in usage.writes:
-        cost = _fma(tokens, rates.write(ttl), cost)
+    for name in Money.__struct_fields__:
+        cost = _add(cost, getattr(money, name))
     return cost
 
 
@@ -106,16 +155,19 @@ def plus(known: Decimal | None, more: Decimal | None) -> Decimal | None:
     return _add(known, more)
 
 
-def moneys(parts: list[Money]) -> Money:
+def moneys(parts: Iterable[Money]) -> Money:
     """All of them together."""
-    total = Money()
+    whole: Money | None = None
     for part in parts:
-        total = Money(
-            reads=_add(total.reads, part.reads),
-            growth=_add(total.growth, part.growth),
-            rewritten=_add(total.rewritten, part.rewritten),
-            resets=_add(total.resets, part.resets),
-            input=_add(total.input, part.input),
-            output=_add(total.output, part.output),
+        if whole is None:
+            whole = part
+            continue
+        whole = Money(
+            reads=_add(whole.reads, part.reads),
+            growth=_add(whole.growth, part.growth),
+            rewritten=_add(whole.rewritten, part.rewritten),
+            resets=_add(whole.resets, part.resets),
+            input=_add(whole.input, part.input),
+            output=_add(whole.output, part.output),
         )
-    return total
+    return whole or Money()

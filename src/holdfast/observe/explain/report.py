@@ -6,10 +6,22 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from . import advice
-from .lifetimes import together
-from .pricing import ZERO, moneys, plus
+from .lifetimes import other_ttl, together
+from .pricing import ZERO, moneys, plus, total
 from .sessions import Cured, Session, Sum, Why
-from .values import BrokenLine, CauseSum, CureSum, Explained, FileRead, OtherTtl, SessionFound, Tokens, Totals, utf8
+from .values import (
+    BrokenLine,
+    CauseSum,
+    CureSum,
+    Explained,
+    FileRead,
+    Money,
+    OtherTtl,
+    SessionFound,
+    Tokens,
+    Totals,
+    utf8,
+)
 
 CURES = 3
 """Cures that are named: those worth most."""
@@ -23,11 +35,12 @@ def explained(
     lines: tuple[BrokenLine, ...],
     prices: str,
 ) -> Explained:
-    ttls = [session.lifetimes.result() for session in sessions]
-    found = [_session(session, ttl) for session, ttl in zip(sessions, ttls, strict=True)]
+    ttls = [other_ttl(session.bills) for session in sessions]
+    money = [session.money() for session in sessions]
+    found = [_session(*each) for each in zip(sessions, ttls, money, strict=True)]
     return Explained(
         sessions=tuple(found),
-        totals=_totals(sessions, found, ttls),
+        totals=_totals(sessions, found, ttls, moneys(money)),
         read=read,
         broken=broken,
         broken_lines=lines,
@@ -35,29 +48,33 @@ def explained(
     )
 
 
-def _session(session: Session, ttl: OtherTtl | None) -> SessionFound:
+def _session(session: Session, ttl: OtherTtl | None, money: Money) -> SessionFound:
     usage = session.tokens()
-    models = [utf8(name) for name in sorted(session.models, key=lambda name: -session.models[name])]
+    unpriced = sum(bill.requests for bill in session.bills if bill.rates is None)
+    priced = any(bill.rates is not None for bill in session.bills)
+    models = [utf8(name) for name in session.models()]
     return SessionFound(
         session=utf8(session.name),
         requests=session.requests,
         model=models[0] if models else "",
         usage=usage,
-        cost_usd=session.cost,
+        cost_usd=total(money) if priced else None,
         hit_rate=_hit_rate(usage),
-        breaks=tuple(advice.with_figures(found, ttl) for found in session.breaks()),
-        breaks_left_out=session.left_out,
+        breaks=tuple(advice.with_figures(found, ttl) for found in session.broken.listed()),
+        breaks_left_out=session.broken.left_out,
         models=tuple(models),
         client=utf8(session.client),
         source=utf8(session.source),
         started=session.started,
         ended=session.ended,
         estimated=session.estimated,
-        unpriced=session.unpriced,
+        unpriced=unpriced,
     )
 
 
-def _totals(sessions: Sequence[Session], found: Sequence[SessionFound], ttls: list[OtherTtl | None]) -> Totals:
+def _totals(
+    sessions: Sequence[Session], found: Sequence[SessionFound], ttls: list[OtherTtl | None], money: Money
+) -> Totals:
     usage = _tokens(found)
     causes = _causes(sessions)
     broke = [sum_ for (_, reset), sum_ in causes.items() if reset is None]
@@ -84,7 +101,7 @@ def _totals(sessions: Sequence[Session], found: Sequence[SessionFound], ttls: li
             for why, sum_ in ranked
         ),
         cures=_cures(sessions, ttls),
-        money=moneys([session.spent.money() for session in sessions]),
+        money=money,
         ttl=together(ttls),
         estimated_sessions=sum(each.estimated for each in found),
     )
@@ -100,19 +117,19 @@ def _hit_rate(usage: Tokens) -> float | None:
 
 
 def _causes(sessions: Sequence[Session]) -> dict[Why, Sum]:
-    total: dict[Why, Sum] = {}
+    found: dict[Why, Sum] = {}
     for session in sessions:
-        for why, sum_ in session.causes.items():
-            total.setdefault(why, Sum()).add(sum_.breaks, sum_.tokens, sum_.cost)
-    return total
+        for why, sum_ in session.broken.causes.items():
+            found.setdefault(why, Sum()).add(sum_.breaks, sum_.tokens, sum_.cost)
+    return found
 
 
 def _cures(sessions: Sequence[Session], ttls: Sequence[OtherTtl | None]) -> tuple[CureSum, ...]:
     """The cures worth most. The hour is worth what it saves where it does, not what the pauses cost: it costs too."""
-    total: dict[str, Cured] = {}
+    cures: dict[str, Cured] = {}
     cheaper = 0
     for session, ttl in zip(sessions, ttls, strict=True):
-        for name, cured in session.cures.items():
+        for name, cured in session.broken.cures.items():
             cost = cured.cost
             if name in advice.NO_CURE:
                 continue
@@ -121,25 +138,25 @@ def _cures(sessions: Sequence[Session], ttls: Sequence[OtherTtl | None]) -> tupl
                 if saved <= 0:
                     continue
                 cost, cheaper = min(saved, cost or ZERO), cheaper + 1
-            all_ = total.setdefault(name, Cured())
+            all_ = cures.setdefault(name, Cured())
             all_.add(cured.breaks, cured.tokens, cost)
             all_.read_as(cured.advice, cured.setting, cured.dearest)
-    _add_unmarked(sessions, total)
-    if advice.SHORT_EXPIRY in total:
-        pauses = total[advice.SHORT_EXPIRY]
+    _add_unmarked(sessions, cures)
+    if advice.SHORT_EXPIRY in cures:
+        pauses = cures[advice.SHORT_EXPIRY]
         pauses.advice, pauses.setting = advice.hour_for(cheaper, pauses.cost or ZERO), advice.ECONOMIC
-    ranked = sorted(total.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, item[0]))
+    ranked = sorted(cures.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, item[0]))
     return tuple(cured.result(name) for name, cured in ranked[:CURES])
 
 
-def _add_unmarked(sessions: Sequence[Session], total: dict[str, Cured]) -> None:
+def _add_unmarked(sessions: Sequence[Session], cures: dict[str, Cured]) -> None:
     """Lanes that cached nothing for want of a marker, where one would have paid."""
-    lanes = [lane for session in sessions for lane in session.unmarked.values() if lane.saves > 0]
-    if not lanes:
+    found = [session.unmarked for session in sessions if session.unmarked is not None]
+    if not found:
         return
-    cured = total.setdefault(advice.NO_MARKER, Cured())
-    for lane in lanes:
-        cured.add(0, 0, lane.saves)
-        cured.requests += lane.requests
+    cured = cures.setdefault(advice.NO_MARKER, Cured())
+    for unmarked in found:
+        cured.add(0, 0, unmarked.saves)
+        cured.requests += unmarked.requests
     told = advice.markers_for(cured.requests, cured.cost or ZERO)
     cured.advice, cured.setting = told, advice.IMPROVE

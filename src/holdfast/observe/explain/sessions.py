@@ -1,20 +1,32 @@
-"""A session while its log is read: counts, money, and the dearest of its breaks. Its size is that of its lanes."""
+"""A session while its log is read: counts, money, the lanes used last and the dearest of its breaks.
+
+A log may have very many sessions, so one has room for what most never have only once it is there.
+"""
 
 from __future__ import annotations
 
 import heapq
 from decimal import Decimal
 
-from holdfast.canonical import Usage
+from msgspec.structs import replace
 
+from holdfast.canonical import Usage
+from holdfast.facts import Rates
+
+from . import advice
+from .causes import lost_by_provider
 from .lanes import Lane
-from .lifetimes import Lifetimes
-from .pricing import ZERO, Spent, plus
+from .pricing import ZERO, Bill, Lost, moneys, plus
 from .unmarked import Unmarked
-from .values import BreakFound, CureSum, Tokens
+from .values import BreakFound, CureSum, Money, Tokens
 
 MOST_BREAKS = 1_000
 """Breaks that are kept of one session: the dearest; the others are counted."""
+MOST_LANES = 1_024
+"""Lanes that are remembered of one session: those used last. One that goes on after more others begins anew."""
+
+LaneKey = tuple[str, str]
+"""Agent and model."""
 
 Why = tuple[str | None, str | None]
 """Cause and reset, of which one is None."""
@@ -62,80 +74,19 @@ class Cured(Sum):
         )
 
 
-class Session:
-    """A log may have very many of them, so a session has room for what most never have only once it is there."""
+class Breaks:
+    """What broke in a session."""
 
-    __slots__ = (
-        *("_breaks", "_counts", "billed", "causes", "client", "clock", "cost", "cures", "ended", "estimated", "file"),
-        *("last_at", "lanes", "latest", "left_out", "lifetimes", "models", "name", "number", "numbered", "origin"),
-        *("requests", "source", "spent", "started", "unmarked", "unpriced"),
-    )
+    __slots__ = ("causes", "cures", "kept", "left_out", "lost")
 
-    def __init__(self, name: str, client: str, source: str, origin: str, file: str = "", number: int = 0) -> None:
-        self.name, self.client, self.source, self.origin = name, client, source, origin
-        self.file, self.number = file, number
-        self.latest = 0  # of what the last request is known again by
-        self.numbered = 0
-        """Requests of the log, whether they are counted or not."""
-        self.requests = 0
-        self.models: dict[str, int] = {}
-        self.started: float | None = None
-        self.ended: float | None = None
-        self.last_at: float | None = None
-        self.billed = False
-        self.clock = 0.0
-        self.begin_again()
+    def __init__(self) -> None:
+        self.lost = Lost()
+        self.causes: dict[Why, Sum] = {}
+        self.cures: dict[str, Cured] = {}
+        self.kept: list[tuple[Decimal, int, int, BreakFound]] = []
+        self.left_out = 0
 
-    def begin_again(self) -> None:
-        """Forget what was worked out: it is not needed where the provider has billed."""
-        self.lanes: dict[tuple[str, str], Lane] = {}
-        self.unpriced = self.left_out = 0
-        self.estimated = False
-        self.cost: Decimal | None = None
-        self.spent = Spent()
-        self.lifetimes = Lifetimes()
-        self.causes: dict[Why, Sum] = NONE
-        self.cures: dict[str, Cured] = NONE
-        self.unmarked: Unmarked | None = None
-        self._counts = (0,) * 6
-        self._breaks: list[tuple[Decimal, int, int, BreakFound]] | None = None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """By which it differs from all others: names may be used again."""
-        return self.name, self.number
-
-    def lane(self, agent: str, model: str) -> Lane | None:
-        """A lane that is remembered; it is the one used last."""
-        lanes = self.lanes
-        found = lanes.get((agent, model))
-        if found is not None and len(lanes) > 1:
-            del lanes[agent, model]
-            lanes[agent, model] = found
-        return found
-
-    def counted(self, model: str, at: float | None) -> None:
-        """One more request."""
-        self.requests += 1
-        self.models[model] = self.models.get(model, 0) + 1
-        if at is not None:
-            self.started = at if self.started is None else min(self.started, at)
-            self.ended = at if self.ended is None else max(self.ended, at)
-
-    def used(self, usage: Usage) -> None:
-        counts = self._counts
-        counts[0] += usage.input
-        counts[1] += usage.read
-        for ttl, tokens in usage.writes:
-            counts[2 if ttl == "5m" else 3 if ttl == "1h" else 4] += tokens
-        counts[5] += usage.output
-
-    def tokens(self) -> Tokens:
-        fields = ("input", "read", "write_5m", "write_1h", "write_other", "output")
-        return Tokens(**dict(zip(fields, self._counts, strict=True)))
-
-    def broke(self, found: BreakFound) -> None:
-        """A break or a reset, once all is known of it."""
+    def add(self, found: BreakFound) -> None:
         why = (found.cause, found.reset)
         self.causes.setdefault(why, Sum()).add(1, found.tokens_lost, found.cost_usd)
         if found.reset is None and found.cure is not None:
@@ -143,12 +94,160 @@ class Session:
             cured.add(1, found.tokens_lost, found.cost_usd)
             cured.read_as(found.advice or "", found.setting, found.cost_usd or ZERO)
         entry = (found.cost_usd or ZERO, found.tokens_lost, -found.request, found)
-        if len(self._breaks) < MOST_BREAKS:
-            heapq.heappush(self._breaks, entry)
+        if len(self.kept) < MOST_BREAKS:
+            heapq.heappush(self.kept, entry)
         else:
-            heapq.heappushpop(self._breaks, entry)
+            heapq.heappushpop(self.kept, entry)
             self.left_out += 1
 
-    def breaks(self) -> list[BreakFound]:
+    def listed(self) -> list[BreakFound]:
         """Those that were kept, in their order."""
-        return sorted((entry[3] for entry in self._breaks), key=lambda found: found.request)
+        return sorted((entry[3] for entry in self.kept), key=lambda found: found.request)
+
+
+NOTHING = Breaks()
+"""Of a session in which nothing broke; never added to."""
+
+
+class Session:
+    __slots__ = (
+        *("_model", "_requests", "_unmarked", "bills", "billed", "broken", "client", "clock", "ended", "estimated"),
+        *("file", "key", "lanes", "latest", "latest_at", "name", "number", "numbered", "origin", "requests"),
+        *("source", "started", "unmarked"),
+    )
+
+    def __init__(
+        self, name: str, client: str, source: str, origin: str, file: str = "", *, key: str = "", number: int = 0
+    ) -> None:
+        self.name, self.client, self.source, self.origin, self.file = name, client, source, origin, file
+        self.key, self.number = key or name, number  # `key` differs from that of all others; names may not
+        self.latest = 0  # what the last request is known again by
+        self.latest_at: float | None = None
+        self.numbered = 0  # requests of the log, whether they are counted or not
+        self.requests = 0
+        self._model = ""  # the first, which most often is the only one
+        self._requests: dict[str, int] | None = None  # by model, where there are more
+        self.started: float | None = None
+        self.ended: float | None = None
+        self.billed = False
+        self.clock = 0.0
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget what was worked out: it is not needed where the provider has billed."""
+        self.lanes: dict[LaneKey, Lane] = {}
+        self.bills: list[Bill] = []
+        self.estimated = False
+        self.broken = NOTHING
+        self.unmarked: Unmarked | None = None  # of lanes that are over
+        self._unmarked: dict[LaneKey, Unmarked] | None = None
+
+    def later(self, at: float | None) -> bool:
+        """Whether a request comes after all before it, on one clock with them."""
+        return at is not None and self.latest_at is not None and at >= self.latest_at
+
+    def goes_on(self, file: str) -> None:
+        """Another file repeats all that was read of it: what follows there belongs to the same lanes."""
+        self.file = file
+        for lane in self.lanes.values():
+            lane.file = file
+
+    def counted(self, model: str, at: float | None) -> None:
+        """One more request."""
+        if self._requests is not None:
+            self._requests[model] = self._requests.get(model, 0) + 1
+        elif not self.requests:
+            self._model = model
+        elif model != self._model:
+            self._requests = {self._model: self.requests, model: 1}
+        self.requests += 1
+        if at is not None:
+            self.started = at if self.started is None or at < self.started else self.started
+            self.ended = at if self.ended is None or at > self.ended else self.ended
+
+    def models(self) -> list[str]:
+        """Those with the most requests first."""
+        found = self._requests
+        return [self._model] if found is None else sorted(found, key=lambda name: -found[name])
+
+    def bill(self, rates: Rates | None, sells: bool) -> Bill:
+        """The bill of these rates."""
+        for bill in self.bills:
+            if bill.rates is rates and bill.sells is sells:
+                return bill
+        self.bills.append(bill := Bill(rates, sells))
+        return bill
+
+    def tokens(self) -> Tokens:
+        bills = self.bills
+        return Tokens(
+            input=sum(bill.input for bill in bills),
+            read=sum(bill.read for bill in bills),
+            write_5m=sum(bill.short for bill in bills),
+            write_1h=sum(bill.long for bill in bills),
+            write_other=sum(bill.other for bill in bills),
+            output=sum(bill.output for bill in bills),
+        )
+
+    def money(self) -> Money:
+        """Where the money went; all parts together are what was billed."""
+        parts = [bill.money() for bill in self.bills]
+        return moneys(parts if self.broken is NOTHING else [*parts, self.broken.lost.money()])
+
+    def lane(self, key: LaneKey) -> Lane | None:
+        """A lane that is remembered, which is now the one used last."""
+        found = self.lanes.get(key)
+        if found is not None and len(self.lanes) > 1:
+            del self.lanes[key]
+            self.lanes[key] = found
+        return found
+
+    def begin(self, key: LaneKey, lane: Lane) -> None:
+        """A new lane, instead of one of this name if there was one."""
+        if key in self.lanes:
+            self._end(key)
+        elif len(self.lanes) >= MOST_LANES:
+            self._end(next(iter(self.lanes)))
+        self.lanes[key] = lane
+
+    def end(self) -> None:
+        """Nothing follows."""
+        while self.lanes:
+            self._end(next(iter(self.lanes)))
+
+    def _end(self, key: LaneKey) -> None:
+        self.settle(self.lanes.pop(key), None)
+        found = None if self._unmarked is None else self._unmarked.pop(key, None)
+        if found is not None and found.saves > 0:
+            self.unmarked = found if self.unmarked is None else self.unmarked.plus(found)
+
+    def unmarked_of(self, key: LaneKey) -> Unmarked:
+        """The requests of a lane that have no marker."""
+        if self._unmarked is None:
+            self._unmarked = {}
+        return self._unmarked.setdefault(key, Unmarked())
+
+    def paid_again(self, lost: int, usage: Usage, rates: Rates, *, reset: bool) -> Decimal:
+        """What a break or a reset cost."""
+        return self._breaks().lost.add(lost, usage, rates, reset=reset)
+
+    def broke(self, found: BreakFound) -> None:
+        """A break or a reset, once all is known of it."""
+        self._breaks().add(found)
+
+    def _breaks(self) -> Breaks:
+        if self.broken is NOTHING:
+            self.broken = Breaks()
+        return self.broken
+
+    def settle(self, lane: Lane, usage: Usage | None) -> None:
+        """A break that waited for the lane's next request, which is here with its usage, or never came."""
+        found, lane.pending = lane.pending, None
+        if found is None:
+            return
+        if usage is not None and lost_by_provider(lane, usage, found.expected):
+            cure = advice.plain("likely_server_side", lane.model)
+            found = replace(
+                found, cause="likely_server_side", cure=cure.name, advice=cure.sentence, setting=cure.setting
+            )
+        self.broke(found)

@@ -43,3 +43,9 @@ class Unmarked:
         self.saves = EXACT.add(self.saves, EXACT.subtract(cheaper, dearer))
         self.requests += 1
         self.prompt = usage.prompt
+
+    def plus(self, other: Unmarked) -> Unmarked:
+        """Those of two lanes."""
+        self.requests += other.requests
+        self.saves = EXACT.add(self.saves, other.saves)
+        return self

@@ -3,7 +3,7 @@
 Clients name their sessions with ids that no other has, and their readers give a copied request once. In other logs a
 name may be anybody's, and files are copied and cut into pieces. There a request that another file had is not counted
 again; a session goes on in another file if that is later on the same clock, and a lane of it is compared across the
-files only if it reads all that it had covered (`goes_on`); otherwise it is another session of that name.
+files only if it reads all that it had covered. Otherwise it is another session of that name.
 """
 
 from __future__ import annotations
@@ -64,23 +64,24 @@ class Sessions:
         key = _key(record)
         if not self._given.first_time(*key) and session.file != file:
             self.copied += 1
-            if hash(key) == session.latest:  # as far as the other had it: here it may go on
-                session.file = file
+            if hash(key) == session.latest:
+                session.goes_on(file)
             return None
         if session.file != file:
             if session.later(record.at):
                 session.file = file
             else:
-                self._earlier.append(session)
-                session = self._begin(record, origin, file)
+                earlier, session = session, self._begin(record, origin, file)
+                self._earlier.append(earlier)
         session.latest = hash(key)
         return session
 
     def _begin(self, record: Logged, origin: str, file: str) -> Session:
         source = record.source.rpartition(":")[0] or record.source  # without the line
-        number = len(self._earlier) + len(self._known)
-        session = Session(record.session, record.client, source, origin, file, number)
-        self._known[record.session] = session
+        name, number = record.session, len(self._earlier) + len(self._known)
+        key = f"{name}\0{number}" if name in self._known else name
+        session = Session(name, record.client, source, origin, file, key=key, number=number)
+        self._known[name] = session
         return session
 
 

@@ -217,6 +217,7 @@ def _breakpoints(situation: Situation, state: _State) -> Plan:
     wishes = [Wish(head, model.default_ttl or "", "other sessions begin with it")] if head is not None else []
     goes_on = _tail(situation, state, price) is not None
     plan = combined(planned(situation, NAME, wishes), situation)
-    if goes_on or situation.prompt.mode == "explicit" or situation.settings.client_markers == "respect":
+    said = situation.prompt.mode == "explicit" or not model.breakpoints  # who converts requests to OpenAI knows no mode
+    if goes_on or said or situation.settings.client_markers == "respect":
         return plan
     return replace(plan, mode="explicit", reasons=(*plan.reasons, "the end of this conversation is not read again"))

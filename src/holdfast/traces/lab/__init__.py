@@ -3,7 +3,7 @@ clock; beside them what other tools would have sent, and the optimum.
 """
 
 from .contenders import DEFAULT, STRATEGY_NAMES, summary
-from .models import own_model
+from .models import own_model, used_models
 from .options import Options
 from .running import Lab, run
 from .values import Replayed, Result, SessionResult
@@ -19,4 +19,5 @@ __all__ = [
     "own_model",
     "run",
     "summary",
+    "used_models",
 ]

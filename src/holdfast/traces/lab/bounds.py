@@ -23,7 +23,7 @@ may need any number."""
 
 def why_not(model: ModelFacts) -> str | None:
     """Why a model has no optimum, in a sentence; None where it has one."""
-    if rules(model).make is AnthropicCache:
+    if rules(model).make is AnthropicCache and model.lookback and {ttl for ttl, _ in model.writes} == {"5m", "1h"}:
         return None
     return f"{model.ref} has no optimum to compare with: it is defined for Anthropic's rules only."
 

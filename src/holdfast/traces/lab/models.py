@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from msgspec import Struct
+
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, default
 
@@ -17,6 +19,17 @@ log = logging.getLogger("holdfast.facts")
 
 STAND_IN = "claude-opus-4-6"
 """For traces that do not say what they were recorded with."""
+MOST = 3
+"""Models of logs that are replayed on where none is named."""
+
+
+class Used(Struct, frozen=True):
+    """Models of logs with the requests of the sessions' main lanes, most used first: those that are replayed on, those
+    that are known too, and those of which nothing is known."""
+
+    chosen: tuple[tuple[str, int], ...]
+    others: tuple[tuple[str, int], ...]
+    unknown: tuple[tuple[str, int], ...]
 
 
 def facts_of(name: str) -> ModelFacts:
@@ -36,6 +49,20 @@ def facts_of(name: str) -> ModelFacts:
 
 def _silent(record: logging.LogRecord) -> bool:
     return False
+
+
+def used_models(traces: Sequence[Trace], most: int = MOST) -> Used:
+    """The models that sessions from logs were recorded with."""
+    known: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    for trace in traces:
+        main = max(lanes(trace).values(), key=len)
+        try:
+            known[facts_of(main[0].model).ref] += len(main)
+        except HoldfastError:
+            unknown[main[0].model] += len(main)
+    every = tuple(known.most_common())
+    return Used(every[:most], every[most:], tuple(unknown.most_common()))
 
 
 def own_model(traces: Sequence[Trace]) -> str:

@@ -31,7 +31,7 @@ from .dump import Dump
 from .models import facts_of
 from .options import Options
 from .playing import Core, Through, Way, play
-from .sessions import Turn, answered, filled, is_shape, retimed, turns
+from .sessions import Turn, answered, dialect_of, filled, has_texts, is_shape, retimed, turns
 from .tally import Tally
 from .values import Replayed, Result, SessionResult
 
@@ -88,6 +88,9 @@ class Lab:
         self.seeds = self._seeds()
         for trace in self.traces:  # what is wrong is told before anything is played
             with_gaps(trace, options.pattern(trace), self.seeds[0])
+        for model in self.models:
+            if self._bodies(model):
+                dialect_of(model)
         self._totals: dict[tuple[str, str], Tally] = {}
         self._sessions: list[SessionResult] = []
         self._played = 0
@@ -139,7 +142,7 @@ class Lab:
             seconds=self._seconds,
             optimum_seconds=self._searching,
             versions=telling.versions(self.contenders, self.models),
-            notes=(*telling.notes(self.traces, self.models, options, by_name), *self._problems),
+            notes=(*telling.notes(self.traces, self.models, options, by_name, results), *self._problems),
         )
 
     def _whole(self) -> list[tuple[tuple[str, str], Tally]]:
@@ -245,7 +248,7 @@ class Lab:
 
     def _bodies(self, world: ModelFacts) -> bool:
         """Whether whole requests go through the whole engine: all of them or none, since it learns from each."""
-        spoken = any(not is_shape(trace) for trace in self.traces)
+        spoken = any(has_texts(trace) for trace in self.traces)
         return spoken or self.options.whole_engine or rules(world).make is not AnthropicCache
 
     def _way(self, contender: Contender, believed: ModelFacts, *, bodies: bool) -> Way:

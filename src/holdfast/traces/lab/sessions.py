@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
 from holdfast.canonical import Request
-from holdfast.engine.state import facts_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate_json
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
@@ -45,7 +44,7 @@ def turns(trace: Trace, model: ModelFacts, *, bodies: bool = False, answers: Seq
     """The requests of a timed trace as they would have gone to this model. `answers` are the tokens of their answers,
     where the trace itself tells them no more."""
     outputs = answered(trace) if answers is None else answers
-    if bodies or not is_shape(trace):
+    if bodies or has_texts(trace):
         return _read(filled(trace, model) if is_shape(trace) else trace, model, outputs)
     found: dict[int, Prompt] = {}
     for steps in lanes(trace).values():
@@ -69,8 +68,13 @@ def retimed(known: Sequence[Turn], trace: Trace) -> list[Turn]:
 
 
 def is_shape(trace: Trace) -> bool:
-    """Whether sizes are all that is known of it."""
+    """Whether sizes are all that is known of it, or of a lane of it."""
     return any(isinstance(step.content, Shape) for step in trace.steps)
+
+
+def has_texts(trace: Trace) -> bool:
+    """Whether the texts of it, or of a lane of it, are known."""
+    return any(isinstance(step.content, Request) for step in trace.steps)
 
 
 def times(trace: Trace) -> list[tuple[float, float]]:
@@ -89,11 +93,12 @@ def times(trace: Trace) -> list[tuple[float, float]]:
 
 
 def filled(trace: Trace, model: ModelFacts) -> Trace:
-    """A trace of sizes with texts of our own making in them."""
-    found: dict[int, Request] = {}
+    """A trace of sizes with texts of our own making in them; lanes with texts keep theirs."""
+    found: dict[int, Content] = {step.number: step.content for step in trace.steps}
     for steps in lanes(trace).values():
-        texts = filler.requests(shapes.laid_out(steps), model.name)
-        found.update(zip([step.number for step in steps], texts, strict=True))
+        if isinstance(steps[0].content, Shape):
+            texts = filler.requests(shapes.laid_out(steps), model.name)
+            found.update(zip([step.number for step in steps], texts, strict=True))
     return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
 
 
@@ -103,8 +108,14 @@ def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
 
 
 def dialect_of(model: ModelFacts) -> Dialect:
-    """How requests to a model are spelled."""
-    return DIALECTS[model.provider if model.provider in ("anthropic", "gemini", "openrouter") else "openai_chat"]
+    """How requests to a model are spelled, so that a body says whose it is."""
+    if model.provider in ("anthropic", "gemini", "openrouter"):
+        return DIALECTS[model.provider]
+    if model.provider in ("openai", "deepseek"):
+        return DIALECTS["openai_chat"]
+    raise HoldfastError(
+        f"requests to {model.ref} cannot be spelled; choose one of anthropic, openai, gemini, deepseek or openrouter."
+    )
 
 
 def _read(trace: Trace, model: ModelFacts, outputs: Sequence[int]) -> list[Turn]:
@@ -116,10 +127,6 @@ def _read(trace: Trace, model: ModelFacts, outputs: Sequence[int]) -> list[Turn]
         body = reader.parse(dialect, raw, model=model.name)
         if isinstance(body, Unreadable):
             raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
-        if facts_of(body).ref != model.ref:
-            raise HoldfastError(
-                f"requests to {model.ref} cannot be spelled; choose a model of anthropic, openai, gemini or openrouter."
-            )
         prompt = replace(reader.read(body, model).prompt, marks=())
         found.append(
             Turn(

@@ -9,11 +9,12 @@ from holdfast import __version__
 from holdfast.caches.noise import Noise
 from holdfast.facts import ModelFacts, rates
 
-from ..values import Trace
+from ..values import Shape, Trace
 from . import bounds
 from .contenders import OPTIMAL, Contender
 from .options import Options
 from .sessions import is_shape
+from .values import Result
 
 
 def number(name: str) -> int:
@@ -61,15 +62,22 @@ def versions(contenders: Sequence[Contender], models: Sequence[ModelFacts]) -> t
 
 
 def notes(
-    traces: Sequence[Trace], models: Sequence[ModelFacts], options: Options, contenders: Mapping[str, Contender]
+    traces: Sequence[Trace],
+    models: Sequence[ModelFacts],
+    options: Options,
+    contenders: Mapping[str, Contender],
+    results: Sequence[Result],
 ) -> Iterator[str]:
     """What a reader of the figures should know, a sentence each."""
     untimed = [trace.name for trace in traces if not trace.timed]
     if options.gaps is None and untimed:
         yield f"{_some(untimed)} without recorded times: user turns come every 10 s there (--gaps imposes others)."
     if any(is_shape(trace) for trace in traces):
-        yield "Of shape traces sizes and times are real, texts are not; tools and system text are told by the bills."
-    if any(is_shape(trace) and any(step.usage is None for step in trace.steps) for trace in traces):
+        yield (
+            "Of shape traces, and of logs without bodies, sizes and times are real, texts are not; tools and system "
+            "text are told by the bills."
+        )
+    if any(isinstance(step.content, Shape) and step.usage is None for trace in traces for step in trace.steps):
         yield "Where a trace has no bills its sizes are estimated, and tools and system text are missing."
     if len(traces) > 1:
         learned = "forgets" if options.fresh else "keeps"
@@ -78,12 +86,25 @@ def notes(
         why = bounds.why_not(model)
         if options.optimum and why is not None:
             yield why
+        if len(contenders) > 1 and (alike := _alike(model)):
+            yield alike
     if options.optimum and options.noise is not None:
         yield "The optimum knows no noise: it is what would be paid if nothing were lost by chance."
-    if options.fault is not None and any(each.kind == "engine" for each in contenders.values()):
+    if any(each.over_optimal is not None and each.over_optimal < 1 for each in results):
         yield "The optimum is that of the requests as the client makes them; who repairs them may pay less."
     if OPTIMAL in contenders and not options.optimum:
         yield "optimal was left out, because the optimum was not searched for."
+
+
+def _alike(model: ModelFacts) -> str | None:
+    """Why it makes no difference who marks, where it makes none."""
+    if model.caching == "none":
+        return f"{model.ref} has no prompt cache: no strategy makes a difference."
+    if model.marker is None:
+        return f"{model.ref} takes no markers, its provider caches by itself: no strategy makes a difference."
+    if model.marker == "cachedContent":
+        return f"{model.ref} takes no markers in a request; a replay makes no cached objects, so all cost the same."
+    return None
 
 
 def _some(names: Sequence[str]) -> str:

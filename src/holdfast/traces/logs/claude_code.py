@@ -18,6 +18,8 @@ _NOTES = {"queue-operation", "file-history-snapshot", "last-prompt", "mode", "pe
 
 
 def is_mine(path: Path, start: bytes) -> bool:
+    if b"parentUuid" not in start and b"sessionId" not in start:
+        return False
     for members in objects(start):
         if "parentUuid" in members and "isSidechain" in members:
             return True

@@ -210,8 +210,8 @@ class Transcript:
         )
         lane.asked = None
         lane.said.says("assistant", said)
+        lane.seen[model] = lane.cuts  # also if another file had it: what follows may be compared with it
         if self._given.first_time(*name, line.timestamp):
-            lane.seen[model] = lane.cuts
             if request is not None:
                 self._show(request, lane.request)
             self._waiting.append(lane.request)

@@ -45,6 +45,8 @@ _ANSWERS = ("reasoning", "web_search_call", "image_generation_call", *_CALLS)
 
 
 def is_mine(path: Path, start: bytes) -> bool:
+    if b"timestamp" not in start:
+        return False
     for members in objects(start):
         kind = text(members.get("type", Raw(b"null")))
         if "timestamp" in members and kind in _KINDS and (kind == "session_meta" or "payload" in members):
@@ -176,15 +178,15 @@ class Rollout:
             if self._answer is None:
                 self._answer = self._said.end
             kind = "tool_use" if item.type in _CALLS else "thinking" if item.type == "reasoning" else "text"
-            self._said.say("assistant", kind, size)
+            self._said.says("assistant", (kind, 1, size))
             if self._sent is None:
                 self._sent = self._asked
             self._calls = self._calls or item.type in _CALLS
         elif item.type.endswith("_output"):
-            self._said.say("user", "tool_result", size)
+            self._said.says("user", ("tool_result", 1, size))
             self._asked = at or self._asked
         elif item.type in ("message", "agent_message"):
-            self._said.say("user", "text", size)
+            self._said.says("user", ("text", 1, size))
             self._begin(at)
 
     def _begin(self, at: str | None) -> None:
@@ -225,6 +227,7 @@ class Rollout:
             return
         model = named(self._provider, self._model)
         added = self._said.new(model, answer)
+        reset = self._cuts.reason(self._branch, model)  # also if it is known: what follows may be compared with it
         if self._known(tokens, response):
             return
         self._release()
@@ -244,7 +247,7 @@ class Rollout:
                 written=written,
                 output=tokens.output_tokens,
             ),
-            reset=self._cuts.reason(self._branch, model),
+            reset=reset,
             added=added,
         )
         self._held, self._may_summarise = (logged, response), not calls

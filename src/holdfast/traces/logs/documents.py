@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-import zstandard
 from msgspec import Raw
 
 from holdfast.canonical import decode_string
 from holdfast.wire import scan
 
-from .lines import LONGEST, reason, unpacked
+from .lines import LONGEST, reason
 from .members import Members
+from .packed import FAILURES, unpacked
 from .values import Advance, Broken
 
 _BLOCK = 2**20
-_FAILURES = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 _BOM = b"\xef\xbb\xbf"
 _SPACE = b" \t\r\n"
 _key = re.compile(rb'[\s,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:\s*+', re.DOTALL).match
@@ -43,7 +41,7 @@ def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]
             else:
                 yield Broken(path.name, _TOO_LONG)
             text.end()
-    except _FAILURES as error:
+    except FAILURES as error:
         yield Broken(path.name, reason(error))
 
 
@@ -55,7 +53,7 @@ def whole(path: Path, advance: Advance) -> bytes | Broken:
             found = text.rest()
             text.end()
             return found if found is not None else Broken(path.name, _TOO_LONG)
-    except _FAILURES as error:
+    except FAILURES as error:
         return Broken(path.name, reason(error))
 
 

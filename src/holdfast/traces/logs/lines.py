@@ -7,17 +7,14 @@ long to hold is another, and the lines after it go on.
 from __future__ import annotations
 
 import codecs
-import gzip
-import io
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import msgspec
-import zstandard
 from msgspec import Raw
 
+from .packed import FAILURES, unpacked
 from .values import Advance, Broken
 
 LONGEST = 64 * 2**20
@@ -26,8 +23,7 @@ START = 64 * 2**10
 """Bytes of a file's beginning that tell its format."""
 _BLOCK = 2**20
 _TELL = 2**18
-_WINDOW = 2**27
-_FAILURES = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+_PIECE = 2**12
 
 
 def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
@@ -40,24 +36,8 @@ def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
                     yield Broken(f"{name}:{number}", f"the line is longer than {LONGEST >> 20} MiB")
                 elif not line.isspace():
                     yield f"{name}:{number}", line
-    except _FAILURES as error:
+    except FAILURES as error:
         yield Broken(f"{name}:{number + 1}" if number else name, reason(error))
-
-
-def unpacked(file: IO[bytes]) -> IO[bytes]:
-    """The file's bytes as they were before packing; told by its first bytes, not by its name."""
-    magic = file.read(4)
-    file.seek(0)
-    if magic.startswith(b"\x1f\x8b"):
-        return io.BufferedReader(gzip.GzipFile(fileobj=file), _BLOCK)
-    if magic == b"\x28\xb5\x2f\xfd":
-        return io.BufferedReader(
-            zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
-                file, read_across_frames=True, closefd=False
-            ),
-            _BLOCK,
-        )
-    return file
 
 
 def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | None]]:
@@ -99,12 +79,17 @@ def reason(error: BaseException) -> str:
 
 
 def beginning(path: Path) -> bytes:
-    """The first 64 KiB of a file, unpacked; raises OSError where it cannot be read."""
+    """The first 64 KiB of a file, unpacked, or as many as can be; raises OSError where none can."""
+    found = b""
     try:
         with path.open("rb") as file:
-            return unpacked(file).read(START).removeprefix(codecs.BOM_UTF8)
-    except (EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise OSError(f"{error}") from error
+            source = unpacked(file)
+            while len(found) < START and (piece := source.read(_PIECE)):
+                found += piece
+    except FAILURES as error:
+        if not found:
+            raise error if isinstance(error, OSError) else OSError(f"{error}") from error
+    return found[:START].removeprefix(codecs.BOM_UTF8)
 
 
 def objects(start: bytes) -> Iterator[dict[str, Raw]]:

@@ -122,8 +122,8 @@ class Session:
             self._growth().cut()
         elif entry.type == "message" and entry.message:
             message = _MESSAGE(entry.message)
-            if message.role == "assistant" and not self._known(entry):
-                found = self._request(place, message)
+            if message.role == "assistant":
+                found = self._request(place, message, known=self._known(entry))
             self._growth().says(*_said(message))
         self._asked = entry.timestamp or self._asked
         return found
@@ -149,11 +149,14 @@ class Session:
         self._ends[entry.id] = self._agent
         self._torn = False
 
-    def _request(self, place: str, message: _Message) -> Logged | None:
+    def _request(self, place: str, message: _Message, *, known: bool) -> Logged | None:
         tokens = _TOKENS(message.usage) if message.usage else None
         if tokens == _NOTHING or (tokens is None and message.stop_reason in ("error", "aborted")):
             return None  # it failed before it was billed
         model = named(message.provider, message.model)
+        reset = self._cuts.reason(self._agent, model)  # also if it is known: what follows may be compared with it
+        if known:
+            return None
         return Logged(
             session=self._id,
             source=place,
@@ -162,7 +165,7 @@ class Session:
             agent=self._agent,
             at=seconds(self._asked) if message.timestamp is None else message.timestamp / 1000,
             usage=None if tokens is None else _usage(model, tokens),
-            reset=self._cuts.reason(self._agent, model),
+            reset=reset,
             added=self._growth().new(model),
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.canonical import Usage, usage
+from holdfast.canonical import Usage
 from holdfast.wire.usage import LARGEST
 
 from ..readers import _Line, _Usage
@@ -43,7 +43,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
         except RecursionError:
             yield Broken(place, "nested too deeply to be read")
         else:
-            if line.usage is not None and max(msgspec.structs.astuple(line.usage)) >= LARGEST:
+            if line.usage is not None and not _possible(line.usage):
                 yield Broken(place, "no request of a shape trace (more tokens than any prompt has)")
                 continue
             yield Logged(
@@ -55,7 +55,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
                 first_token_at=line.first_token_at,
                 usage=None if line.usage is None else _billed(line.usage),
                 reset=shown(line.reset) if line.reset else None,
-                added=tuple(ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added),
+                added=tuple([ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added]),
             )
 
 
@@ -65,10 +65,13 @@ def is_mine(path: Path, start: bytes) -> bool:
     return all(name in members for name in _NEEDED) and "messages" not in members
 
 
+def _possible(billed: _Usage) -> bool:
+    return max(billed.input, billed.read, billed.write_5m, billed.write_1h, billed.output) < LARGEST
+
+
 def _billed(billed: _Usage) -> Usage:
-    return usage(
-        input=billed.input,
-        read=billed.read,
-        output=billed.output,
-        writes={"5m": billed.write_5m, "1h": billed.write_1h},
-    )
+    long, short = billed.write_1h, billed.write_5m
+    writes: tuple[tuple[str, int], ...] = (("1h", long),) if long else ()
+    if short:
+        writes = (*writes, ("5m", short))
+    return Usage(input=billed.input, read=billed.read, writes=writes, output=billed.output)

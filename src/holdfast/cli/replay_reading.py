@@ -1,0 +1,206 @@
+"""What `holdfast replay` replays: trace files as they are, and of logs the latest sessions that can be replayed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from holdfast.cli import tables
+from holdfast.cli.explain_reading import each
+from holdfast.cli.explain_words import logs as logs_of
+from holdfast.errors import HoldfastError
+from holdfast.observe.explain.values import FileRead
+from holdfast.traces import Trace, read
+from holdfast.traces.lab import used_models
+from holdfast.traces.lab.models import Used
+from holdfast.traces.logs.finding import KNOWN, home_sources, sniff, sources
+from holdfast.traces.logs.picking import Again, Picking
+from holdfast.traces.logs.values import Source
+
+_TRACES = ("shapes", "chat")
+"""Formats that trace files have too."""
+_EMPTY, _UNKNOWN = "empty", "of no known format"
+
+
+class StoppedError(Exception):
+    """Ctrl-C was pressed while logs were read."""
+
+
+class Gathered(Struct, frozen=True):
+    """The sessions, those from logs among them, and what is to be said about them."""
+
+    traces: tuple[Trace, ...]
+    logged: tuple[Trace, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def models(self) -> tuple[list[str], list[str]]:
+        """The models of sessions from logs, and what is said of them."""
+        used = used_models(self.logged)
+        if not used.chosen:
+            raise HoldfastError(
+                f"nothing is known of the models of these logs ({_counted(used.unknown)}); name one with --model, "
+                "`holdfast models` lists those that are known"
+            )
+        return [name for name, _ in used.chosen], list(_said_of(used))
+
+
+def gather(paths: Sequence[Path], *, limit: int | None, session: str | None) -> Gathered:
+    """The sessions of trace files and logs; without paths, those of the logs of known clients."""
+    plain: list[Trace] = []
+    found: dict[Path, Source] = {}
+    for path in paths:
+        traces, more = _path(path)
+        plain += [trace for trace in traces if session is None or trace.name.startswith(session)]
+        found.update({source.path.resolve(): source for source in more})
+    logs = list(found.values()) if paths else _home()
+    if logs:
+        logged, notes = _logged(logs, limit, session, alone=not plain)
+        return Gathered((*plain, *logged), logged, notes)
+    if not plain:
+        begins = tables.printable(session or "")
+        raise HoldfastError(f"no session begins with {begins!r}; without --session all are replayed.")
+    return Gathered(tuple(plain))
+
+
+def _home() -> list[Source]:
+    found = home_sources(Path.home(), os.environ)
+    if not found:
+        raise click.UsageError(
+            "No logs of known clients were found under your home directory; name a recorded session, a log or a "
+            "directory of them."
+        )
+    _say(f"reading {logs_of(_files(found))}")
+    return found
+
+
+def _path(path: Path) -> tuple[list[Trace], list[Source]]:
+    """The sessions of a path that is a trace file; the logs of one that is not."""
+    if path.is_dir():
+        traces, found = list[Trace](), list[Source]()
+        for source in sources([path]):
+            inside = _trace(source.path, source.format)
+            traces += inside or ()
+            found += [source] if inside is None else ()
+        return traces, found
+    try:
+        known = sniff(path)
+    except OSError:
+        known = None
+    if known is None:
+        return _unknown(path), []
+    inside = _trace(path, known)
+    return (inside, []) if inside is not None else ([], sources([path]))
+
+
+def _trace(path: Path, format: str) -> list[Trace] | None:
+    """A file of shapes or conversations as traces; None where it can only be read as a log."""
+    if format not in _TRACES:
+        return None
+    try:
+        return read(path)
+    except HoldfastError:
+        if format == "shapes" and path.suffix == ".jsonl":
+            raise
+        return None
+
+
+def _unknown(path: Path) -> list[Trace]:
+    """A file that is no log: what is wrong with it as a trace."""
+    try:
+        return read(path)
+    except HoldfastError as error:
+        for why in (_EMPTY, _UNKNOWN):
+            if why in str(error):  # and logs are read too
+                raise HoldfastError(f"{path.name} is {why}; known are {KNOWN}.") from error
+        raise
+
+
+def _logged(
+    found: list[Source], limit: int | None, session: str | None, *, alone: bool
+) -> tuple[tuple[Trace, ...], tuple[str, ...]]:
+    """The sessions of logs. The gateway's store comes first: what it has seen it knows best."""
+    found.sort(key=lambda source: source.format != "store")
+    told, picking = logs_of(_files(found)), Picking(session)
+    stopped = each(found, picking.add, quiet=False).stopped
+    _broken(picking)
+    again = picking.chosen(limit)
+    if stopped or each(again.sources, again.add, quiet=False).stopped:
+        raise StoppedError
+    traces = again.tracing.traces()
+    if not traces and alone:
+        raise HoldfastError(_nothing(picking, told, session))
+    return tuple(traces), tuple(_notes(picking, again, told, len(traces)))
+
+
+def _nothing(picking: Picking, told: str, session: str | None) -> str:
+    if picking.sessions:
+        which = tables.counted(picking.sessions, "session")
+        return f"{which} of {told} cannot be replayed: the requests have neither usage nor bodies; give other logs"
+    if session is not None:
+        begins = tables.printable(session)
+        return f"no session in {told} begins with {begins!r}; without --session the latest are replayed"
+    if picking.broken:
+        first = picking.named[0]
+        problem = f"{tables.printable(first.source)} {tables.printable(first.why)}"
+        return f"nothing could be read of {told}; the first problem: {problem}; check that these are logs"
+    return f"there is no request in {told}; give a log with requests"
+
+
+def _notes(picking: Picking, again: Again, told: str, replayed: int) -> list[str]:
+    """What was replayed of the logs, and what was left out."""
+    odd = len(again.sessions) - replayed  # of which the bodies that were all there was could not be read
+    known = len(picking.known) - odd
+    if replayed == known:
+        said = [f"From {told}: {tables.counted(known, 'session')}."]
+    else:
+        said = [f"From {told}: the latest {replayed:,} of {known:,} sessions; --limit takes more, --session one."]
+    if left := picking.sessions - known:
+        said.append(f"{_were(left, 'session')} left out: no request has usage or a body that can be read.")
+    if failed := again.tracing.failed:
+        said.append(f"{_were(failed, 'request')} left out: they have no usage, as those that failed.")
+    if picking.repeated:
+        which = _were(len(picking.repeated), "session")
+        said.append(f"{which} in logs of two kinds, such as the gateway's store and a client's own, and counted once.")
+    return said
+
+
+def _were(number: int, what: str) -> str:
+    return f"{tables.counted(number, what)} {'was' if number == 1 else 'were'}"
+
+
+def _said_of(used: Used) -> list[str]:
+    if len(used.chosen) == 1:
+        said = [f"The model is that of the logs: {_counted(used.chosen)}; --model names others."]
+    else:
+        said = [f"Every session is replayed on the models of the logs, most used first: {_counted(used.chosen)}."]
+    if used.others:
+        said.append(f"Three models are taken unless --model names them; left out: {_counted(used.others)}.")
+    if used.unknown:
+        said.append(f"Nothing is known of the caches of {_counted(used.unknown)}: replayed on the models above.")
+    return said
+
+
+def _counted(models: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{tables.printable(name) or 'no name'} ({tables.counted(n, 'request')})" for name, n in models)
+
+
+def _broken(picking: Picking) -> None:
+    if picking.broken:
+        which = "1 line" if picking.broken == 1 else f"{picking.broken:,} lines"
+        _say(f"{which} could not be read and {'was' if picking.broken == 1 else 'were'} left out:")
+        for line in picking.named:
+            _say(f"  {line.source}: {line.why}")
+        if picking.broken > len(picking.named):
+            _say(f"  and {picking.broken - len(picking.named):,} more")
+
+
+def _files(found: Sequence[Source]) -> list[FileRead]:
+    return [FileRead(path="", format=source.format, client=source.client, size=source.size) for source in found]
+
+
+def _say(text: str) -> None:
+    click.echo(f"holdfast: {tables.printable(text)}", err=True)

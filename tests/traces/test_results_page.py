@@ -1,0 +1,35 @@
+"""docs/results.md speaks of the sessions that are there, and what it says comes out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import results
+
+PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
+
+
+def test_it_was_made_from_these_sessions() -> None:
+    assert results.digest() in PAGE, "benchmarks/data has changed: make results"
+
+
+def test_all_its_parts_are_there() -> None:
+    titles = [line for line in PAGE.splitlines() if line.startswith("## ")]
+    assert titles[0] == "## Against automatic caching"
+    for title in ("Clients that break their own prefix", "Method", "Limits", "Versions"):
+        assert f"## {title}" in titles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", [*results.ENGINE, *results.PEERS, "optimal"])
+def test_a_column_comes_out_again(strategy: str) -> None:
+    report = results.replayed("dialogues", "none", "claude-opus-4-6")
+    part = PAGE.split("## Every strategy on claude-opus-4-6", 1)[1].split("\n## ", 1)[0]
+    (row,) = [line for line in part.splitlines() if line.startswith(f"| {strategy} |")]
+    place = 2 + results.SETS.index(("dialogues", "none"))
+    paid, automatic = results.cost(report, strategy), results.cost(report, "automatic")
+    assert paid is not None
+    assert automatic is not None
+    assert row.split("|")[place].strip() == f"{paid / automatic:.3f}"
