@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic.types
@@ -96,6 +97,7 @@ def test_a_list_that_two_requests_share_is_refused() -> None:
         ([{"messages": [object()]}], "request 1 has no form in JSON (object is no JSON value)"),
         (FIRST, "requests must be a sequence of request bodies"),
         (b"{}", "requests must be a sequence of request bodies"),
+        (None, "requests must be a sequence of request bodies"),
         ([{"messages": "Hi.", "system": ""}], "request 1 cannot be read as anthropic: "),
     ],
 )
@@ -155,3 +157,13 @@ def test_credentials_are_not_kept() -> None:
     assert without_credentials([*((name, "secret") for name in secret), ("User-Agent", "tests")]) == {
         "user-agent": "tests"
     }
+
+
+def test_bodies_that_nobody_keeps_share_no_list() -> None:
+    """A generator's lists are gone when the next one is made, perhaps in the same place of memory."""
+
+    def sent() -> Iterator[dict[str, Any]]:
+        for length in (1, 3, 5, 7, 9):
+            yield turn(*"abcdefghi"[:length])
+
+    assert assert_prefix_stable(sent()).compared == 4

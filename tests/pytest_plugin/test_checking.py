@@ -164,10 +164,10 @@ def test_announced_resets_are_allowed_where_their_reason_speaks_of_the_place() -
 def test_a_check_that_proves_nothing_fails() -> None:
     with pytest.raises(PrefixUnstable, match="nothing was proved: 0 requests of 0") as nothing:
         assert_prefix_stable([])
-    assert "A client that was made before the fixture has its own address" in str(nothing.value)
+    assert "A client that was made before the fixture has its own address" in str(nothing.value).replace("\n", " ")
     with pytest.raises(PrefixUnstable, match="0 requests of 1 could be held"):
         assert_prefix_stable([turn("one")])
-    with pytest.raises(PrefixUnstable, match="1 request of 2 could be held against an earlier one, and at least 2"):
+    with pytest.raises(PrefixUnstable, match=r"1 request of 2 could be held against an earlier one,\nand at least 2"):
         assert_prefix_stable([turn("one"), turn("one", "two", "three")], at_least=2)
     assert assert_prefix_stable([turn("one")], at_least=0).compared == 0
 

@@ -175,3 +175,11 @@ def test_an_object_of_gemini_holds_a_part_of_the_prompt() -> None:
     more = {"cachedContent": "cachedContents/1", "contents": [*said, said[0], *said]}
     found = checked(whole, rest, more)
     assert (found.unstable, found.conversations, found.compared) == ((), 2, 1)
+
+
+def test_agents_that_run_side_by_side_with_the_same_words_are_no_past_of_one_another() -> None:
+    """Each goes on with what it had sent itself, however much the others have in common with it."""
+    said = ("a", "b", "c", "d", "e")
+    agents = [{"system": f"Agent {name}. {MANUAL}"} for name in ("north", "south", "west")]
+    found = checked(*(turn(*said[:length], **agent) for length in (1, 3, 5) for agent in agents))
+    assert (found.unstable, found.conversations, found.compared) == ((), 3, 6)

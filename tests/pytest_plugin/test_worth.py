@@ -144,3 +144,15 @@ def test_why_nothing_is_lost_today() -> None:
     old, new = ({"tool_choice": {"type": kind}} for kind in ("auto", "any"))
     again = [turn("a", **old), turn("a", "b", "c", **old), turn("a", "b", "c", "d", "e", **new)]
     assert why(*again, turn("a", "b", "c", "d", "e", "f", "g", **old)) == [(True, ""), (True, "")]
+
+
+def test_a_model_gone_back_to_has_what_it_had_cached() -> None:
+    models = ("claude-opus-5-5", "claude-sonnet-5-5")
+    found = check(
+        recorded([turn(*"abcdefg"[: 2 * n + 1], model=models[n % 2]) for n in range(4)]),
+    ).unstable
+    costs = [(one.request, one.cause, one.cost.tokens) for one in found]
+    first = costs[0][2]
+    assert [each[:2] for each in costs] == [(n, "model_changed") for n in (2, 3, 4)]
+    assert first > 1_000
+    assert all(tokens < 10 for _, _, tokens in costs[1:])  # what the other model was told in between

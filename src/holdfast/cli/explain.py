@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -96,6 +97,9 @@ def command(
       holdfast explain session.jsonl --fail-over 0.50 --format md
     """
     check_window(since, until)
+    if quiet:  # what the library warns of, such as a model without facts, is a note too
+        logging.disable(logging.WARNING)
+        ctx.call_on_close(lambda: logging.disable(logging.NOTSET))
     form = "json" if json_ else form
     use_configured_facts()
     found = _found(paths)

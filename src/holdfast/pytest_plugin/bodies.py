@@ -55,12 +55,12 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 def recorded(items: Iterable[object], *, dialect: str | None = None) -> list[Recorded]:
     """The requests in these items, numbered from 1. Those of an HTTP library that are no model calls are left out."""
-    if isinstance(items, str | bytes | bytearray | Mapping):
+    if isinstance(items, str | bytes | bytearray | Mapping) or not isinstance(items, Iterable):
         raise HoldfastError("requests must be a sequence of request bodies, in the order they were sent; give a list.")
     if dialect is not None and dialect not in DIALECTS:
         raise HoldfastError(f"there is no dialect {dialect!r}; {nearest(dialect, DIALECTS)}.")
     found: list[Recorded] = []
-    histories: dict[int, int] = {}
+    histories: dict[int, tuple[int, object]] = {}
     for item in items:
         number = len(found) + 1
         if isinstance(item, Mapping):
@@ -159,13 +159,14 @@ def _headers(item: object) -> dict[str, str]:
     return without_credentials((str(name), str(value)) for name, value in headers.items())
 
 
-def _by_value(body: Mapping[Any, Any], number: int, seen: dict[int, int]) -> None:
-    """A list that two requests share shows both of them as it is now: whatever was rewritten cannot be seen."""
+def _by_value(body: Mapping[Any, Any], number: int, seen: dict[int, tuple[int, object]]) -> None:
+    """A list that two requests share shows both of them as it is now: whatever was rewritten cannot be seen. Lists are
+    `seen` as long as they are held: a generator's would leave their place to others."""
     for name in _HISTORY:
         history = body.get(name)
         if not isinstance(history, list):
             continue
-        first = seen.setdefault(id(history), number)
+        first, _ = seen.setdefault(id(history), (number, history))
         if first != number:
             raise HoldfastError(
                 f"requests {first} and {number} hold the same list as `{name}`, so both show what it became later; "

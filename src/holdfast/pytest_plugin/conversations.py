@@ -96,11 +96,12 @@ class Conversations:
     def _parted_from(self, asked: Asked, ends: list[End], begun: End | None) -> End | None:
         """The conversation whose past a request has changed, or which it forks from.
 
-        One that begins with an earlier end may still be such a one: where the conversation has gone on since under
-        another version of its past, and the request knows more of that than of what it begins with.
+        One that begins with an earlier end may still be such a one: where its conversation has gone on since under
+        another version of its past, and the request knows more of that than of what it begins with. What others have
+        been told in the meantime, agents that run side by side perhaps, is none of its past.
         """
         least = 0 if begun is None else _shares(asked, begun.asked)
-        ends = [end for end in ends if end is not begun]
+        ends = [end for end in ends if end is not begun and (begun is None or end.conversation == begun.conversation)]
         if asked.name is None:
             if not asked.turns:
                 return None

@@ -13,8 +13,8 @@ from holdfast.prefix.redact import mask, without_secrets
 
 from .reading import Asked
 
-AROUND = 40
-"""Characters shown on each side of a divergence."""
+AROUND = 29
+"""Characters shown on each side of a divergence: both sides stand on one line of a terminal."""
 
 _MARGIN = 512  # bytes looked at beyond what is shown, so that a credential cut by the edge is still recognised
 

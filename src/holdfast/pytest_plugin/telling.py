@@ -12,7 +12,7 @@ from .worth import Rate, dollars, yearly
 MOST = 10
 """Further departures that are listed."""
 
-_WIDTH = 90
+_WIDTH = 72  # of a terminal with 80 columns, of which pytest takes eight
 _LABEL = 9
 
 
@@ -46,9 +46,10 @@ def nothing_compared(checked: Checked, refused: list[str], at_least: int) -> str
             "prefix_recorder, which puts them together."
         )
     elif checked.requests > 1:
-        lines.append("None of them continues another; where they do, say so with lane=.")
+        some = "None of them continues" if not checked.compared else "The others do not continue"
+        lines.append(f"{some} another; where they do, say so with lane=.")
     lines.append("A check that need not prove anything says at_least=0.")
-    return "\n".join(lines)
+    return "\n".join(each for line in lines for each in _paragraph("", line))
 
 
 def _unstable(checked: Checked, rate: Rate) -> Iterator[str]:
@@ -64,7 +65,7 @@ def _unstable(checked: Checked, rate: Rate) -> Iterator[str]:
         yield ""
         yield "The others:"
         for one in others[:MOST]:
-            yield f"  {_short(checked, one)}"
+            yield from _wrapped(_short(checked, one), "  ", "      ")
         if len(others) > MOST:
             yield f"  … and {_some(len(others) - MOST, 'more')}"
     yield ""
@@ -74,7 +75,7 @@ def _unstable(checked: Checked, rate: Rate) -> Iterator[str]:
 def _first(checked: Checked, one: Unstable) -> Iterator[str]:
     yield f"Request {one.request} of {checked.requests} ({_which(checked, one)}) departs from request {one.earlier}"
     inside = f" of the body, {one.inside:,} of the block" if one.inside is not None else ""
-    yield f"  at       {_place(one)}{inside}"
+    yield from _paragraph("at", f"{_place(one)}{inside}")
     before, after = one.before, one.after
     if before is not None or after is not None:
         yield f"  before   {'(nothing)' if before is None else before}"
@@ -138,16 +139,22 @@ def _sum(checked: Checked, rate: Rate) -> str:
 
 def _without_markers(checked: Checked) -> Iterator[str]:
     for name in checked.unmarked:
-        yield (
+        yield from _paragraph(
+            "",
             f"{name} carries no cache marker although its prompt is long enough to be cached: mark the last block of "
-            "every request, or let Holdfast do it (cache.client_markers)."
+            "every request, or let Holdfast do it (cache.client_markers).",
         )
 
 
 def _paragraph(label: str, text: str) -> Iterator[str]:
     margin = " " * (_LABEL + 2) if label else ""
-    for number, line in enumerate(wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)):
-        yield (f"  {label:<{_LABEL}}" if label and not number else margin) + line
+    yield from _wrapped(text, f"  {label:<{_LABEL}}" if label else "", margin)
+
+
+def _wrapped(text: str, first: str, margin: str) -> list[str]:
+    return wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _some(count: int, one: str, many: str | None = None) -> str:

@@ -78,6 +78,9 @@ def price_of(earlier: Asked, asked: Asked, divergence: Divergence, *, in_head: b
         dollars = None if price is None else cost_of(lost, asked.outcome.usage(), price)
         return told(tokens=lost, dollars=dollars)
     again = _again(earlier, asked, divergence, in_head)
+    if earlier.facts.ref != facts.ref and again and (again := max(0, again - read)) == 0:
+        why = "an earlier request to this model had left the same prefix, which was read"
+        return told(tokens=0, dollars=None if price is None else Decimal(0), why=why)
     why = _nothing_read(earlier, in_head)
     dollars = None if price is None else again * (price.write() - price.read)
     return told(tokens=again, dollars=dollars, today=not why, why=why)

@@ -14,6 +14,8 @@ from holdfast.canonical import Usage, usage
 from holdfast.observe.explain import Explainer
 from holdfast.traces.logs.values import Broken, Logged, Told
 
+from .logs import billed, explained, lines, told
+
 HALF = "\ud800"
 BODIES = (
     b"",
@@ -72,3 +74,19 @@ def test_odd_records(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     whole = sum((getattr(money, name) for name in money.__struct_fields__), Decimal(0))
     assert whole == (report.totals.cost_usd or 0)
     assert msgspec.json.decode(msgspec.json.encode(report))["totals"]["requests"] == report.totals.requests
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "arn:aws:bedrock:us-east-1:1234:inference-profile/eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    ],
+)
+def test_names_of_bedrock_are_known(model: str) -> None:
+    """What stands before their colon is no provider."""
+    used = [billed(read=17_000), billed(read=16_999)]
+    report = explained(lines(used, model=model, dialect="anthropic"))
+    assert told(report) == [(2, "system_prompt_changed")]
+    assert report.totals.unpriced == 0

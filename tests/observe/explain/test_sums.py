@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.canonical import Usage
 from holdfast.observe.explain import Explainer, Window
-from holdfast.observe.explain.sessions import MOST_BREAKS
+from holdfast.observe.explain.breaking import MOST_BREAKS
 from holdfast.observe.explain.values import Explained, Money
 from holdfast.prefix.breaks import cost_of
 from holdfast.traces.logs.values import Broken, Logged, Told

@@ -56,6 +56,8 @@ def test_a_broken_line_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
         b"{",
         b"[]",
         json.dumps({**LINE, "usage": {**LINE["usage"], "read": -1}}).encode(),
+        json.dumps({**LINE, "usage": {**LINE["usage"], "read": 2**53}}).encode(),
+        json.dumps({**LINE, "usage": {**LINE["usage"], "output": 10**400}}).encode(),
         json.dumps({**LINE, "at": "soon"}).encode(),
         json.dumps({name: value for name, value in LINE.items() if name != "added"}).encode(),
         json.dumps({**LINE, "added": [{"role": "robot", "type": "text", "chars": 1}]}).encode(),

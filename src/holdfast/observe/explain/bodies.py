@@ -8,6 +8,7 @@ kept is bounded: the last body of the lanes in use, the entries of the sessions 
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
 from msgspec import Struct
@@ -35,6 +36,8 @@ STREAMS = 4_000_000
 
 ANY_LOSS = Breaks(min_drop=0.0, min_tokens=0)
 _AS_SENT = Cache(strategy="passthrough", client_markers="respect", breaks=ANY_LOSS)
+
+_BEDROCK = re.compile(r"(?:^|[/:])((?:[a-z-]+\.)?(?:anthropic|amazon)\.[^/]+)$").search
 
 LaneName = tuple[str, str, str]
 """Session (its key), agent and model."""
@@ -207,7 +210,10 @@ def _promising(model: ModelFacts) -> ModelFacts:
 
 
 def facts_of(name: str, dialect: str) -> ModelFacts:
-    """What is known of a model as a log names it, called in this dialect if the log says so."""
+    """What is known of a model as a log names it, called in this dialect if the log says so. Bedrock's ids (also inside
+    an ARN) have a colon before their version: what stands before it is no provider."""
+    if (found := _BEDROCK(name)) is not None:
+        return facts.model(f"bedrock:{found[1]}")
     if ":" in name or not dialect:
         return facts.model(name)
     if dialect in ("anthropic", "gemini", "openrouter"):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from . import advice
+from .breaking import Cured, Sum, Why
 from .lifetimes import other_ttl, together
 from .pricing import ZERO, moneys, plus, total
-from .sessions import Cured, Session, Sum, Why
+from .sessions import Session
 from .values import (
     BrokenLine,
     CauseSum,
