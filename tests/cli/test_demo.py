@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from decimal import Decimal
@@ -17,9 +20,10 @@ from decimal import Decimal
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import demo_session
+from holdfast.cli import demo_client, demo_session
 from holdfast.cli.demo import command
 from holdfast.errors import HoldfastError
+from holdfast.simulator import VirtualClock
 
 NUMBER = re.compile(r"[\d,.]+")
 
@@ -117,3 +121,18 @@ def _until(terminal: int, words: str) -> str:
                 said += os.read(terminal, 65536).decode("utf-8", "replace")
     assert words in said, said
     return said
+
+
+def test_without_a_place_for_its_files_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(HoldfastError, match=r"no temporary directory can be made .* set TMPDIR"):
+        CliRunner().invoke(command, ["--turns", "2", "--once"], catch_exceptions=False)
+
+
+def test_a_gateway_that_cannot_be_reached_is_one_sentence() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    turns = demo_session.turns(2)
+    with pytest.raises(HoldfastError, match=f"cannot reach its own gateway at {address}"):
+        asyncio.run(demo_client.session(address, VirtualClock(0), "m", turns, headers={}, on_turn=lambda: None))

@@ -331,3 +331,39 @@ def test_interrupted_while_logs_are_read(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[-1] == "holdfast: interrupted while the logs were read; nothing was replayed"
+
+
+def test_models_and_strategies_may_be_named_one_by_one(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = ("--model", "claude-opus-4-6", "--model", "gpt-5.5", "--strategy", "none", "--strategy", "rolling,none")
+    out, _ = said(capsys, trace, *named, "--no-optimum", "--format", "json")
+    found = [(result["model"], result["strategy"]) for result in json.loads(out)["results"]]
+    models = ("anthropic:claude-opus-4-6", "openai:gpt-5.5")
+    assert sorted(found) == [(model, name) for model in models for name in ("none", "rolling")]
+
+
+@pytest.mark.parametrize("option", ["--dump", "--output"])
+def test_nothing_that_is_read_is_written_over(
+    option: str, trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = trace.read_bytes()
+    for given in (trace, workspace):  # a directory stands for its files
+        assert run(["replay", str(given), option, str(trace)]) == 1
+        assert f"{option} would write over {trace}" in capsys.readouterr().err
+    assert trace.read_bytes() == before
+    assert run(["replay", str(trace), "--dump", "same.txt", "--output", "same.txt"]) == 1
+    assert "--output would write over same.txt" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_work(
+    trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "_play", lambda _: pytest.fail("it was played"))
+    assert run(["replay", str(trace), "--output", str(workspace)]) == 1
+    assert "(it is a directory); choose another --output" in capsys.readouterr().err
+    assert run(["replay", str(trace), "--output", "missing/report.html"]) == 1
+    assert "(there is no such directory); choose another --output" in capsys.readouterr().err
+
+
+def test_there_are_only_so_many_replicas(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(trace), "--noise", "replicas=1000000000"]) == 1
+    assert "there are at most 1,000 replicas" in capsys.readouterr().err

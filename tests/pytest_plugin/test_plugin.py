@@ -64,10 +64,11 @@ def test_a_failure_in_a_terminal(inside: pytest.Pytester) -> None:
             "E         cause    system_prompt_changed",
             "E         cure     clock: The clock at system[[]0] changes on every request: *",
             '*E         setting  cache.repair = "on"',
-            "E         cost     nothing today: claude-opus-5-5 caches nothing below 512 tokens and this prompt has *",
+            "E         cost     nothing today: claude-opus-5-5 caches nothing below 512",
+            "E                  tokens and this prompt has *",
             "E       The others:",
-            "E         request 3: system_prompt_changed at system[[]0], byte *: * tokens, $* (clock)",
-            "E       Together $* in these 3 requests. At 1,000 requests a day that would be $* a*",
+            "E         request 3: system_prompt_changed at system[[]0], byte *",
+            "E       Together $* in these 3 requests. At 1,000 requests a day that*",
             "holdfast: 2 prefix checks of 6 requests, 1 not stable",
         ]
     )

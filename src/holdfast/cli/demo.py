@@ -63,13 +63,22 @@ def command(turns: int, model: str, once: bool) -> None:
         )
     logging.disable(logging.WARNING)  # to those who watch the time, pauses of a virtual clock look odd
     try:
-        with tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder:
+        with _folder() as folder:
             demo = Demo(Path(folder), known.name, demo_session.turns(turns))
             _show(demo, known.ref, turns)
             if not once and sys.stdin.isatty() and sys.stdout.isatty():
                 demo.stay()
     finally:
         logging.disable(logging.NOTSET)
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise HoldfastError(
+            f"no temporary directory can be made ({error.strerror or error}); set TMPDIR to one that can be written to"
+        ) from error
 
 
 def _show(demo: Demo, model: str, turns: int) -> None:

@@ -71,11 +71,16 @@ def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn:
 
 
 async def _ask(http: aiohttp.ClientSession, address: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    async with http.post(f"{address}/v1/messages", data=json.dumps(body).encode()) as answer:
-        said = await answer.json()
-        if answer.status != 200:
-            raise HoldfastError(f"the demo's request was answered with {answer.status}: {said}; please report it.")
-        return list(said["content"])
+    try:
+        async with http.post(f"{address}/v1/messages", data=json.dumps(body).encode()) as answer:
+            said = await answer.json()
+            if answer.status != 200:
+                raise HoldfastError(f"the demo's request was answered with {answer.status}: {said}; please report it.")
+            return list(said["content"])
+    except aiohttp.ClientConnectorError as error:
+        raise HoldfastError(
+            f"the demo cannot reach its own gateway at {address} ({error.strerror}); check the loopback network."
+        ) from error
 
 
 def _answered(block: dict[str, Any], number: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -267,3 +268,43 @@ def test_every_strategy_has_a_sentence() -> None:
     assert all(summary(name).endswith(".") for name in STRATEGY_NAMES)
     assert STRATEGY_NAMES[0] == "economic"
     assert STRATEGY_NAMES[-1] == "optimal"
+
+
+def test_routes_with_one_lifetime_have_no_optimum() -> None:
+    """Others that take Anthropic's markers do not follow its rules in all: one lifetime, no lookback."""
+    report = run([made.session(6)], ["all"], ["openrouter:google/gemini-3-pro"])
+    assert not any(result.over_optimal for result in report.results)
+    assert any("google/gemini-3-pro has no optimum to compare with" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("gpt-5.5", "openai:gpt-5.5 takes no markers, its provider caches by itself: no strategy makes a difference."),
+        ("gpt-5.5-pro", "openai:gpt-5.5-pro has no prompt cache: no strategy makes a difference."),
+        ("gemini-3-pro", "gemini:gemini-3-pro takes no markers in a request;"),
+    ],
+)
+def test_where_all_cost_the_same_it_says_why(name: str, note: str) -> None:
+    report = run([made.session(6)], ["economic", "rolling", "none"], [name])
+    assert len({result.cost_tokens for result in report.results}) == 1
+    assert any(each.startswith(note) for each in report.notes)
+
+
+def test_models_of_which_no_body_can_be_spelled_are_refused_before_anything_is_played(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("vllm:any", "bedrock:anthropic.claude-opus-4-6"):
+        with pytest.raises(HoldfastError, match=f"requests to {name} cannot be spelled; choose one of anthropic"):
+            run([made.session(6)], ["rolling"], [OPUS, name], dump=tmp_path / "bodies.jsonl")
+    assert not list(tmp_path.iterdir())
+    assert not caplog.records
+
+
+def test_who_keeps_order_may_pay_less_than_the_optimum_of_what_the_client_sends() -> None:
+    note = "The optimum is that of the requests as the client makes them; who repairs them may pay less."
+    report = run([made.session()], ["economic", "automatic"], [OPUS], fault="tools-shuffled")
+    ratios = {result.strategy: result.over_optimal or 0.0 for result in report.results}
+    assert ratios["economic"] < 1 <= ratios["automatic"]
+    assert note in report.notes
+    assert note not in run([made.session()], ["economic"], [OPUS]).notes
