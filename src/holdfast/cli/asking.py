@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,6 +17,7 @@ from holdfast import observe
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable
 from holdfast.config import load_here
+from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, Store, open_existing
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -129,3 +131,17 @@ def as_json(value: msgspec.Struct, *, numbers: bool = False) -> str:
 def _escaped(found: re.Match[str]) -> str:
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
+
+
+def write_report(text: str, output: Path | None) -> bool:
+    """A report to its file, or to standard output where none is named; whether it went to a file."""
+    if output is None or str(output) == "-":
+        click.echo(text)
+        return False
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise HoldfastError(
+            f"the report cannot be written to {output} ({error.strerror or error}); choose another --output"
+        ) from error
+    return True

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from holdfast.cli import explain_markdown, explain_table, tables
-from holdfast.cli.asking import Moment, as_json, check_window, limit_option
+from holdfast.cli.asking import Moment, as_json, check_window, limit_option, write_report
 from holdfast.cli.explain_reading import HowFar, megabytes, read
 from holdfast.cli.explain_words import cents, logs
 from holdfast.cli.setup import use_configured_facts
@@ -168,16 +168,7 @@ def _write(report: Explained, form: str, output: Path | None, limit: int, *, hom
     else:
         room = tables.width() if output is None else None
         text = "\n".join(explain_table.text(report, room, limit, home=home))
-    if output is None or str(output) == "-":
-        click.echo(text)
-        return
-    try:
-        output.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HoldfastError(
-            f"the report cannot be written to {output} ({error.strerror or error}); choose another --output"
-        ) from error
-    if not quiet:
+    if write_report(text, output) and not quiet:
         _say(f"the report is in {output}")
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.noise import Noise
 from holdfast.cli import replay_shown, tables
-from holdfast.cli.asking import as_json
+from holdfast.cli.asking import as_json, write_report
 from holdfast.cli.noise import read_noise
 from holdfast.cli.replay_reading import Gathered, StoppedError, gather
 from holdfast.cli.setup import use_configured_facts
@@ -247,16 +247,8 @@ def _write(report: Replayed, form: str, output: Path | None) -> None:
         text = "\n".join(replay_shown.markdown(report))
     else:
         text = "\n".join(replay_shown.table(report, tables.width() if output is None else None))
-    if output is None or str(output) == "-":
-        click.echo(text)
-        return
-    try:
-        output.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise HoldfastError(
-            f"the report cannot be written to {output} ({error.strerror or error}); choose another --output"
-        ) from error
-    _say(f"the report is in {output}")
+    if write_report(text, output):
+        _say(f"the report is in {output}")
 
 
 def _say(text: str) -> None:
