@@ -18,6 +18,7 @@ NAMES = (
     "replay",
     "faults",
     "padding",
+    "tools",
     "explain",
     "gateway",
     "peers",

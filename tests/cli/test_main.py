@@ -72,7 +72,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         import sys
         from holdfast.cli import run
         run(["--help"])
-        heavy = {"msgspec", "rich", "genai_prices", "tiktoken", "holdfast.config"} & set(sys.modules)
+        heavy = {"msgspec", "rich", "genai_prices", "tiktoken", "mcp", "holdfast.config"} & set(sys.modules)
         assert not heavy, heavy
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, capture_output=True)

@@ -92,6 +92,38 @@ def test_mid_conversation_system_messages(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLAUDES)
+def test_late_tools_by_reference(name: str) -> None:
+    """Only where the documentation names the model: it lists neither Sonnet 5, Sonnet 5.5 nor Haiku 5.5."""
+    named = [
+        "fable-5",
+        "fable-5-1",
+        "haiku-4-5",
+        "mythos-5",
+        "mythos-5-1",
+        "opus-4-5",
+        "opus-4-6",
+        "opus-4-7",
+        "opus-4-8",
+        "opus-5",
+        "opus-5-5",
+        "sonnet-4-5",
+        "sonnet-4-6",
+    ]
+    expected = "references" if name in named else None
+    assert facts.model(f"anthropic:claude-{name}").late_tools == expected
+    assert facts.model(f"openrouter:anthropic/claude-{name}").late_tools is None
+    assert facts.model(f"bedrock:anthropic.claude-{name}").late_tools is None
+
+
+def test_late_tools_elsewhere() -> None:
+    for found in facts.default().models("openai"):
+        assert found.late_tools == ("additional" if found.breakpoints else None)
+    assert "late tools" in facts.model("openai:gpt-5.6").source
+    for name in ("openai:gpt-9-unheard-of", "openrouter:openai/gpt-5.6", "gemini:gemini-3-pro", "vllm:any"):
+        assert facts.model(name).late_tools is None
+
+
+@pytest.mark.parametrize("name", CLAUDES)
 def test_older_models_strip_thinking(name: str) -> None:
     stripping = ["haiku-3-5", "haiku-4-5", "opus-4", "opus-4-1", "sonnet-4", "sonnet-4-5"]
     assert facts.model(f"anthropic:claude-{name}").strips_thinking == (name in stripping)

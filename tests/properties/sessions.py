@@ -108,7 +108,8 @@ def _marker(ttl: str) -> dict[str, Any]:
 def anthropic(said: Talk, model: str) -> dict[str, Any]:
     tools: list[dict[str, Any]] = [{"name": name, "input_schema": {"type": "object"}} for name in said.tools]
     for place in said.deferred:
-        tools.insert(place, {"name": f"late{place}", "input_schema": {}, "defer_loading": True})
+        late = {"name": f"late{place}", "description": f"comes late {place} " * 20, "input_schema": {}}
+        tools.insert(place, {**late, "defer_loading": True})
     messages: list[dict[str, Any]] = []
     for kind, number, texts in said.turns:
         if kind == "calls":
@@ -117,7 +118,10 @@ def anthropic(said: Talk, model: str) -> dict[str, Any]:
             ]
             messages.append({"role": "assistant", "content": uses})
         elif kind == "results":
-            results = [{"type": "tool_result", "tool_use_id": f"{number}.{i}", "content": t} for i, t in _each(texts)]
+            results = [
+                {"type": "tool_result", "tool_use_id": f"{number}.{i}", "content": _found(said, number, t)}
+                for i, t in _each(texts)
+            ]
             messages.append({"role": "user", "content": results})
         else:
             messages.append({"role": "assistant" if kind == "assistant" else "user", "content": texts[0]})
@@ -138,6 +142,13 @@ def anthropic(said: Talk, model: str) -> dict[str, Any]:
     if said.settings.get("choice"):
         body["tool_choice"] = {"type": "any"}
     return body
+
+
+def _found(said: Talk, number: int, text: str) -> Any:
+    """A result; some name the tools that are deferred now."""
+    if number % 3 or not said.deferred:
+        return text
+    return [{"type": "tool_reference", "tool_name": f"late{place}"} for place in said.deferred]
 
 
 def _each(texts: list[str]) -> list[tuple[int, str]]:

@@ -27,7 +27,8 @@ MODELS = {
     "openrouter": "openrouter:anthropic/claude-opus-4-6",
 }
 
-RARE = ["limit", "thinking", "brings"]
+RARE = ["limit", "thinking", "brings", "deferred", "refers", "refers"]
+LATE = ["late", "later", "latest", "unknown"]
 BRINGING: list[dict[str, Any]] = [
     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR"}},
     {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -41,6 +42,35 @@ BRINGING: list[dict[str, Any]] = [
     {"type": "tool_use", "id": "t", "name": "n", "input": {"cache_control": {"type": "ephemeral"}}},
     {"type": "text", "text": "a", "cache_control": None},
 ]
+
+
+def late_tool(random: Random) -> dict[str, Any]:
+    words = "says more of it " * random.choice([0, 1, 40])
+    return {"name": random.choice(LATE[:3]), "description": words, "input_schema": {}, "defer_loading": True}
+
+
+def defer(tools: list[dict[str, Any]], random: Random) -> None:
+    """A deferred tool comes, changes or goes, anywhere in the array."""
+    deferred = [place for place, tool in enumerate(tools) if tool.get("defer_loading")]
+    match random.choice(["add", "add", "change", "drop"]):
+        case "change" if deferred:
+            tools[random.choice(deferred)]["description"] = f"changed {random.randrange(3)}"
+        case "drop" if deferred:
+            del tools[random.choice(deferred)]
+        case _:
+            tools.insert(random.randrange(len(tools) + 1), late_tool(random))
+
+
+def referring(random: Random) -> dict[str, Any]:
+    """A result that names tools: the client's own, or the provider's search."""
+    named = [{"type": "tool_reference", "tool_name": name} for name in random.sample(LATE, random.choice([1, 1, 3]))]
+    if random.random() < 0.3:
+        found = {"type": "tool_search_tool_search_result", "tool_references": named}
+        return {"type": "tool_search_tool_result", "tool_use_id": "s", "content": found}
+    if random.random() < 0.3:
+        named[-1]["cache_control"] = {"type": "ephemeral"}
+    said = [{"type": "text", "text": '"tool_reference"'}] if random.random() < 0.5 else []
+    return {"type": "tool_result", "tool_use_id": "t", "content": [*said, *named]}
 
 
 def facts_for(dialect: str) -> ModelFacts:
@@ -100,6 +130,10 @@ def changed(body: dict[str, Any], random: Random, number: int, rare: list[str]) 
         body["max_tokens"] = number
     elif what == "thinking":
         body["thinking"] = {"type": "enabled", "budget_tokens": 1024 + number % 2}
+    elif what == "deferred":
+        defer(body["tools"], random)
+    elif what == "refers" and isinstance(messages[place]["content"], list):
+        messages[place]["content"].append(referring(random))
     elif what == "brings" and isinstance(messages[place]["content"], list):
         messages[place]["content"].append(copy.deepcopy(random.choice(BRINGING)))
     if what == "move":
@@ -155,6 +189,38 @@ def test_a_session_gives_the_same_prompts_with_and_without_its_past(random, leng
         assert isinstance(body, Body)
         fresh = PromptReader().read(body, facts, scope="w")
         assert remembering.read(body, facts, scope="w") == fresh
+
+
+def searching_session(random: Random, length: int) -> list[bytes]:
+    """An agent that finds tools as it goes on, with its marker always at the end."""
+    tools = [{"name": "search", "input_schema": {}}, *(late_tool(random) for _ in range(2))]
+    body: dict[str, Any] = {"model": "claude-opus-4-6", "tools": tools, "messages": [{"role": "user", "content": "go"}]}
+    raws = []
+    for number in range(length):
+        if random.random() < 0.7:
+            asked = {"type": "tool_use", "id": f"s{number}", "name": "search", "input": {}}
+            body["messages"] += [
+                {"role": "assistant", "content": [asked]},
+                {"role": "user", "content": [referring(random) for _ in range(random.choice([1, 1, 2]))]},
+            ]
+        else:
+            body["messages"] += turn(random, number)
+        if random.random() < 0.3:
+            defer(tools, random)
+        if random.random() < 0.9:
+            moved_on(body["messages"], {"type": "ephemeral"} | random.choice([{}, {"ttl": "1h"}]))
+        raws.append(json.dumps(body, separators=(",", ":")).encode())
+    return raws
+
+
+@LAX
+@given(st.randoms(use_true_random=False), st.integers(2, 8))
+def test_tools_that_are_found_on_the_way_count_the_same_with_and_without_the_past(random, length):
+    facts, remembering = facts_for("anthropic"), PromptReader(kept_blocks=random.choice([1, 100]))
+    for raw in searching_session(random, length):
+        body = remembering.parse(DIALECTS["anthropic"], raw)
+        assert isinstance(body, Body)
+        assert remembering.read(body, facts) == PromptReader().read(body, facts)
 
 
 @LAX

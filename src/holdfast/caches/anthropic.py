@@ -18,6 +18,7 @@ The rules, as the tests cite them:
 - A13 what a change of settings costs, by section
 - A14 older models drop earlier thinking at a new user turn, unless they are asked to keep all of it
 - A15 what a response's diagnostics name
+- A16 a deferred tool is no part of the prefix; a result that names one holds its definition, and changes with it
 
 Times are seconds on any clock and come in as parameters. Knows neither bytes nor prices.
 """

@@ -11,6 +11,8 @@ B6  Entries live 30 minutes and are refreshed by use; they can be read once the 
 B7  `prompt_cache_key` separates entries.
 B8  What lies between the hit and the last breakpoint is reported as written; the rest is plain input.
 B9  The settings in `AFFECTING` are part of the prefix from its start, and so are the tools with their order.
+B10 Tools that an `additional_tools` item brings are part of the prefix where it stands. Which tools may be called
+    (`tool_choice`) is no part of it.
 
 Numbers come from `facts`. Knows nothing of bodies or prices.
 """

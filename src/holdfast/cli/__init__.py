@@ -49,6 +49,11 @@ COMMANDS = {
     "run": Door(
         "holdfast.cli.run_client", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"
     ),
+    "mcp": Door(
+        "holdfast.cli.mcp",
+        "Offer explain, and the tools of your MCP servers, to other agents.",
+        "holdfast mcp --list",
+    ),
     "simulate": Door(
         "holdfast.cli.simulate",
         "Run a provider on this machine, with its cache and its faults.",

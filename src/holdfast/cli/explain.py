@@ -102,14 +102,14 @@ def command(
         ctx.call_on_close(lambda: logging.disable(logging.NOTSET))
     form = "json" if json_ else form
     use_configured_facts()
-    found = _found(paths)
+    found = find_logs(paths)
     window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
     explainer = Explainer(min_tokens=min_tokens, window=window)
     reached = read(found, explainer, quiet=quiet)
     report = explainer.result(reached.files)
     if reached.stopped:
         report = replace(report, partial=True)
-    nothing = _nothing(report, reached, paths, window)
+    nothing = if_nothing(report, reached, window)
     if nothing is not None and form == "table":
         click.echo(nothing)
     else:
@@ -126,13 +126,15 @@ def command(
         ctx.exit(TOO_DEAR)
 
 
-def _found(paths: Sequence[Path]) -> list[Source]:
+def find_logs(paths: Sequence[Path]) -> list[Source]:
     """The logs to read. The gateway's store first: what it has seen it knows best."""
     found = sources(paths) if paths else home_sources(Path.home(), os.environ)
     return sorted(found, key=lambda source: source.format != "store")
 
 
-def _nothing(report: Explained, reached: HowFar, paths: Sequence[Path], window: Window) -> str | None:
+def if_nothing(
+    report: Explained, reached: HowFar, window: Window, filters: str = "--session, --since or --until"
+) -> str | None:
     """What is said where no request was found; raises where that is because nothing could be read."""
     if report.sessions:
         return None
@@ -150,7 +152,7 @@ def _nothing(report: Explained, reached: HowFar, paths: Sequence[Path], window: 
             f"{tables.printable(first.why)}; check that these are logs of a known format"
         )
     if window != Window():
-        return f"No request in {told} fits --session, --since or --until; without them all are read."
+        return f"No request in {told} fits {filters}; without them all are read."
     return f"No request was found in {told}."
 
 

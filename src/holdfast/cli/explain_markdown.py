@@ -25,8 +25,11 @@ from holdfast.cli.explain_words import (
 from holdfast.cli.tables import count, counted, dollars, share
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
 
+MORE = "`--limit` shows more"
 
-def text(report: Explained, limit: int) -> Iterator[str]:
+
+def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
+    """The lines. `more` says how to see the rows that were left out."""
     totals = report.totals
     yield f"## Prompt cache: {counted(totals.breaks, 'break')}, {dollars(totals.break_cost_usd)} lost"
     yield ""
@@ -36,8 +39,8 @@ def text(report: Explained, limit: int) -> Iterator[str]:
     if report.partial:
         yield "Reading was interrupted: this is what was found until then."
     names = tables.short_ids(each.session for each in report.sessions)
-    yield from _sessions(report, limit, names)
-    yield from _breaks(report, limit, names)
+    yield from _sessions(report, limit, names, more)
+    yield from _breaks(report, limit, names, more)
     yield from _cures(report)
     yield from _money(report)
     for note in notes(report):
@@ -45,13 +48,13 @@ def text(report: Explained, limit: int) -> Iterator[str]:
         yield _plain(note)
 
 
-def _sessions(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:
+def _sessions(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
     if not report.sessions:
         return
     yield from _title("Sessions")
     titles = ("session", "client", "model", "requests:", "hit rate:", "cost:", "breaks:", "lost:")
     yield from _table(titles, (_session(each, names) for each in by_loss(report)[:limit]))
-    yield from _more(len(report.sessions) - limit, "session")
+    yield from _more(len(report.sessions) - limit, "session", more)
 
 
 def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
@@ -68,14 +71,14 @@ def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _breaks(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:
+def _breaks(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
     every = dearest(report)
     if not every:
         return
     yield from _title("Breaks, the dearest first")
     titles = ("lost:", "cause", "where", "cure", "tokens:", "gap:", "session", "request:")
     yield from _table(titles, (_break(session, found, names) for session, found in every[:limit]))
-    yield from _more(len(every) - limit, "break")
+    yield from _more(len(every) - limit, "break", more)
 
 
 def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> tuple[str, ...]:
@@ -135,10 +138,10 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
         yield f"| {' | '.join(row)} |"
 
 
-def _more(left: int, what: str) -> Iterator[str]:
+def _more(left: int, what: str, more: str) -> Iterator[str]:
     if left > 0:
         yield ""
-        yield f"And {counted(left, what)} more; `--limit` shows more."
+        yield f"And {counted(left, what)} more; {more}."
 
 
 def _plain(words: str) -> str:

@@ -23,7 +23,7 @@ BAR_FROM = 20_000_000
 
 
 class HowFar(Struct, frozen=True):
-    """What was read. `bytes` of `total`; `stopped` if Ctrl-C ended it."""
+    """What was read. `bytes` of `total`; `stopped` if something ended it, such as Ctrl-C."""
 
     files: tuple[FileRead, ...]
     bytes: int
@@ -35,16 +35,31 @@ class _StoppedError(Exception):
     """Ctrl-C was pressed; raised between two records, so that all sums are whole."""
 
 
-def read(sources: Sequence[Source], explainer: Explainer, *, quiet: bool) -> HowFar:
+def read(
+    sources: Sequence[Source], explainer: Explainer, *, quiet: bool, until: Callable[[], bool] = lambda: False
+) -> HowFar:
     """Give all records of the sources to the explainer."""
-    return each(sources, lambda source, record: explainer.add(record, source.format, str(source.path)), quiet=quiet)
+
+    def take(source: Source, record: Record) -> None:
+        explainer.add(record, source.format, str(source.path))
+
+    return each(sources, take, quiet=quiet, until=until)
 
 
-def each(sources: Sequence[Source], take: Callable[[Source, Record], None], *, quiet: bool) -> HowFar:
-    """All records of the sources, one by one."""
+def each(
+    sources: Sequence[Source],
+    take: Callable[[Source, Record], None],
+    *,
+    quiet: bool,
+    until: Callable[[], bool] = lambda: False,
+) -> HowFar:
+    """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
     reading, total, done = Reading(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
-    with _bar(total, quiet) as moved, _interruptible() as stopped:
+    with _bar(total, quiet) as moved, _interruptible() as pressed:
+
+        def stopped() -> bool:
+            return pressed() or until()
 
         def advance(count: int) -> None:
             nonlocal done

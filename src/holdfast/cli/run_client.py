@@ -188,8 +188,8 @@ def _settled(config: Config, seen: Seen) -> observe.Sums | None:
         if store is None:
             return None
         with store:
-            total = observe.bill(store, calls=frozenset(seen.calls)).total
             open_calls = [id for id in seen.calls if (call := store.call(None, id)) is None or call.status == "pending"]
+            total = observe.bill(store, calls=frozenset(seen.calls)).total  # after that: a call may end in between
         if not open_calls or time.monotonic() > deadline:
             return total
         time.sleep(0.1)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from msgspec import Meta, Struct
 
 from holdfast.config.schema import Settings
+from holdfast.config.sections.mcp import ServerTable
 
 Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 
@@ -125,6 +126,9 @@ def _sections(section: Struct, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 KEYS: Mapping[str, Key] = {key.name: key for key in _keys(Settings)}
 SECTIONS: Mapping[str, str] = dict(_sections(Settings()))
+SERVERS = "mcp.servers"
+SERVER_KEYS: Mapping[str, Key] = {key.name: key for key in _keys(ServerTable)}
+"""What one table of `mcp.servers` may hold."""
 VARIABLES: Mapping[str, Key] = {key.variable: key for key in KEYS.values()}
 _SEEDS = {key.seed: key.name for key in KEYS.values() if key.seed}
 

@@ -2,23 +2,26 @@
 
 Pure: documents, environment and flags come in as values. Rising precedence: defaults, the home file, the
 workspace file (all but guarded keys), the agent's blocks in both, environment, flags. A list or a table is
-replaced as a whole, never merged.
+replaced as a whole, never merged; only MCP servers of all layers are used together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from holdfast.config import servers
 from holdfast.config.document import FILE, Document
 from holdfast.config.keys import (
     KEYS,
     RESERVED,
     RESERVED_PREFIX,
     SECTIONS,
+    SERVERS,
     VARIABLES,
     Key,
     nearest,
@@ -26,7 +29,7 @@ from holdfast.config.keys import (
 )
 from holdfast.config.origin import DEFAULT, Origin, printable
 from holdfast.config.schema import Settings
-from holdfast.config.values import NotAllowedError, check, expand, mask, parse, quoted
+from holdfast.config.values import NotAllowedError, check, expand, literal, mask, parse, quoted
 from holdfast.errors import HoldfastError
 
 
@@ -43,6 +46,7 @@ _ORDERED = (
     ("cache.padding_min", "cache.padding_max"),
     ("skills.warn_tokens", "skills.hard_tokens"),
     ("tools.mask.release_chars", "tools.mask.trigger_chars"),
+    ("mcp.reconnect_s", "mcp.reconnect_max_s"),
 )
 
 
@@ -117,14 +121,15 @@ def resolve(
     problems = Problems()
     problems.lines.extend(unread)
     layers = [_file_layer(document, problems) for document in documents]
-    over = {**_environment(environ, problems), **_flags(flags, problems)}
+    over = _environment(environ, problems)
+    _put(over, _flags(flags, problems))
     blocks = [_agent_layers(document, problems) for document in documents]
     names = {name: None for block in blocks for name in block}
 
     def view(*own: Layer) -> View:
         values = {name: Value(key.default, DEFAULT) for name, key in KEYS.items()}
         for layer in (*layers, *own, over):
-            values.update(layer)
+            _put(values, layer)
         _check_order(values, problems)
         for name, found in values.items():
             value = expand(KEYS[name], found.value, home=home, user_home=user_home)
@@ -142,6 +147,14 @@ def resolve(
         base=base,
         by_agent=by_agent,
     )
+
+
+def _put(values: Layer, layer: Layer) -> None:
+    """Lay one layer over what is there."""
+    for name, found in layer.items():
+        if name == SERVERS and name in values:
+            found = Value(servers.together(values[name].value, found.value), found.origin)
+        values[name] = found
 
 
 def _settings(values: Mapping[str, Value]) -> Settings:
@@ -166,6 +179,9 @@ def _cut(name: str) -> str:
 
 
 def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, text: bool = False) -> Layer:
+    if key.name == SERVERS:
+        table = literal(str(value)) if text else value
+        return {key.name: Value(servers.read(table, lambda steps: origin, problems.add), origin)}
     try:
         return {key.name: Value(parse(key, str(value)) if text else check(key, value), origin)}
     except NotAllowedError:
@@ -204,6 +220,9 @@ def _walk(
         if name in KEYS and KEYS[name].guarded and document.workspace:
             where = f"HOLDFAST_HOME/{FILE}, in the variable {KEYS[name].variable} or in a flag"
             problems.add(origin, f"a workspace cannot set {name}; set it in {where}")
+        elif name == SERVERS:
+            place = partial(_place, document, origin, here if agent is None else ("agents", agent, *here))
+            layer[name] = Value(servers.read(value, place, problems.add, project=document.workspace), origin)
         elif name in KEYS:
             layer |= _checked(KEYS[name], value, origin, problems)
         elif name not in SECTIONS:
@@ -214,6 +233,11 @@ def _walk(
         else:
             problems.add(origin, f"{name} = {quoted(value)} is not allowed; it is a section, write [{name}]")
     return layer
+
+
+def _place(document: Document, table: Origin, path: tuple[str, ...], steps: tuple[str, ...]) -> Origin:
+    """Where a key within a table stands."""
+    return msgspec.structs.replace(table, line=document.line((*path, *steps)))
 
 
 def _environment(environ: Mapping[str, str], problems: Problems) -> Layer:

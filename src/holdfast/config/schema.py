@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.config.sections.agent import Agent, Memory, Skills, Tools
 from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.mcp import Mcp
 from holdfast.config.sections.serving import Facts, Gateway, Store, Upstream
 
 
@@ -22,5 +23,6 @@ class Settings(Struct, frozen=True):
     agent: Agent = Agent()
     skills: Skills = Skills()
     tools: Tools = Tools()
+    mcp: Mcp = Mcp()
     memory: Memory = Memory()
     facts: Facts = Facts()

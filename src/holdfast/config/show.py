@@ -5,12 +5,12 @@ Pure functions of a Config or of the schema; printing is the command line's busi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 from holdfast.config.document import FILE
-from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, Key
+from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, SERVER_KEYS, SERVERS, Key
 from holdfast.config.origin import DEFAULT, printable
 from holdfast.config.resolve import Config
 from holdfast.config.values import mask, shown
@@ -108,7 +108,8 @@ strategy = "rolling"
 - Unknown keys, wrong types and values out of range are errors; all of them are reported at once.
 - A workspace may be a repository of strangers: what decides who receives your calls, keys and prompts is an error
   in its file.
-- A list or a table is replaced as a whole by the next layer, never merged.
+- A list or a table is replaced as a whole by the next layer, never merged; only MCP servers of all layers are used
+  together, and a workspace cannot replace one of your own.
 - In the environment and in flags: `true`, `false`, `1`, `0`, `yes`, `no`; numbers with or without `_`; lists
   as `a,b` or `["a", "b"]`; tables as `{ "a" = "b" }` or `{"a": "b"}`. An empty variable counts as not set.
 - A key whose default is *unset* returns to that with the value `"unset"`.
@@ -116,6 +117,31 @@ strategy = "rolling"
   workspace.
 - Keys and passwords have no place in the configuration; what an address carries is masked wherever it is
   printed.
+"""
+
+_SERVERS = """
+## [mcp.servers.NAME]
+
+One MCP server: a program to start, or an address to connect to. Servers may also stand in `.mcp.json` of the workspace,
+in the form other clients use; on equal names your own `holdfast.toml` wins, then the workspace's.
+
+A server that the workspace names, in `.mcp.json` or in its `holdfast.toml`, is a stranger's until you say otherwise: it
+is started only after `holdfast mcp --approve NAME`, and again only after you approved every change of its definition.
+
+`${VAR}` and `${VAR:-default}` in `command`, `args`, `env`, `cwd`, `url` and `headers` are replaced from the
+environment, so that no secret has to stand in a file.
+
+```toml
+[mcp.servers.tracker]
+command = "npx"
+args = ["-y", "@example/tracker-server"]
+env = { TRACKER_TOKEN = "${TRACKER_TOKEN}" }
+read_only = ["get_*", "list_*"]
+
+[mcp.servers.search]
+url = "https://search.example/mcp"
+headers = { Authorization = "Bearer ${SEARCH_KEY}" }
+```
 """
 
 
@@ -126,9 +152,16 @@ def as_markdown() -> str:
         keys = [key for key in KEYS.values() if key.section == section]
         parts.append(f"\n## [{section}]\n\n{description}\n")
         if keys:
-            parts.append("\n| key | default | allowed | meaning |\n|---|---|---|---|\n")
-            parts.extend(_row(key) for key in keys)
+            parts.extend(_table(keys))
+        if section == SERVERS.rpartition(".")[0]:
+            parts.append(_SERVERS)
+            parts.extend(_table(SERVER_KEYS.values()))
     return "".join(parts)
+
+
+def _table(keys: Iterable[Key]) -> Iterator[str]:
+    yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    yield from (_row(key) for key in keys)
 
 
 def _reserved() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.config.keys import Key
 from holdfast.config.origin import printable
+from holdfast.config.sections.mcp import DeclaredServer
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*", re.ASCII)
@@ -27,6 +28,7 @@ _LONGEST_SHOWN = 80
 # Greedy on purpose: a password may hold any character, and hiding too much is the lesser fault.
 _USERINFO = re.compile(r"(?<=://)(?<!sqlite://).*@|^(?!\w+://)[^/\s:@]+:.*@", re.DOTALL)
 _SECRET = "key|token|secret|passw|pwd|auth|cred|sig"
+_SECRET_OPTION = re.compile(rf"(-[\w-]*(?:{_SECRET})[\w-]*)(?:(=).*)?", re.IGNORECASE | re.DOTALL)
 _SECRET_QUERY = re.compile(rf"([?&;][^=&;#\s]*(?:{_SECRET})[^=&;#\s]*=)[^&;#\s]*", re.IGNORECASE)
 
 
@@ -64,11 +66,11 @@ def _read(key: Key, text: str) -> object:
         return float(text) if key.kind == "number" and _NUMBER.fullmatch(text) else text
     if key.kind == "list":
         parts = (part.strip() for part in text.split(","))
-        return _literal(text) if text.startswith("[") else [part for part in parts if part]
-    return _literal(text) if key.kind == "table" else text
+        return literal(text) if text.startswith("[") else [part for part in parts if part]
+    return literal(text) if key.kind == "table" else text
 
 
-def _literal(text: str) -> object:
+def literal(text: str) -> object:
     """A list or table written as JSON or as TOML; anything else stays text and fails the check."""
     try:
         return json.loads(text)
@@ -106,6 +108,8 @@ def expand(key: Key, value: Any, *, home: Path, user_home: Path) -> Any:
 
 def mask(value: Any) -> Any:
     """The value without user names, passwords and keys that an address may carry."""
+    if isinstance(value, DeclaredServer):
+        return _masked_server(value)
     if isinstance(value, str):
         return _SECRET_QUERY.sub(r"\1***", _USERINFO.sub("***@", value))
     if isinstance(value, (list, tuple)):
@@ -113,6 +117,37 @@ def mask(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {mask(name): mask(part) for name, part in value.items()}
     return value
+
+
+def _masked_server(server: DeclaredServer) -> dict[str, Any]:
+    """A server's table without what its variables, headers and arguments may keep secret; defaults are left out."""
+    table = {
+        field: getattr(server, field)
+        for field, default in zip(server.__struct_fields__, server.__struct_defaults__, strict=True)
+        if getattr(server, field) != default and field not in ("origin", "project")
+    }
+    for field in ("env", "headers"):
+        if field in table:
+            table[field] = dict.fromkeys(table[field], "***")
+    if "args" in table:
+        table["args"] = masked_arguments(table["args"])
+    return {name: mask(part) for name, part in table.items()}
+
+
+def masked_arguments(arguments: Sequence[str]) -> list[str]:
+    """A program's arguments without the values of options that sound like secrets."""
+    masked: list[str] = []
+    hidden = False
+    for argument in arguments:
+        option = _SECRET_OPTION.fullmatch(argument)
+        if hidden and not argument.startswith("-"):
+            masked.append("***")
+        elif option and option[2]:
+            masked.append(f"{option[1]}=***")
+        else:
+            masked.append(argument)
+        hidden = bool(option and not option[2])
+    return masked
 
 
 def shown(value: object) -> str:

@@ -23,6 +23,10 @@ class ToolCompleted(Event, frozen=True, kw_only=True):
     tool_use_id: Name
     output: Body
     elapsed_us: Count | None = None
+    metadata: Body = ""
+    """What the tool said beside its result, as JSON."""
+    files_modified: tuple[Place, ...] = ()
+    command_executed: Body | None = None
 
 
 class ToolFailed(Event, frozen=True, kw_only=True):
@@ -32,6 +36,7 @@ class ToolFailed(Event, frozen=True, kw_only=True):
     tool_use_id: Name
     error_message: Body
     elapsed_us: Count | None = None
+    metadata: Body = ""
 
 
 class ToolInputInvalid(Event, frozen=True, kw_only=True):

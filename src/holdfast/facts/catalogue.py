@@ -304,6 +304,7 @@ def _facts(
         prewarm=entry.prewarm,
         diagnostics=entry.diagnostics,
         reports_writes=entry.reports_writes,
+        late_tools=entry.late_tools or None,
         usage_note=entry.usage_note,
         context_limit=entry.context_limit,
         output_limit=entry.output_limit,

@@ -20,6 +20,11 @@ from holdfast.canonical.usage import UNSPLIT
 Caching = Literal["explicit", "automatic", "mixed", "none"]
 """explicit: only at markers; automatic: by itself; mixed: both; none: not at all."""
 
+LateTools = Literal["references", "additional"]
+"""How a tool is made known in the middle of a conversation without touching what came before. references: declared
+with `defer_loading`, it is named by a `tool_reference` in a result (Messages); additional: an `additional_tools` item
+holds its definition (Responses)."""
+
 UsageConvention = Literal["inclusive", "exclusive"]
 """Whether the reported prompt contains the cached tokens (subtract them) or stands beside them (add them)."""
 
@@ -128,6 +133,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
     conservative: tuple[str, ...]
     as_of: date
     source: str
+    late_tools: LateTools | None = None
+    """None where no source states a way; over other APIs than the one named there is none."""
 
     @cached_property  # asked for dozens of times a request
     def ref(self) -> str:

@@ -13,13 +13,13 @@ from decimal import Decimal
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, Limits, UsageConvention
+from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, LateTools, Limits, UsageConvention
 from holdfast.facts.names import normalise
 
 Table = dict[str, Any]
@@ -54,6 +54,7 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     prewarm: bool = False
     diagnostics: bool = False
     reports_writes: bool = False
+    late_tools: LateTools | Literal[""] = ""
     usage_note: str | None = None
     context_limit: Annotated[int, Meta(gt=0)]
     output_limit: Annotated[int, Meta(gt=0)]

@@ -18,6 +18,12 @@ _LISTS = {"openai_responses": "input", "gemini": "contents"}
 _LEADING = ("openai_chat", "openai_responses", "openrouter")
 """Dialects whose first system messages are the system prompt and no messages of the conversation."""
 
+_LATE = {
+    "anthropic": (b'"tool_reference"',),
+    "openai_responses": (b'"additional_tools"', b'"tool_search_output"'),
+}
+"""How an earlier message is known that makes tools known; without one of these words there is none."""
+
 _ROLES: dict[str | None, Role] = {"assistant": "assistant", "model": "assistant", "tool": "tool", "function": "tool"}
 _ROLES |= {"system": "system", "developer": "system"}
 _EMPTY: dict[Role, Message] = {role: Message(role, ()) for role in get_args(Role)}
@@ -36,6 +42,8 @@ def glance(body: Body, *, tools: bool = True) -> Request:
     """The request with the messages before the assistant's last turn empty, and without its tools unless `tools`."""
     dialect, name = DIALECTS[body.dialect], _LISTS.get(body.dialect, "messages")
     raw = body.member(name) or b""
+    if tools and any(word in raw for word in _LATE.get(body.dialect, ())):  # tools may be found anywhere in it
+        return dialect.decode(body)
     try:
         roles = [_role(head, body.dialect) for head in _heads.decode(raw)]
         items = _items.decode(raw)
@@ -43,8 +51,9 @@ def glance(body: Body, *, tools: bool = True) -> Request:
         return dialect.decode(body)
     begin = _last_turn(roles)
     members = [(name, arr(bytes(item) for item in items[begin:]))]
-    if tools and (offered := body.member("tools")) is not None:
-        members.append(("tools", offered))
+    for member in ("tools", "tool_choice") if tools else ():
+        if (offered := body.member(member)) is not None:
+            members.append((member, offered))
     end = dialect.parse(obj(members), model=body.model)
     if begin == 0 or isinstance(end, Unreadable):
         return dialect.decode(body)

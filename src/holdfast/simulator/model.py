@@ -17,7 +17,7 @@ from holdfast.wire import DIALECTS, Body
 
 from .glance import glance
 from .script.document import problem
-from .script.offers import calls, fill_in, whole
+from .script.offers import any_tools, calls, fill_in, whole
 from .script.python import ask
 from .script.scene import Scene, choose, scene, shorten
 from .script.values import Script, Step
@@ -74,7 +74,7 @@ def _answer(script: Script, request: Request, thinking: bool) -> Reply:
         if isinstance(answer, Reply):
             return _checked(script, answer, thinking)
         at, steps = scene(request.messages), answer
-    if not request.tools:
+    if not any_tools(request):
         steps = tuple(_without_calls(step, at) for step in steps)
     made = calls(script, tuple(call for step in steps for call in step.calls), at, request)
     parts: list[Part] = []

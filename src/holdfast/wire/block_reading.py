@@ -20,6 +20,7 @@ from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
 from . import anthropic
 from .body import BlockSpan, Body
 from .dialects import Dialect
+from .references import Late, late_tool, references
 from .scan import may_name
 from .values import object_of, string_of
 
@@ -33,8 +34,8 @@ _IMAGES = {
 _CITATIONS = b'"citations":{"enabled":true'
 _ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
 """A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call")
-"""Blocks whose input is data of a tool's own: what looks like a picture in it is none."""
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "additional_tools")
+"""Blocks whose input, or schema, is data of a tool's own: what looks like a picture in it is none."""
 
 _CONTENT = b',"content":'
 _NO_MARKS: tuple[str, ...] = ()
@@ -45,7 +46,8 @@ _encode = msgspec.json.Encoder().encode
 class Known(Struct, frozen=True, gc=False):
     """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
 
-    `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it.
+    `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it. `late`
+    is the tool that a block which is no part declares, `refers` are those that a result names.
     """
 
     block: Block | None
@@ -54,6 +56,8 @@ class Known(Struct, frozen=True, gc=False):
     marks: tuple[str, ...] = ()
     special: bool = True
     at_end: bool = False
+    refers: tuple[str, ...] = ()
+    late: Late | None = None
 
 
 def read_block(
@@ -72,7 +76,7 @@ def read_block(
             body, index = _alone(body, span, plain), 0
         marks = _ttls(body, dialect, index)
         if dialect.deferred(body, index):
-            return Known(None, marks=marks)
+            return Known(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
         content, kind = dialect.content(body, index), dialect.kind(body, index)
         if span.section == "system" and content.startswith(_ATTRIBUTION):
             return Known(None, marks=marks)
@@ -80,6 +84,7 @@ def read_block(
     head = as_bytes(f"{span.section}|{span.role}|{'1' if border else '0'}|")
     digest = sha256(head + content).digest()[:16]
     images = citations = False
+    refers = references(content) if span.section == "messages" and kind.endswith("tool_result") else ()
     if not flat and span.section == "messages" and kind not in _CALLS:
         images, citations = any(mark in content for mark in _IMAGES[body.dialect]), _CITATIONS in content
     ids = b""
@@ -89,7 +94,8 @@ def read_block(
     else:
         tokens = estimate(text) if text is not None else estimate_json(content)
     block = Block(span.section, kind, span.role, span.message, digest, tokens, markable, ids)
-    return Known(block, images, citations, marks, images or citations or bool(marks))
+    special = images or citations or bool(marks) or bool(refers)
+    return Known(block, images, citations, marks, special, False, refers)
 
 
 def _alone(body: Body, span: BlockSpan, text: bytes) -> Body:

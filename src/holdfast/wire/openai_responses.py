@@ -24,7 +24,7 @@ from .values import arr, array_of, canon, obj, object_at, object_of, string_of, 
 NAME = "openai_responses"
 PARTS = ("input_text", "output_text", "input_image", "input_file")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_SPEAKING = {"content", "call_id", "encrypted_content", "output", "arguments", "input", "action"}
+_SPEAKING = {"content", "call_id", "encrypted_content", "output", "arguments", "input", "action", "tools"}
 _PATH = "input[{0}].content[{1}]"
 
 

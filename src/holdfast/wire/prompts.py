@@ -107,6 +107,7 @@ class PromptReader:
         lane, like, grown = self._like(body, model, scope)
         seen = self._read_blocks(body, dialect, like, grown, rules(model).by_token)
         marks, left_out, sent = seen.brought()
+        blocks = seen.expanded() if seen.referring and left_out else seen.blocks
         same = grown and like is not None and (seen.images, seen.citations) == (like.images, like.citations)
         if same and like is not None:
             seen.asked, seen.settings = like.asked, like.settings
@@ -116,7 +117,7 @@ class PromptReader:
         asked = seen.asked
         prompt = prompt_of(
             model,
-            cast(list[Block], _without(seen.blocks, left_out) if left_out else seen.blocks),
+            cast(list[Block], _without(blocks, left_out) if left_out else blocks),
             scope=scope,
             settings=seen.settings,
             marks=marks,
@@ -189,7 +190,9 @@ class PromptReader:
                     plain = raw[start : end - len(ending)] + b"}"
                     known = self._text(body, dialect, index, border, with_ids, plain, True)
                     if known is not None:
-                        return Known(known.block, known.images, known.citations, (ttl,), True, True)
+                        return Known(
+                            known.block, known.images, known.citations, (ttl,), True, True, known.refers, known.late
+                        )
         known = self._text(body, dialect, index, border, with_ids, raw[start:end], False)
         assert known is not None
         return known
@@ -257,8 +260,9 @@ _usual = lru_cache(maxsize=256)(_about)
 
 def _weight(known: Known) -> int:
     """About how many bytes a block takes in memory."""
-    block = known.block
-    return 500 + (0 if block is None else len(block.ids) + len(block.kind) + len(block.role))
+    block, late = known.block, known.late
+    weight = 500 if late is None else 700 + len(late.ids) + len(late.name)
+    return weight + (0 if block is None else len(block.ids) + len(block.kind) + len(block.role))
 
 
 def _plain(text: str | None) -> str:

@@ -11,6 +11,7 @@ from .block_reading import Known
 from .body import BlockSpan, Body, is_border
 from .cache_control import ENDINGS
 from .caching import Caching
+from .references import expanded
 
 WINDOWS = (16_384, 2_048, 256)
 """Bytes of a body's messages by which its conversation is recognised."""
@@ -33,6 +34,7 @@ class Seen:
         self.known: list[Known] = []
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
+        self.referring: list[int] = []
         self.images = self.citations = False
         self.windows = 0
         """The longest beginning of its messages by which it is known."""
@@ -71,6 +73,8 @@ class Seen:
                 self.images = True
             if item.citations:
                 self.citations = True
+            if item.refers:
+                self.referring.append(index)
             count += len(item.marks)
             if item.block is None:
                 left_out.append(index)
@@ -78,6 +82,17 @@ class Seen:
             for ttl in item.marks:
                 marks.append(Mark(index - len(left_out), ttl))
         return marks, left_out, count
+
+    def expanded(self) -> list[Block | None]:
+        """The blocks, those that name deferred tools with their definitions."""
+        found = (self.known[index].late for index in self.special)
+        tools = {late.name: late for late in found if late is not None}
+        blocks = self.blocks.copy()
+        for index in self.referring:
+            block, named = blocks[index], [tools[name] for name in self.known[index].refers if name in tools]
+            if block is not None and named:
+                blocks[index] = expanded(block, named)
+        return blocks
 
 
 def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:
@@ -113,5 +128,5 @@ def unchanged(seen: Seen, body: Body, index: int) -> Known | None:
         return None
     if not before.raw.startswith(memoryview(text)[:-1], old.start):
         return None
-    special = known.images or known.citations or known.block is None
-    return Known(known.block, known.images, known.citations, (), special)
+    special = known.images or known.citations or known.block is None or bool(known.refers)
+    return Known(known.block, known.images, known.citations, (), special, False, known.refers, known.late)

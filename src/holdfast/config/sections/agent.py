@@ -140,6 +140,7 @@ class Mask(Struct, frozen=True):
     ] = 120000
     release_chars: Annotated[int, count("Characters of tool results at which masking stops.")] = 80000
     protected: Annotated[Names, about("Tools whose results are never masked.")] = ()
+    enabled: Annotated[bool, about("Mask old tool results.")] = True
 
 
 class Lifecycle(Struct, frozen=True):
@@ -160,15 +161,59 @@ class Deferral(Struct, frozen=True):
     ] = "auto"
     never: Annotated[Names, about("Tools that are never deferred.", seed="deferredTools.neverDefer")] = ()
     always: Annotated[Names, about("Tools that are always deferred.", seed="deferredTools.alwaysDefer")] = ()
+    budget: Annotated[
+        float, share("Share of the context window that definitions may take before `auto` defers.", seed="(budget)")
+    ] = 0.1
+    carrier: Annotated[
+        Literal["auto", "native", "call_tool", "redeclare"],
+        about(
+            "How a found tool becomes callable: as the provider allows, by the provider's own means, "
+            "through call_tool, or by declaring the tools anew."
+        ),
+    ] = "auto"
+    strip: Annotated[
+        Literal["at_once", "when_cold"],
+        about(
+            "Schemas in the results of discover_tools that the request declares elsewhere: left out from the start, "
+            "or shortened later, when the lane is cold or it pays.",
+            seed="schema stripping",
+            seed_value="when_cold",
+        ),
+    ] = "at_once"
+
+
+class Confirm(Struct, frozen=True):
+    """Who decides whether a tool may write, execute or use the network."""
+
+    mode: Annotated[
+        Literal["ask", "allow", "deny"],
+        about("Ask the user, allow every call, or refuse them.", guarded=True),
+    ] = "ask"
+    allow: Annotated[Names, about("Tools that run without a question.", guarded=True)] = ()
+    deny: Annotated[Names, about("Tools that are refused without a question.")] = ()
+
+
+class Command(Struct, frozen=True):
+    """Commands that run_command starts."""
+
+    timeout_s: Annotated[float, about("Seconds a command may take when the call names none.", gt=0, le=86400)] = 120
+    max_timeout_s: Annotated[float, about("Longest time a call may ask for.", gt=0, le=86400)] = 600
+    max_output_bytes: Annotated[
+        int, count("Bytes of output kept of one command; what comes after is counted and dropped.", least=1)
+    ] = 50_000_000
+    max_background: Annotated[int, count("Background commands of one session at the same time.", least=1)] = 8
 
 
 class Tools(Struct, frozen=True):
     """Tool results and definitions."""
 
+    timeout_s: Annotated[float, about("Seconds a tool may take that names no limit of its own.", gt=0, le=86400)] = 300
     offload: Offload = Offload()
     mask: Mask = Mask()
     lifecycle: Lifecycle = Lifecycle()
     deferral: Deferral = Deferral()
+    confirm: Confirm = Confirm()
+    command: Command = Command()
 
 
 class Memory(Struct, frozen=True):

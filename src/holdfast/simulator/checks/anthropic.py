@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
+from holdfast.wire.references import references
 from holdfast.wire.values import int_of, object_of, string_of
 
 from ..values import Call
@@ -57,6 +58,7 @@ def _wrong(body: Body, facts: ModelFacts | None, counting: bool) -> Iterator[str
         yield "messages: at least one message is required"
     yield from _roles(messages, facts)
     yield from anthropic_cache.wrong(body, _DIALECT)
+    yield from _late_tools(body)
     if not counting and int_of(body.member("max_tokens")) == 0:
         yield from _prewarm(body, facts)
     yield from _pairs(messages)
@@ -86,6 +88,23 @@ def _prewarm(body: Body, facts: ModelFacts | None) -> Iterator[str]:
         yield f"output_config.format: structured output {_WITHOUT_TOKENS}"
     if string_of(_inner(body, "tool_choice", "type")) in ("any", "tool"):
         yield f"tool_choice: forced tool use {_WITHOUT_TOKENS}"
+
+
+def _late_tools(body: Body) -> Iterator[str]:
+    """Deferred tools beside which there is no other, and results that name a tool which is not declared."""
+    raw, tools = body.raw, [index for index, block in enumerate(body.blocks) if block.section == "tools"]
+    if tools and all(_DIALECT.deferred(body, index) for index in tools):
+        yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
+    if b'"tool_reference"' not in raw:
+        return
+    known = {string_of((object_of(body.text(body.blocks[index])) or {}).get("name")) for index in tools}
+    for index, block in enumerate(body.blocks):
+        if block.section == "messages" and raw.find(b'"tool_reference"', block.start, block.end) >= 0:
+            if not _DIALECT.kind(body, index).endswith("tool_result"):
+                continue
+            for name in references(body.text(block)):
+                if name not in known:
+                    yield f"Tool reference '{name}' not found in available tools"
 
 
 def _inner(body: Body, name: str, member: str) -> bytes:

@@ -150,6 +150,8 @@ def _chat(body: Body) -> Iterator[Refusal]:
 class _Entry(Struct):
     type: str | None = None
     call_id: str | None = None
+    role: object = None
+    tools: object = None
 
 
 class _Input(Struct):
@@ -167,6 +169,7 @@ def _responses(body: Body) -> Iterator[Refusal]:
         text = "One of 'input' or 'previous_response_id' or 'prompt' or 'conversation_id' must be provided."
         yield _invalid(text, None, "missing_required_parameter")
     items = given if isinstance(given, list) else []
+    yield from _late_tools(items)
     calls = [item.call_id for item in items if item.type in ("function_call", "custom_tool_call")]
     outputs = [item.call_id for item in items if item.type in ("function_call_output", "custom_tool_call_output")]
     for call in calls:
@@ -175,6 +178,21 @@ def _responses(body: Body) -> Iterator[Refusal]:
     for output in outputs:
         if output not in calls and not continued:
             yield _invalid(f"No tool call found for function call output with call_id {output}.", "input")
+
+
+def _late_tools(items: list[_Entry]) -> Iterator[Refusal]:
+    """Further tools come from the developer alone."""
+    for index, item in enumerate(items):
+        if item.type != "additional_tools":
+            continue
+        if item.role != "developer":
+            yield _invalid(
+                f"Invalid value: '{item.role}'. Supported values are: 'developer'.",
+                f"input[{index}].role",
+                "invalid_value",
+            )
+        if not isinstance(item.tools, list):
+            yield _missing(f"input[{index}].tools")
 
 
 def _unanswered(calls: list[str]) -> Refusal:

@@ -14,6 +14,7 @@ from holdfast.canonical import Message, Opaque, Request, ToolDefinition
 from ..values import ToolCall
 from .document import problem
 from .fitting import fit
+from .late import allowed, found
 from .scene import Scene, last_turn
 from .values import ANY, CallStep, Script
 
@@ -25,15 +26,31 @@ _placeholder = re.compile(r"\{(last|turn|tool_result)\}")
 
 
 class Offer(Struct, frozen=True):
+    """`deferred` while nothing in the conversation has made the tool known."""
+
     name: str
     schema: bytes
     deferred: bool = False
 
 
 def offers(request: Request) -> tuple[Offer, ...]:
-    """The tools that can be called with a JSON object, in the request's order."""
-    found = (_offer(tool, request.dialect) for tool in request.tools)
-    return tuple(offer for offer in found if offer is not None)
+    """The tools that can be called with a JSON object: in the request's order, then those that came later."""
+    late, among = found(request), allowed(request)
+    names = {whole(name) for name in late.names}
+    known: dict[str, Offer] = {}
+    for tool in (*request.tools, *late.tools):
+        offer = _offer(tool, request.dialect)
+        if offer is None or (among is not None and offer.name not in among):
+            continue
+        if offer.deferred and offer.name in names:
+            offer = Offer(offer.name, offer.schema)
+        known.setdefault(offer.name, offer)
+    return tuple(known.values())
+
+
+def any_tools(request: Request) -> bool:
+    """Whether a request declares tools at all."""
+    return bool(request.tools) or bool(found(request).tools)
 
 
 def _offer(tool: ToolDefinition | Opaque, dialect: str | None) -> Offer | None:
@@ -92,12 +109,12 @@ def _any(script: Script, step: CallStep, offered: tuple[Offer, ...], position: i
 
 
 def _named(script: Script, step: CallStep, offered: tuple[Offer, ...]) -> Offer:
-    found = next((offer for offer in offered if offer.name == step.tool), None)
-    if found is None:
-        names = ", ".join(offer.name for offer in offered) or "nothing"
-        sentence = f"the rule calls the tool {step.tool!r}, which the request does not offer (offered: {names})"
-        raise problem(script.name, step.line, sentence)
-    return found
+    wanted = next((offer for offer in offered if offer.name == step.tool), None)
+    if wanted is not None and not wanted.deferred:
+        return wanted
+    names = ", ".join(offer.name for offer in offered if not offer.deferred) or "nothing"
+    why = "which the request does not offer" if wanted is None else "which is deferred and was not found yet"
+    raise problem(script.name, step.line, f"the rule calls the tool {step.tool!r}, {why} (offered: {names})")
 
 
 def fill_in(value: Any, at: Scene) -> Any:

@@ -53,6 +53,8 @@ from ..values import (
 from .openai import arguments_of, document_of, document_text, image_of, input_of, plain_system, url_of
 
 NAME = "openai_responses"
+LATE_TOOLS = "additional_tools"
+"""An item that makes further tools known, from its place on."""
 _TOP = ("model", "instructions", "input", "tools")
 _ITEM = "item."
 _BORDER = (_ITEM + "type", b'"message"')  # begins an item of its own
@@ -75,7 +77,7 @@ def decode(members: Mapping[str, bytes]) -> Request:
     limit, read = limit_of(members, "max_output_tokens")
     return Request(
         model=f"openai:{string_of(members.get('model')) or ''}",
-        tools=tuple(_decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
+        tools=tuple(decode_tool(raw) for raw in array_of(members.get("tools", b"")) or ()),
         system_prompt=system,
         messages=tuple(messages),
         output_limit=limit,
@@ -84,7 +86,7 @@ def decode(members: Mapping[str, bytes]) -> Request:
     )
 
 
-def _decode_tool(raw: bytes) -> ToolDefinition | Opaque:
+def decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     members = object_of(raw) or {}
     name = string_of(members.get("name"))
     if string_of(members.get("type")) != "function" or name is None or not is_text_or_none(members.get("description")):
@@ -128,6 +130,8 @@ def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:
         if (items := array_of(output)) is not None:
             parts = tuple(_decode_part(item) for item in items)
             return "tool", (ToolResult(call, () if parts == (Text(""),) else parts, extra=extra),)
+    if kind == LATE_TOOLS:  # said by the developer, wherever it stands
+        return "system", (opaque(kind, raw),)
     return "tool" if (kind or "").endswith("_output") else "assistant", (opaque(kind, raw, call),)
 
 

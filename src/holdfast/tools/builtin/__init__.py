@@ -1,0 +1,33 @@
+"""The tools that come with Holdfast: files, search, commands. Each is a plain `Tool`; `Processes` is one session's.
+
+They touch files only through the workspace, and say nothing that changes from run to run: no times, no process numbers.
+"""
+
+from __future__ import annotations
+
+from holdfast.config.sections.agent import Tools
+
+from ..values import Tool
+from .commands import process_output, process_stop, run_command
+from .files import list_dir, read_file, write_file
+from .grep import grep_files
+from .patching import patch_file
+from .processes import Processes
+
+__all__ = ["Processes", "builtin_tools"]
+
+
+def builtin_tools(settings: Tools, processes: Processes | None = None) -> tuple[Tool, ...]:
+    """All of them, in the order in which they are declared. Whoever gives `processes` closes them; otherwise they end
+    with the tools."""
+    processes = processes or Processes()
+    return (
+        read_file(settings.offload),
+        write_file(),
+        patch_file(),
+        list_dir(),
+        grep_files(processes),
+        run_command(settings.command, processes),
+        process_output(processes),
+        process_stop(processes),
+    )

@@ -1,0 +1,233 @@
+"""run_command, process_output and process_stop.
+
+A command runs in a process group of its own with nothing to read from. What it says comes back with its exit code, and
+a nonzero one is no error of the tool's. Time limit and cancellation end the whole group. No number that the system gave
+and no duration is in what the model reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.config.sections.agent import Command
+from holdfast.events import Event
+from holdfast.events.sessions import ProcessExited, ProcessStarted
+
+from ..running import in_thread
+from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
+from .cleaning import output_text, whole_characters
+from .groups import Group
+from .making import flag, number, schema, text
+from .processes import Processes, ending, facts_of, to_end, until_end
+from .streaming import Stream
+
+SHELL = "/bin/sh"
+MOST_WAIT_S = 300
+MOST_NEW = 1 << 20
+"""Bytes of new output that one call of process_output gives."""
+_SPARE_S = 30.0
+"""Beyond its own limit, before a call is ended from outside."""
+_OURS = re.compile(r"HOLDFAST_.*(?:KEY|TOKEN|SECRET|PASSW|AUTH|CRED)", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"\w+://[^/\s]*@")
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What commands get of our environment: all but Holdfast's own credentials."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if not _OURS.match(name) and not (name.startswith("HOLDFAST_") and _WITH_PASSWORD.match(value))
+    }
+
+
+def run_command(settings: Command, processes: Processes) -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        if input.get("background"):
+            return _background(input, context, settings, processes)
+        return await _foreground(input, context, settings, processes)
+
+    return Tool(
+        name="run_command",
+        description=(
+            "Run a shell command (sh -c) and get its output and exit code. "
+            "With background it is left running: use process_output and process_stop."
+        ),
+        run=run,
+        effect="execute",
+        input_schema=schema(
+            {"command": text(minLength=1)},
+            {
+                "timeout_s": number(
+                    f"{settings.timeout_s:g} unless told", exclusiveMinimum=0, maximum=settings.max_timeout_s
+                ),
+                "background": flag(),
+                "cwd": text(),
+            },
+        ),
+        paths=(Touch("cwd", "read", outside=True),),
+        source="builtin",
+        core=True,
+        subject=_subject,
+        timeout_s=settings.max_timeout_s + _SPARE_S,
+    )
+
+
+def _subject(input: Mapping[str, Any]) -> str:
+    command, cwd = str(input.get("command", "")), input.get("cwd")
+    return f"{command} (in {cwd})" if cwd else command
+
+
+def _begin(
+    input: Mapping[str, Any],
+    context: ToolContext,
+    settings: Command,
+    processes: Processes,
+    *,
+    heard: Callable[[bytes], None] | None = None,
+    after: Callable[[Group], None] | None = None,
+) -> Group:
+    command = input["command"]
+    directory = context.workspace.resolve(input.get("cwd", "."), "read", outside=True)
+    if not directory.is_dir():
+        raise ToolExecutionError(f"cwd {input.get('cwd', '.')} is not a directory.")
+    try:
+        return processes.begin(
+            [SHELL, "-c", command],
+            directory=str(directory),
+            environment={**environment(os.environ), "PWD": str(directory)},
+            keep=settings.max_output_bytes,
+            heard=heard,
+            after=after,
+        )
+    except (OSError, ValueError) as problem:  # too long, a zero byte, half a surrogate pair, no process left
+        reason = (isinstance(problem, OSError) and problem.strerror) or str(problem)
+        raise ToolExecutionError(
+            f"The command could not be started: {reason}. A long one can be written to a file with write_file and run "
+            "from there."
+        ) from problem
+
+
+async def _foreground(
+    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes
+) -> ToolOutput:
+    command = input["command"]
+    limit = min(float(input.get("timeout_s", settings.timeout_s)), settings.max_timeout_s)
+    stream = Stream(context.stream)
+    group = _begin(input, context, settings, processes, heard=stream)
+    name = context.tool_use_id or "command"
+    context.tell(ProcessStarted(process=name, command=command, directory=input.get("cwd", ".")))
+    try:
+        end = await to_end(group, limit, context.cancel)
+        stream.close()
+        if end == "cancel":
+            raise ToolExecutionError("The command was cancelled and ended.", facts_of(group))
+        notes = _notes(group)
+        if end == "timeout":
+            notes.append(
+                f"[Ended at its time limit of {limit:g} s. A longer timeout_s, at most {settings.max_timeout_s:g}, or "
+                "background gives it more.]"
+            )
+        notes.append(f"[{ending(group.code)}]")
+        said = await in_thread(lambda: _with(output_text(group.output()), notes))
+    finally:
+        stream.close()
+        group.release()
+        context.tell(ProcessExited(process=name, exit_code=group.code))
+    return ToolOutput(
+        content=said, metadata={**facts_of(group), "timed_out": end == "timeout"}, command_executed=command
+    )
+
+
+def _notes(group: Group) -> list[str]:
+    notes = []
+    if group.dropped:
+        notes.append(f"[Only the first {group.size} of {group.size + group.dropped} bytes of output were kept.]")
+    if group.left_behind:
+        notes.append("[Processes that it left behind were ended. Use background for what is to go on running.]")
+    return notes
+
+
+def _with(said: str, notes: list[str]) -> str:
+    between = "" if not said or said.endswith("\n") else "\n"
+    return said + between + "\n".join(notes)
+
+
+def _background(input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes) -> ToolOutput:
+    running = processes.running
+    if len(running) >= settings.max_background:
+        raise ToolExecutionError(
+            f"{len(running)} background processes are running, which is the limit; end one of them with process_stop: "
+            f"{', '.join(running)}."
+        )
+    known: list[str] = []
+    tell = context.tell
+    group = _begin(input, context, settings, processes, after=lambda ended: _told(tell, known, ended))
+    name = processes.name(group)
+    tell(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", ".")))
+    known.append(name)
+    if group.code is not None:
+        _told(tell, known, group)
+    return ToolOutput(content=f"Started as {name}.", metadata={"process": name}, command_executed=input["command"])
+
+
+def _told(tell: Callable[[Event], None], known: list[str], group: Group) -> None:
+    """Say once that it ended, and not before it was said that it began: whoever comes second of the two who know."""
+    with contextlib.suppress(IndexError):
+        tell(ProcessExited(process=known.pop(), exit_code=group.code))
+
+
+def process_output(processes: Processes) -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        one = processes.get(input["process"])
+        if wait := input.get("wait_s"):
+            await until_end(one.group, wait, context.cancel)
+        ended = one.group.ended.done()  # before the output is read, so that none can come in between
+        data = one.group.output(one.read, MOST_NEW)
+        more = one.read + len(data) < one.group.size
+        if more or not ended:
+            data = data[: whole_characters(data)]
+        one.read += len(data)
+        notes = ["[There is more: call process_output again.]"] if more else _notes(one.group) if ended else []
+        notes.append(f"[{one.name}: {ending(one.group.code) if ended else 'running'}]")
+        return ToolOutput(
+            content=_with(output_text(data), notes), metadata={"process": one.name, **facts_of(one.group)}
+        )
+
+    return Tool(
+        name="process_output",
+        description="New output of a background process since the last call, and whether it still runs.",
+        run=run,
+        effect="read",
+        input_schema=schema(
+            {"process": text()}, {"wait_s": number("Wait so long for its end", minimum=0, maximum=MOST_WAIT_S)}
+        ),
+        source="builtin",
+        core=True,
+        timeout_s=MOST_WAIT_S + _SPARE_S,
+    )
+
+
+def process_stop(processes: Processes) -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        one = processes.get(input["process"])
+        before = one.group.ended.done()
+        if not before:
+            await one.group.stop()
+        said = f"{one.name} {'had ended before' if before else 'was ended'}: {ending(one.group.code)}."
+        return ToolOutput(content=said, metadata={"process": one.name, **facts_of(one.group)})
+
+    return Tool(
+        name="process_stop",
+        description="End a background process.",
+        run=run,
+        effect="execute",
+        input_schema=schema({"process": text()}),
+        source="builtin",
+        core=True,
+        confirm=False,  # it ends only what was started here with permission
+        subject=lambda call: str(call.get("process", "")),
+    )

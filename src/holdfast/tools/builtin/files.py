@@ -1,0 +1,178 @@
+"""read_file, write_file and list_dir. All three go through the workspace, which says where they may."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import errno
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, BinaryIO
+
+from holdfast.canonical import Image
+from holdfast.config.sections.agent import Offload
+
+from ..running import in_thread
+from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
+from .listing import Lister
+from .making import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
+from .reading import LOOK, image_type, not_text, read_page
+
+NOTE_ROOM = 250
+"""Characters of a page that are kept free for what is said about it."""
+LEAST_PAGE = 200
+MOST_IMAGE = 3_750_000
+"""Bytes of a picture: five megabytes in base64, which is what providers take."""
+MOST_DEPTH = 8
+
+
+def page_chars(offload: Offload, *, asked: bool) -> int:
+    """Characters of a page: what stays inline anyway, or up to the hard cap where the call names its lines."""
+    inline = offload.per_tool.get("read_file", offload.max_result_chars or offload.read_chars)
+    most = offload.hard_cap_chars if asked else min(inline, offload.hard_cap_chars)
+    return max(LEAST_PAGE, most - NOTE_ROOM)
+
+
+def read_file(offload: Offload) -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return await in_thread(_read, input, context, offload)
+
+    return Tool(
+        name="read_file",
+        description="Read a text file or image. Long files come in pages, with a note how to read on.",
+        run=run,
+        effect="read",
+        input_schema=schema(
+            {"path": text()},
+            {
+                "offset": whole("First line, from 1", minimum=1),
+                "limit": whole("Number of lines", minimum=1),
+                "start_char": whole("Characters of the first line to skip", minimum=0),
+            },
+        ),
+        paths=(Touch("path", "read", outside=True),),
+        source="builtin",
+        core=True,
+        subject=path_of,
+    )
+
+
+def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> ToolOutput:
+    shown = context.workspace.relative(context.workspace.resolve(input["path"], "read", outside=True))
+    # A page has bounds of its own, and a copy of a file on the disk would help nobody.
+    metadata = {"path": shown, "exempt_from_offload": True}
+    with _open(input["path"], shown, context) as file, in_words(input["path"]):
+        head = file.read(LOOK)
+        if kind := image_type(head):
+            return _image(file, kind, shown, metadata)
+        if reason := not_text(head):
+            raise ToolExecutionError(f"{shown} {reason}.")
+        page = read_page(
+            file,
+            offset=int(input.get("offset", 1)),
+            limit=int(input["limit"]) if "limit" in input else None,
+            skip=int(input.get("start_char", 0)),
+            most=page_chars(offload, asked="limit" in input),
+            check=partial(go_on, context),
+        )
+    said = page.text
+    if page.notes:
+        said += ("" if said.endswith("\n") or not said else "\n") + page.notes
+    return ToolOutput(content=said or "[The file is empty.]", metadata=metadata)
+
+
+def _open(named: str, shown: str, context: ToolContext) -> BinaryIO:
+    try:
+        return context.workspace.open_read(named, outside=True)
+    except ToolExecutionError as problem:
+        code = problem.metadata.get("errno")
+        if code == errno.EISDIR:
+            raise ToolExecutionError(f"{shown} is a directory; list it with list_dir.", problem.metadata) from problem
+        if code == errno.ENOENT:
+            said = f"{shown} does not exist.{_near(context, shown)}"
+            raise ToolExecutionError(said, problem.metadata) from problem
+        raise
+
+
+def _image(file: BinaryIO, kind: str, shown: str, metadata: Mapping[str, Any]) -> ToolOutput:
+    size = os.fstat(file.fileno()).st_size
+    if size > MOST_IMAGE:
+        raise ToolExecutionError(
+            f"{shown} is an image of {size} bytes, more than the {MOST_IMAGE} that can be shown; "
+            "make a smaller copy with run_command."
+        )
+    file.seek(0)
+    data = base64.b64encode(file.read(MOST_IMAGE + 1)).decode("ascii")
+    return ToolOutput(content=(Image(media_type=kind, data=data),), metadata=metadata)
+
+
+def _near(context: ToolContext, shown: str) -> str:
+    """Names in the same directory that look like the one that is missing."""
+    *parents, name = shown.split("/")
+    try:
+        with opened_directory(context.workspace.root, parents) as at:
+            names = sorted(os.listdir(at))  # noqa: PTH208  (a descriptor, not a path)
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(name, names, n=3)
+    return f" Near it: {', '.join('/'.join((*parents, one)) for one in close)}." if close else ""
+
+
+def write_file() -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return await in_thread(_write, input, context)
+
+    return Tool(
+        name="write_file",
+        description="Create a file or replace all of its content. Directories are made as needed.",
+        run=run,
+        effect="write",
+        input_schema=schema({"path": text(), "content": text()}),
+        paths=(Touch("path", "write"),),
+        source="builtin",
+        core=True,
+        subject=path_of,
+    )
+
+
+def _write(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    content = input["content"]
+    data = as_bytes("content", content)
+    go_on(context)
+    shown = context.workspace.relative(context.workspace.write(input["path"], data))
+    lines = content.count("\n") + bool(content and not content.endswith("\n"))
+    return ToolOutput(
+        content=f"Wrote {shown} ({lines} {'line' if lines == 1 else 'lines'}).",
+        metadata={"path": shown, "bytes": len(data)},
+        files_modified=(shown,),
+    )
+
+
+def list_dir() -> Tool:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return await in_thread(_list, input, context)
+
+    return Tool(
+        name="list_dir",
+        description="List a directory, with depth also what is below it.",
+        run=run,
+        effect="read",
+        input_schema=schema({"path": text()}, {"depth": whole("Levels, 1 unless told", minimum=1, maximum=MOST_DEPTH)}),
+        paths=(Touch("path", "read"),),
+        source="builtin",
+        core=True,
+        subject=path_of,
+    )
+
+
+def _list(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    workspace = context.workspace
+    path = workspace.resolve(input["path"], "read")
+    shown = workspace.relative(path)
+    if path.is_file():
+        raise ToolExecutionError(f"{shown} is a file; read it with read_file.")
+    lister = Lister(workspace, path.relative_to(workspace.root).parts, partial(go_on, context))
+    with in_words(input["path"]):
+        said = lister.listing(int(input.get("depth", 1)))
+    return ToolOutput(content=said, metadata={"path": shown, "entries": lister.entries})

@@ -1,0 +1,149 @@
+"""The processes of one session: every command that runs, and those in the background by name.
+
+Names count up, so that a session says the same whatever numbers the system gave. Nothing outlives the session: `close`
+ends all, and so do the collection of this object and the end of the program, even a violent one (see `guarding`).
+A process that makes a session of its own, as daemons do, is beyond our reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from ..values import Cancel, ToolExecutionError
+from .groups import Group
+from .guarding import Guardian
+
+End = Literal["exit", "timeout", "cancel"]
+ENDED_KEPT = 32
+"""Ended background commands whose output can still be read."""
+
+
+class Background(Struct):
+    """A command in the background; `read` bytes of its output have been given out."""
+
+    name: str
+    group: Group
+    read: int = 0
+
+
+class Processes:
+    """`started` is how many background commands the session has started before, where it goes on after a restart."""
+
+    def __init__(self, *, started: int = 0) -> None:
+        self.started = started
+        self._named: dict[str, Background] = {}
+        self._live: dict[int, Group] = {}
+        self._guardian = Guardian()
+        self._closed = False
+        self._collected = weakref.finalize(self, _abandon, self._live, self._named, self._guardian)
+
+    def begin(
+        self,
+        command: Sequence[str],
+        *,
+        directory: str,
+        environment: Mapping[str, str],
+        keep: int,
+        heard: Callable[[bytes], None] | None = None,
+        after: Callable[[Group], None] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> Group:
+        """Start a program. `heard` gets its output and `after` its end, both in another thread."""
+        if self._closed:
+            raise ToolExecutionError("The session is closed: no command can be started.")
+        group = Group(command, directory=directory, environment=environment, keep=keep, heard=heard, pass_fds=pass_fds)
+        live, guardian = self._live, self._guardian  # not self: the thread must not keep this object alive
+
+        def over(ended: Group) -> None:
+            live.pop(ended.id, None)
+            guardian.remove(ended.id)
+            if after is not None:
+                after(ended)
+
+        live[group.id] = group
+        guardian.add(group.id)
+        group.watch(over)
+        return group
+
+    def name(self, group: Group) -> str:
+        """Keep a program in the background, under a new name."""
+        self.started += 1
+        name = f"p{self.started}"
+        self._named[name] = Background(name=name, group=group)
+        ended = [one for one in self._named.values() if one.group.ended.done()]
+        for one in ended[: max(0, len(ended) - ENDED_KEPT)]:
+            del self._named[one.name]
+            one.group.release()
+        return name
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        return tuple(name for name, one in self._named.items() if not one.group.ended.done())
+
+    def get(self, name: str) -> Background:
+        found = self._named.get(name)
+        if found is None:
+            known = ", ".join(self._named) or "none"
+            raise ToolExecutionError(f"There is no background process {name!r}; there are: {known}.")
+        return found
+
+    async def close(self) -> None:
+        """End every process. Nothing can be started afterwards."""
+        self._closed = True
+        await asyncio.gather(*(group.stop() for group in tuple(self._live.values())))
+        self._collected()
+
+
+def _abandon(live: dict[int, Group], named: dict[str, Background], guardian: Guardian) -> None:
+    for group in tuple(live.values()):
+        group.signal(signal.SIGKILL)
+    for one in named.values():
+        one.group.release()
+    named.clear()
+    guardian.close()
+
+
+async def until_end(group: Group, seconds: float, cancel: Cancel) -> End:
+    """Wait for the end, so long at most, and not beyond a cancellation."""
+    said = asyncio.ensure_future(cancel.wait())
+    ended = asyncio.ensure_future(group.wait())
+    try:
+        await asyncio.wait({said, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        said.cancel()
+        ended.cancel()
+    if group.ended.done():
+        return "exit"
+    return "cancel" if cancel.is_set() else "timeout"
+
+
+async def to_end(group: Group, seconds: float, cancel: Cancel) -> End:
+    """The same, but then it is over in any case."""
+    try:
+        return await until_end(group, seconds, cancel)
+    finally:
+        if not group.ended.done():
+            await group.stop()
+
+
+def ending(code: int | None) -> str:
+    """How a program ended, in words."""
+    if code is None:
+        return "could not be ended"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
+def facts_of(group: Group) -> dict[str, Any]:
+    """What the trace is told of a program."""
+    return {"exit_code": group.code, "output_bytes": group.size + group.dropped, "dropped_bytes": group.dropped}

@@ -1,0 +1,163 @@
+"""How a tool that was not declared at first becomes callable: four carriers, and what each of them answers.
+
+`references`: the tool stands in the tools array with `defer_loading`, which is no part of the prefix, and the answer
+refers to it. `additional`: an input item after the answer declares it. `call_tool`: the answer holds its schema, and it
+is called through call_tool. `redeclare`: the tools array changes, at the price of everything behind it. All but the
+last leave what was sent before as it is. Knows nothing of which tools there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.canonical import Block, Message, Opaque, Request, Text, ToolDefinition, ToolUse, encode_string
+from holdfast.facts import ModelFacts
+from holdfast.wire import DIALECTS
+from holdfast.wire.values import arr, array_of, canon, obj, object_of, string_of
+
+from .resolving import read_input
+from .values import CALL_TOOL, Refused, Tool
+from .wording import shown
+
+Carrier = Literal["references", "additional", "call_tool", "redeclare"]
+
+REDUNDANT: frozenset[Carrier] = frozenset({"references", "additional", "redeclare"})
+"""Where the request declares a found tool elsewhere, so that its schema may be left out of the answer, or shortened
+later. With `call_tool` the answer is the only place that has it."""
+
+OPEN, CLOSE = "<functions>", "</functions>"
+
+_NATIVE: dict[str, Carrier] = {"anthropic": "references", "openai_responses": "additional"}
+_DEFER = ("defer_loading", b"true")
+_ITEM = "additional_tools"
+
+
+class Discovered(Struct, frozen=True, kw_only=True):
+    """What discover_tools answers, the messages that have to follow the answers of the turn, and the names found."""
+
+    blocks: tuple[Block, ...]
+    messages: tuple[Message, ...] = ()
+    names: tuple[str, ...]
+
+
+def carrier_of(model: ModelFacts, dialect: str, setting: str) -> Carrier:
+    """The carrier for a model: what is set, or the provider's own means where the facts know of one.
+
+    `native` takes the dialect's means also for a model that the facts do not know to have it; where the dialect has
+    none, every setting but `redeclare` means call_tool.
+    """
+    if setting == "redeclare":
+        return "redeclare"
+    native = _NATIVE.get(dialect)
+    if native is not None and (setting == "native" or (setting == "auto" and model.late_tools == native)):
+        return native
+    return "call_tool"
+
+
+def definition_of(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(tool.name, tool.description, canon(tool.input_schema), tool.extra)
+
+
+def waiting(definition: ToolDefinition) -> ToolDefinition:
+    """A definition that the provider keeps out of the prompt until something refers to it."""
+    return replace(definition, extra=(*(pair for pair in definition.extra if pair[0] != _DEFER[0]), _DEFER))
+
+
+def function_text(definition: ToolDefinition) -> str:
+    """One tool as the model reads it in an answer: name, description and parameters as JSON in one line."""
+    members = [("name", encode_string(definition.name))]
+    if definition.description is not None:
+        members.append(("description", encode_string(definition.description)))
+    text = obj((*members, ("parameters", definition.input_schema))).decode("utf-8", "replace")
+    return text.replace("</", "<\\/")  # a description cannot end the block it stands in
+
+
+def functions_text(definitions: Sequence[ToolDefinition]) -> str:
+    lines = (f"<function>{function_text(definition)}</function>" for definition in definitions)
+    return "\n".join((OPEN, *lines, CLOSE))
+
+
+def loaded_text(names: Sequence[str]) -> str:
+    """The short answer, where the schemas stand elsewhere."""
+    head = f"[Discovery loaded: {len(names)} tool(s) are now callable]"
+    return "\n".join((head, *(f"- {name}" for name in names)))
+
+
+def answer(
+    carrier: Carrier, found: Sequence[ToolDefinition], names: Sequence[str], *, fresh: Sequence[str], full: bool
+) -> Discovered:
+    """What a search answers that found these tools; of `names` some may be declared already and need no definition.
+
+    `fresh` are the names that no answer has brought before. With `full` the schemas stand in the answer also where they
+    are redundant; references stand alone, because the provider takes nothing beside them.
+    """
+    text = functions_text(found) if found and (full or carrier == "call_tool") else loaded_text(names)
+    blocks: tuple[Block, ...] = (Text(text),)
+    messages: tuple[Message, ...] = ()
+    if carrier == "references" and found:
+        blocks = tuple(_reference(definition.name) for definition in found)
+    late = [definition for definition in found if definition.name in fresh]
+    if carrier == "additional" and late:
+        messages = (Message("system", (_additional(late),)),)
+    return Discovered(blocks=blocks, messages=messages, names=tuple(names))
+
+
+def _reference(name: str) -> Opaque:
+    return Opaque("tool_reference", obj((("type", b'"tool_reference"'), ("tool_name", encode_string(name)))))
+
+
+def _additional(definitions: Sequence[ToolDefinition]) -> Opaque:
+    body = DIALECTS["openai_responses"].encode(Request(model="", tools=tuple(definitions)))
+    tools = (object_of(body) or {}).get("tools", arr(()))
+    return Opaque(_ITEM, obj((("type", encode_string(_ITEM)), ("role", b'"developer"'), ("tools", tools))))
+
+
+def loaded(messages: Iterable[Message]) -> tuple[str, ...]:
+    """The tools that items in these messages declare."""
+    items = [
+        array_of((object_of(block.raw) or {}).get("tools", b""))
+        for message in messages
+        for block in message.content
+        if isinstance(block, Opaque) and block.kind == _ITEM
+    ]
+    names = (string_of((object_of(tool) or {}).get("name")) for item in items for tool in item or ())
+    return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+# Calls
+
+
+def given(call: ToolUse) -> dict[str, Any] | Refused:
+    """A call's input as an object, also where a model wrote it as JSON text inside a string."""
+    inner = string_of(call.input)
+    return read_input(call if inner is None else replace(call, input=inner.encode("utf-8", "surrogatepass")))
+
+
+def unwrapped(call: ToolUse) -> tuple[str, dict[str, Any]] | Refused:
+    """The tool that a call of call_tool means, and its input."""
+    outer = given(call)
+    if isinstance(outer, Refused):
+        return outer
+    name, arguments = outer.get("name"), outer.get("arguments")
+    if not isinstance(name, str) or not name:
+        return Refused(
+            f"{CALL_TOOL} was called without the name of a tool. Call it with "
+            '{"name": "the_tool", "arguments": {…}}; discover_tools finds names.',
+            invalid=True,
+        )
+    beside = ", ".join(shown(key) for key in outer if key not in ("name", "arguments"))
+    if beside and not arguments:
+        return Refused(
+            f"{CALL_TOOL} was called with {beside} beside the name. "
+            "Call it again with everything that is for the tool in `arguments`, an object.",
+            invalid=True,
+        )
+    if arguments is None or isinstance(arguments, dict):
+        return name, arguments or {}
+    text = arguments if isinstance(arguments, str) else "[]"  # anything else is refused in the same words
+    inner = read_input(ToolUse(call.id, name, text.encode("utf-8", "surrogatepass")))
+    return inner if isinstance(inner, Refused) else (name, inner)

@@ -1,0 +1,168 @@
+"""discover_tools and call_tool: how a model comes to tools that are not declared.
+
+discover_tools asks the owner of the tools array what may be found, looks among it, and answers with what that owner
+makes of the finds. call_tool is a name under which others are called; what it means is resolved before anything runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
+
+from holdfast.canonical import Block, Message, Text
+from holdfast.errors import HoldfastError
+from holdfast.events.tools import ToolDiscovered
+
+from .carriers import loaded_text
+from .search import Found, ToolIndex
+from .values import CALL_TOOL, DISCOVER_TOOLS, Tool, ToolContext, ToolExecutionError, ToolOutput
+from .wording import shown
+
+if TYPE_CHECKING:
+    from .toolset import ToolSet
+
+DEFAULT, MOST = 5, 20
+_LISTED = 20
+
+_DISCOVER = (
+    "Find tools that are not loaded yet and make them callable. The query is words for what you want to do, the name "
+    "of a server for its tools, or `select:name,name` for tools whose names you know."
+)
+_DISCOVER_INPUT = (
+    b'{"type":"object","properties":{"query":{"type":"string"},'
+    b'"limit":{"type":"integer","minimum":1,"maximum":20,"default":5}},'
+    b'"required":["query"],"additionalProperties":false}'
+)
+_CALL = f"Call a tool that {DISCOVER_TOOLS} has found, by its name and with its own arguments."
+_CALL_INPUT = (
+    b'{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},'
+    b'"required":["name","arguments"],"additionalProperties":false}'
+)
+
+
+def discovery_tools(toolset: ToolSet) -> tuple[Tool, Tool]:
+    """discover_tools and call_tool for a session's tools."""
+    discover = Tool(
+        name=DISCOVER_TOOLS,
+        description=_DISCOVER,
+        run=Discovery(toolset).run,
+        effect="read",
+        input_schema=_DISCOVER_INPUT,
+        source="builtin",
+        core=True,
+        exempt=True,  # schemas on disk would help nobody
+    )
+    call = Tool(
+        name=CALL_TOOL,
+        description=_CALL,
+        run=_unresolved,
+        effect="none",
+        input_schema=_CALL_INPUT,
+        source="builtin",
+        core=True,
+    )
+    return discover, call
+
+
+class Discovery:
+    """A search among the deferred tools of a session. The index is made anew when they have changed."""
+
+    def __init__(self, toolset: ToolSet) -> None:
+        self._toolset = toolset
+        self._index: tuple[int, ToolIndex] | None = None
+
+    async def run(self, input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        query = str(input.get("query", ""))
+        limit = min(MOST, max(1, int(input.get("limit", DEFAULT))))
+        try:
+            found, index = await self._find(query, limit)
+        except HoldfastError as error:
+            raise ToolExecutionError(str(error)) from error
+        declared = [name for name in found.unknown if name in self._toolset.declared]
+        found = replace(found, unknown=tuple(name for name in found.unknown if name not in declared))
+        if not found.tools and not declared:
+            return ToolOutput(content=_nothing(query, found, index), metadata=_metadata(found, ()))
+        return self._answer(found, declared, context)
+
+    async def _find(self, query: str, limit: int) -> tuple[Found, ToolIndex]:
+        """What is found among the tools of this moment: they may change while an index is made."""
+        while True:
+            version = self._toolset.version
+            if self._index is None or self._index[0] != version:
+                self._index = version, ToolIndex(self._toolset.findable())
+            index = self._index[1]
+            found = await asyncio.to_thread(index.find, query, limit) if index.unbuilt else index.find(query, limit)
+            if self._toolset.version == version:
+                return found, index
+
+    def _answer(self, found: Found, declared: Sequence[str], context: ToolContext) -> ToolOutput:
+        """Tools that were found before stand in the history already: they are only named, as the declared ones are. Who
+        asks for one by its name where its schema stands in an answer alone gets it again."""
+        toolset = self._toolset
+        before = set(toolset.state.recent)
+        names = tuple(tool.name for tool in found.tools if tool.name not in before)
+        again = found.selected and toolset.carrier == "call_tool"
+        wanted = [tool for tool in found.tools if again or tool.name not in before]
+        known = [*(tool.name for tool in found.tools if tool not in wanted), *declared]
+        blocks: tuple[Block, ...] = (Text(loaded_text(known)),)
+        messages: tuple[Message, ...] = ()
+        if wanted:
+            discovered = toolset.discover(wanted)
+            blocks, messages = discovered.blocks, discovered.messages
+        beside = known if wanted else ()
+        if names:
+            context.tell(ToolDiscovered(tools=names, tool_use_id=context.tool_use_id or None))
+        return ToolOutput(
+            content=_with_note(blocks, _note(found, beside)), messages=messages, metadata=_metadata(found, names)
+        )
+
+
+def _with_note(blocks: tuple[Block, ...], note: str) -> tuple[Block, ...]:
+    """A note behind an answer in words. References have to stand alone."""
+    return (*blocks, Text(note)) if note and all(isinstance(block, Text) for block in blocks) else blocks
+
+
+def _note(found: Found, beside: Sequence[str]) -> str:
+    lines = []
+    if beside:
+        lines.append(f"Callable already: {', '.join(beside)}.")
+    if found.unknown:
+        lines.append(_missing(found.unknown))
+    if found.more:
+        lines.append(f"{found.more} more tool(s) of this server are left out; raise the limit or search by words.")
+    return "\n".join(lines)
+
+
+def _missing(names: Sequence[str]) -> str:
+    listed = ", ".join(shown(name) for name in names[:_LISTED])
+    return f"There is no tool named {listed}{', …' if len(names) > _LISTED else ''} to be found."
+
+
+def _nothing(query: str, found: Found, index: ToolIndex) -> str:
+    """Why nothing is found, and what there is."""
+    if not index.tools:
+        return "There are no further tools to be found: all that exist are declared."
+    said = _missing(found.unknown) if found.unknown else f"No tool matches {shown(query)!r}."
+    among = ""
+    if index.servers:
+        listed = ", ".join(index.servers[:_LISTED]) + (", …" if len(index.servers) > _LISTED else "")
+        among = f" of the server(s) {listed}" if all(tool.server for tool in index.tools) else f", also of {listed}"
+    return f"{said} {len(index.tools)} tool(s) can be found{among}: try other words, or the name of a server."
+
+
+def _metadata(found: Found, fresh: Sequence[str]) -> dict[str, Any]:
+    return {
+        "found": [tool.name for tool in found.tools],
+        "new": list(fresh),
+        "unknown": list(found.unknown[:_LISTED]),
+        "more": found.more,
+    }
+
+
+async def _unresolved(input: Mapping[str, Any], context: ToolContext) -> NoReturn:
+    raise ToolExecutionError(
+        f"{CALL_TOOL} was not resolved to the tool it names, so nothing was done. Call the tool by its own name."
+    )

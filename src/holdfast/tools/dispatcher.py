@@ -1,0 +1,303 @@
+"""Runs the calls of a turn: look up, check the input, check the paths, confirm, run in time, shape, tell.
+
+Every call is answered once, in order, whatever its tool does. Calls that change nothing run side by side; one that
+changes something waits for those before it, runs alone, and those after it wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import ToolUse
+from holdfast.config.sections.agent import Tools
+from holdfast.errors import HoldfastError
+from holdfast.events import Bus, Event
+from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
+
+from .answering import CANCELLED, NOT_BEGUN, cancelled, content, failure, shortened, success, text_of
+from .confirming import Confirmations
+from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
+from .telling import Teller
+from .turns import alone
+from .validating import check, require
+from .values import Answer, Cancel, Refused, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
+from .wording import as_json, cut, said, shown, words
+from .workspace import Workspace
+
+__all__ = ["Dispatcher", "Resolve", "Shape", "cancelled"]
+
+logger = logging.getLogger(__name__)
+
+Resolve = Callable[[ToolUse], Resolved | Refused]
+"""What a call means. Asked once for each call, when those before it that change something have ended."""
+
+Shape = Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]
+"""What is done to a successful output before it is a result. May block; if it fails, the output is the result."""
+
+_SHAPE_S = _CHECK_S = 60.0
+_LARGE = 10_000
+"""Bytes of an input from which on it is checked beside the loop: a megabyte takes seconds."""
+
+
+class _Invalid(Exception):
+    """The input does not fit the schema."""
+
+
+class _Job(Struct):
+    """One call on its way."""
+
+    call: ToolUse
+    found: Resolved | Refused
+    name: str
+    context: ToolContext
+    elapsed_us: int | None = None
+
+
+class Dispatcher:
+    """The calls of one agent. Several that share `writing` change things one at a time; `grace_s` is how long a call
+    that was told to end is waited for."""
+
+    def __init__(
+        self,
+        resolve: Resolve,
+        *,
+        workspace: Workspace,
+        settings: Tools,
+        session: str,
+        confirmations: Confirmations | None = None,
+        bus: Bus | None = None,
+        tell: Teller | None = None,
+        shape: Shape | None = None,
+        skills: Any = None,
+        memory: Any = None,
+        stream: Callable[[str, str], None] | None = None,
+        writing: asyncio.Lock | None = None,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        require()
+        self._find, self._workspace, self._settings, self._session = resolve, workspace, settings, session
+        self._confirmations = confirmations or Confirmations(settings.confirm)
+        self._bus, self._teller, self._shape = bus, tell or Teller(bus, session), shape
+        self._skills, self._memory, self._stream = skills, memory, stream
+        self._writing, self._shaping = writing or asyncio.Lock(), asyncio.Lock()
+        self._grace = grace_s
+
+    async def run(
+        self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
+    ) -> tuple[Answer, ...]:
+        """One answer for each call, in order. `cancel` ends those that run and those that have not begun."""
+        cancel = cancel or Cancel()
+        stop = asyncio.create_task(cancel.wait())
+        answers: list[Answer] = []
+        quiet: list[_Job] = []
+        seen: set[str] = set()
+        try:
+            for call in calls:
+                job = self._job(call, turn, repeated=call.id in seen)
+                seen.add(call.id)
+                if isinstance(job.found, Refused) or job.found.tool.read_only:
+                    quiet.append(job)
+                    continue
+                answers += await self._together(quiet, cancel, stop)
+                answers += await self._together([job], cancel, stop)
+                quiet = []
+            answers += await self._together(quiet, cancel, stop)
+        finally:
+            stop.cancel()
+            await ended(stop)
+        return tuple(answers)
+
+    def _job(self, call: ToolUse, turn: str | None, *, repeated: bool) -> _Job:
+        found: Resolved | Refused
+        try:
+            found = self._find(call)
+            if repeated:
+                found = Refused(f"The id {shown(call.id)} stands for another call of this turn; this one was not run.")
+            elif isinstance(found, Resolved) and not isinstance(found.input, Mapping):
+                found = Refused(f"The input of {shown(found.tool.name)} is not a JSON object.", invalid=True)
+        except Exception as error:
+            logger.exception("the tool %s could not be looked up", shown(call.name))
+            found = Refused(f"{shown(call.name)} could not be looked up ({said(error, 200)}).")
+        name = found.tool.name if isinstance(found, Resolved) else call.name
+        return _Job(call, found, name, self._context(call, turn))
+
+    def _context(self, call: ToolUse, turn: str | None) -> ToolContext:
+        def tell(event: Event) -> None:
+            self._teller(event, turn=turn)
+
+        def stream(text: str) -> None:
+            if self._stream is not None:
+                try:
+                    self._stream(call.id, text)
+                except Exception:
+                    logger.exception("the output of a call could not be shown")
+
+        return ToolContext(
+            session=self._session,
+            turn=turn,
+            tool_use_id=call.id,
+            workspace=self._workspace,
+            cancel=Cancel(),  # its own: a call that took too long is told to stop, the others are not
+            skills=self._skills,
+            memory=self._memory,
+            bus=self._bus,
+            tell=tell,
+            stream=stream,
+        )
+
+    async def _together(self, jobs: list[_Job], cancel: Cancel, stop: asyncio.Task[None]) -> list[Answer]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._answer(job, cancel, stop)) for job in jobs]
+        return [task.result() for task in tasks]
+
+    async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> Answer:
+        sent = job.call.input.decode("utf-8", "replace")
+        given = as_json(job.found.input) if isinstance(job.found, Resolved) and job.found.via else sent
+        job.context.tell(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
+        if cancel.is_set():
+            return self._failed(job, NOT_BEGUN, cancelled=True)
+        try:
+            output = await self._until(job, stop)
+            return self._completed(job, await self._shaped(job, output))
+        except asyncio.CancelledError:
+            answer = self._failed(job, CANCELLED, cancelled=True)
+            if _being_cancelled():  # not this call: whoever waits for all of them
+                raise
+            return answer
+        except _Invalid as error:
+            text = str(error)
+            job.context.tell(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
+            return failure(job.call, job.name, text)
+        except HoldfastError as error:
+            text = cut(words(error), self._settings.offload.hard_cap_chars)
+            return self._failed(job, text, metadata=getattr(error, "metadata", None))
+        except Died as error:
+            return self._failed(job, f"{job.name} failed: {error}.")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            logger.info("%s raised an exception", job.name, exc_info=error)
+            return self._failed(job, f"{job.name} failed: {said(error)}")
+
+    async def _until(self, job: _Job, stop: asyncio.Task[None]) -> ToolOutput:
+        """The call's output, or the end of it when somebody says stop."""
+        task = asyncio.create_task(self._carry_out(job))
+        task.add_done_callback(heard)
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                job.context.cancel.set()
+                task.cancel()
+                await ended(task)
+        return task.result()
+
+    async def _carry_out(self, job: _Job) -> ToolOutput:
+        found, context = job.found, job.context
+        if isinstance(found, Refused):
+            raise _Invalid(found.text) if found.invalid else ToolExecutionError(found.text)
+        tool = found.tool
+        problem = await self._problem(tool, found.input, len(job.call.input))
+        if problem is not None:
+            raise _Invalid(problem)
+        self._check_paths(tool, found.input)
+        decision = await self._confirmations.decide(tool, found.input, context)
+        if not decision.allowed:
+            raise ToolExecutionError(f"The call was not run. {decision.why}".strip(), {"refused": True})
+        if tool.read_only:
+            return await self._perform(job, tool, found.input)
+        async with alone(self._writing):
+            self._check_paths(tool, found.input)  # the user may have taken his time, and others had their turn
+            return await self._perform(job, tool, found.input)
+
+    async def _problem(self, tool: Tool, input: Mapping[str, Any], size: int) -> str | None:
+        if size <= _LARGE:
+            return check(tool.name, tool.input_schema, input)
+        try:
+            work = partial(in_thread, check, tool.name, tool.input_schema, input)
+            return await bounded(work, timeout=_CHECK_S, grace=self._grace)
+        except Late as late:
+            raise ToolExecutionError(f"The input of {tool.name} is too large to be checked; make it smaller.") from late
+
+    def _check_paths(self, tool: Tool, input: Mapping[str, Any]) -> None:
+        for touch in tool.paths:
+            value = input.get(touch.member)
+            for path in value if isinstance(value, list) else [] if value is None else [value]:
+                self._workspace.resolve(path, touch.access, outside=touch.outside)
+
+    async def _perform(self, job: _Job, tool: Tool, input: Mapping[str, Any]) -> ToolOutput:
+        limit = self._settings.timeout_s if tool.timeout_s is None else tool.timeout_s
+        context, began = job.context, time.monotonic_ns()
+        try:
+            output = await bounded(
+                lambda: tool.run(input, context), timeout=limit, grace=self._grace, stopping=context.cancel.set
+            )
+        except Late as late:
+            rest = " It did not end when it was told to, and may still be at work." if late.left else ""
+            raise ToolExecutionError(f"{tool.name} was stopped: it took more than {limit:g} seconds.{rest}") from late
+        finally:
+            job.elapsed_us = max(0, time.monotonic_ns() - began) // 1_000
+        if not isinstance(output, ToolOutput):
+            raise ToolExecutionError(f"{tool.name} ran, but returned {type(output).__name__} and no ToolOutput.")
+        return msgspec.structs.replace(output, content=content(output, tool.name))
+
+    async def _shaped(self, job: _Job, output: ToolOutput) -> ToolOutput:
+        """The output as it is answered. One at a time: what is given once must not be given twice."""
+        shape, found = self._shape, job.found
+        if shape is None or not isinstance(found, Resolved):
+            return output
+        tool = found.tool
+        try:
+            async with self._shaping:
+                shaped = await bounded(lambda: in_thread(shape, tool, job.call, output, job.context), timeout=_SHAPE_S)
+            return msgspec.structs.replace(shaped, content=content(shaped, tool.name))
+        except Exception:
+            logger.exception("the output of %s could not be shaped", tool.name)
+            limit = self._settings.offload.hard_cap_chars
+            return msgspec.structs.replace(output, content=shortened(output.blocks, limit))
+
+    def _completed(self, job: _Job, output: ToolOutput) -> Answer:
+        job.context.tell(
+            ToolCompleted(
+                tool=job.name,
+                tool_use_id=job.call.id,
+                output=text_of(output.blocks),
+                elapsed_us=job.elapsed_us,
+                metadata=as_json(output.metadata),
+                files_modified=_places(output.files_modified),
+                command_executed=None if output.command_executed is None else str(output.command_executed),
+            )
+        )
+        return success(job.call, job.name, output, job.elapsed_us or 0)
+
+    def _failed(self, job: _Job, text: str, *, metadata: object = None, cancelled: bool = False) -> Answer:
+        answer = failure(job.call, job.name, text, cancelled=cancelled, elapsed_us=job.elapsed_us or 0)
+        job.context.tell(
+            ToolFailed(
+                tool=job.name,
+                tool_use_id=job.call.id,
+                error_message=answer.error or "",
+                elapsed_us=job.elapsed_us,
+                metadata=as_json(metadata),
+            )
+        )
+        return answer
+
+
+def _places(found: object) -> tuple[str, ...]:
+    if isinstance(found, (tuple, list)):
+        return tuple(str(each) for each in found)
+    return (found,) if isinstance(found, str) else ()
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

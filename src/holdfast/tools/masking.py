@@ -1,0 +1,260 @@
+"""Old tool results replaced by placeholders, when the lane is cold or when it pays.
+
+The stored history is never changed: a request is rendered with every result in full, `masks` says which should go, and
+the engine decides, records and replays. Dead results go first, then the oldest. The newest stay, and so do those of
+protected tools, references to offloaded results, and results with a guide: it is shown only once in a session.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from decimal import Decimal
+
+from holdfast import facts
+from holdfast.caches.providers import rules
+from holdfast.caches.values import Prompt
+from holdfast.config.sections.agent import Mask
+from holdfast.prefix.economics import edit_cost
+from holdfast.wire import Body
+
+from .dead import Death, deaths
+from .observations import Observation, Site, observe, replaced, sites
+from .stripping import may_strip, strips
+from .values import DISCOVER_TOOLS
+from .wanting import NOTHING, Masked, Wanted
+
+__all__ = ["PLACEHOLDER", "Masked", "Masker", "Wanted", "masks"]
+
+PLACEHOLDER = "[Tool result cleared: "
+PROTECTED = frozenset({DISCOVER_TOOLS, "skill_load"})
+"""Never masked: without their results the model forgets what it may call and how to do what it was asked to."""
+
+_WHY: dict[Death | None, str] = {
+    None: "The call was answered; make it again only if you need the output.",
+    "superseded": "The file was read again or changed later in this conversation.",
+    "overcome": "The call failed; a later one succeeded.",
+}
+_WORTH = 200  # characters that a placeholder has to save
+_LEAST = Decimal("0.1")  # of what looks as if it could go: so that what comes later is looked at too
+_LEFT = 35  # about how many tokens a placeholder has
+_LONGEST_NAME = 256
+
+
+def placeholder(tool: str, characters: int, death: Death | None = None) -> str:
+    """What stands for a result: the same for ever, so nothing in it moves."""
+    return f"{PLACEHOLDER}{tool[:_LONGEST_NAME]}, {characters} characters. {_WHY[death]}]"
+
+
+def masks(
+    body: Body,
+    prompt: Prompt,
+    settings: Mask,
+    *,
+    already: Collection[bytes] = (),
+    failed: Collection[str] = (),
+    found: Sequence[Site] | None = None,
+) -> Wanted:
+    """Replacements for old results, from `trigger_chars` of results down to `release_chars`.
+
+    `prompt` is what a reader made of this body; `already` are the blocks with recorded edits (the ledger's `edits`);
+    `failed` the ids of calls known to have failed, which some dialects do not say; `found` the results where they are
+    known.
+    """
+    if not settings.enabled:
+        return NOTHING
+    found = sites(body, prompt) if found is None else found
+    if sum([site.size for site in _standing(found, prompt, already)]) < settings.trigger_chars:
+        return NOTHING  # no text is longer than its bytes
+    seen = observe(body, prompt, found)
+    standing = [not _is_masked(each, already) for each in seen]
+    total = sum(each.characters for each, stands in zip(seen, standing, strict=True) if stands)
+    if total < settings.trigger_chars:
+        return NOTHING
+    dead = deaths(seen, failed)
+    old = len(_old(found, settings))
+    texts = {
+        number: placeholder(each.tool, each.characters, dead.get(number))
+        for number, each in enumerate(seen)
+        if number < old and standing[number] and _may_go(each, settings)
+    }
+    texts = {n: text for n, text in texts.items() if seen[n].characters - len(text) >= _WORTH}
+    edits: dict[bytes, bytes] = {}
+    gone: list[int] = []
+    for number in _in_order(_alone(seen, texts, prompt), dead):
+        if total <= settings.release_chars:
+            break
+        each = seen[number]
+        for digest, new in zip(each.digests, replaced(body, each.site, texts[number]), strict=True):
+            edits.setdefault(digest, new)
+        total -= each.characters
+        gone.append(number)
+    if not gone:
+        return NOTHING
+    gone += [n for n in texts if n not in gone and seen[n].digests[0] in edits]  # the same result once more
+    return Wanted(
+        edits=edits,
+        masked=tuple(_masked(seen[number]) for number in sorted(gone)),
+        first=min(seen[number].site.blocks[0] for number in gone),
+    )
+
+
+class Masker:
+    """When to ask for edits of one lane's results.
+
+    At once where nothing behind them is cached. In a warm lane, where a rewrite has to be paid for, only when reading
+    what could be gone has cost as much as the rewrite will: who waits for that needs no guess at how long the session
+    goes on, rewrites as seldom as is best for one that does, and never has more than one rewrite to regret. The engine
+    has the last word; a refusal costs as much as reading the request again, so it is waited for anew. `strip` also
+    shortens discovery results.
+    """
+
+    def __init__(self, settings: Mask, *, strip: bool = False) -> None:
+        self.settings, self.strip = settings, strip
+        self._wasted = Decimal(0)  # tokens of input that reading what could be gone has cost
+        self._share = Decimal(1)  # how much of what looks as if it could go really can
+        self._asked: Wanted = NOTHING
+        self._was_cold = self._refused_cold = False
+
+    def wanted(
+        self,
+        body: Body,
+        prompt: Prompt,
+        *,
+        fence: Callable[[], int],
+        already: Collection[bytes] = (),
+        failed: Collection[str] = (),
+    ) -> Wanted:
+        """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
+        are the lane's recorded edits; the rest is as for `masks`. Say with `decided` what came of it."""
+        self._asked = NOTHING
+        found = sites(body, prompt)
+        standing = _standing(found, prompt, already)
+        waiting = self._waiting(body, prompt, found, standing)
+        if not waiting:
+            return NOTHING
+        gone, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(found).difference(standing))
+        rewrite = _Rewrite(prompt, min(site.blocks[0] for site in waiting), fence(), masked)
+        if not self._is_due(rewrite, gone):
+            return NOTHING
+        wanted = masks(body, prompt, self.settings, already=already, failed=failed, found=found)
+        if self.strip:
+            wanted |= strips(body, prompt, already=already, found=found)
+        really = _tokens(prompt, [i for i, block in enumerate(prompt.blocks) if block.digest in wanted.edits])
+        share = max(Decimal(really) / max(1, gone), _LEAST)
+        self._wasted, self._share = self._wasted * share / self._share, share
+        if not wanted:  # fewer characters than bytes, or none that may go: not to be read again at once
+            self._refused()
+        elif self._was_cold or self._wasted >= rewrite.cost(really):
+            self._asked = wanted
+        return self._asked
+
+    def decided(self, made: bool) -> tuple[Masked, ...]:
+        """The engine's decision on what was wanted last (`prepared.edits.made`); gives what is masked from now on."""
+        wanted, self._asked = self._asked, NOTHING
+        if wanted and not made:
+            self._refused()
+        elif wanted:
+            self._wasted = Decimal(0)
+        return wanted.masked if made else ()
+
+    def _waiting(self, body: Body, prompt: Prompt, found: Sequence[Site], standing: Sequence[Site]) -> list[Site]:
+        """What could perhaps be cleared, without reading any of it."""
+        waiting, settings = [], self.settings
+        excess = sum([site.size for site in standing])
+        if settings.enabled and excess >= settings.trigger_chars:
+            old = set(_old(found, settings))
+            for site in standing:
+                if site in old and excess > settings.release_chars:
+                    waiting.append(site)
+                    excess -= site.size
+        if self.strip:
+            waiting += [site for site in standing if may_strip(body, site)]
+        return waiting
+
+    def _is_due(self, rewrite: _Rewrite, gone: int) -> bool:
+        self._was_cold = rewrite.live <= rewrite.first
+        if self._was_cold:
+            return not self._refused_cold
+        self._refused_cold = False  # the next time it is cold is another one
+        likely = gone * self._share
+        self._wasted += likely * rewrite.model.read
+        return self._wasted >= rewrite.cost(int(likely))
+
+    def _refused(self) -> None:
+        self._wasted, self._refused_cold = Decimal(0), self._was_cold
+
+
+class _Rewrite:
+    """A rewrite of what is cached from block `first` on: `live` blocks are, and of those in `masked` little is left."""
+
+    def __init__(self, prompt: Prompt, first: int, live: int, masked: Sequence[int]) -> None:
+        self.model = facts.model(prompt.model)
+        self.first, self.live = first, min(live, len(prompt.blocks))
+        self._prompt, self._masked = prompt, masked
+
+    def cost(self, gone: int) -> Decimal:
+        """What it costs if so many tokens go away, in tokens of input.
+
+        What can be read ends where an entry does, and few end inside the messages: unless the cache matches token by
+        token, all of them are written again.
+        """
+        prompt, first = self._prompt, self.first
+        if not rules(self.model).by_token:
+            first = next(index for index, block in enumerate(prompt.blocks) if block.section == "messages")
+        behind = prompt.ends[self.live - 1] - (prompt.ends[first - 1] if first else 0) - gone
+        behind -= _tokens(prompt, [index for index in self._masked if first <= index < self.live])
+        return edit_cost(Decimal(max(0, behind)), self.model.read, self.model.write())
+
+
+def _tokens(prompt: Prompt, blocks: Sequence[int]) -> int:
+    """What goes away where these blocks are masked."""
+    return sum([max(0, prompt.blocks[index].tokens - _LEFT) for index in blocks])
+
+
+def _blocks(found: Iterable[Site]) -> list[int]:
+    return [index for site in found for index in site.blocks]
+
+
+def _standing(found: Sequence[Site], prompt: Prompt, already: Collection[bytes]) -> list[Site]:
+    """The results that go out as they are."""
+    return [site for site in found if prompt.blocks[site.blocks[0]].digest not in already]
+
+
+def _old(found: Sequence[Site], settings: Mask) -> list[Site]:
+    """All but the newest, and but those that the model has yet to read."""
+    return [site for site in found[: max(0, len(found) - settings.keep_window)] if not site.unread]
+
+
+def _is_masked(each: Observation, already: Collection[bytes]) -> bool:
+    return each.digests[0] in already or "".join(each.texts[:1]).startswith(PLACEHOLDER)
+
+
+def _may_go(each: Observation, settings: Mask) -> bool:
+    """Whether a result may be cleared at all. One whose call is not there may be anybody's."""
+    names = {each.tool, each.call.via}
+    if not each.plain or each.call.at < 0 or names & PROTECTED or names & set(settings.protected):
+        return False
+    return not each.stays
+
+
+def _alone(seen: Sequence[Observation], texts: Collection[int], prompt: Prompt) -> list[int]:
+    """Those of which no block stands anywhere else than in results that may go too: an edit counts for every block with
+    the same content."""
+    anywhere = Counter([block.digest for block in prompt.blocks])
+    going = Counter([seen[number].digests for number in texts])
+    return [
+        number
+        for number in texts
+        if (len(seen[number].digests) == 1 and anywhere[seen[number].digests[0]] == going[seen[number].digests])
+        or all(anywhere[digest] == 1 for digest in seen[number].digests)
+    ]
+
+
+def _in_order(numbers: Sequence[int], dead: dict[int, Death]) -> list[int]:
+    ranks = {"superseded": 0, "overcome": 1, None: 2}
+    return sorted(numbers, key=lambda number: (ranks[dead.get(number)], number))
+
+
+def _masked(each: Observation) -> Masked:
+    return Masked(tool=each.tool, tool_use_id=each.call.id, characters=each.characters)

@@ -1,0 +1,342 @@
+"""One connection to a server, from the first word to the last: what is asked over it, and how its end is noticed.
+
+The SDK's contexts are entered and left in the task that opened the connection; calls may come from any task of the same
+event loop. This is the one module that knows the SDK's session; it is imported when a server is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast import __version__
+from holdfast.canonical import Block, Image, Text
+from holdfast.config.sections.mcp import Mcp
+from holdfast.config.values import mask
+
+from ..values import ToolExecutionError, ToolOutput
+from ..wording import cut, mend, said, shown
+from . import listing, results
+from .http import Endpoint
+from .listing import Listed
+from .stdio import Program
+from .values import Lost, Server
+
+_MOST_PAGES = 100
+_PING_S = 10.0
+_LONGEST_WHY = 1_500
+_CLOSED = "the connection was closed"
+_Result: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+
+# What the SDK logs of a server's faults is said in our own words; without a handler Python would print it.
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class Wire(JSONRPCDispatcher[TransportContext]):
+    """The SDK's dispatcher, which says when it ends, and mends what a server answers before the SDK judges it: one bad
+    tool would cost the whole list, one unknown kind of content the whole result."""
+
+    def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
+        super().__init__(read, write)
+        self._tell_end = ended
+        self.over = False
+        self.left_out: list[str] = []
+
+    async def run(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            await super().run(*args, **kwargs)
+        finally:
+            self.over = True
+            self._tell_end()
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
+    ) -> dict[str, Any]:
+        result = await super().send_raw_request(method, params, opts, **more)
+        if method == "tools/list":
+            return listing.mended(result, self.left_out)
+        return results.mended(result) if method == "tools/call" else result
+
+
+class Connection:
+    """What can be asked of a server while it is there. `wake` is called whenever there is something to look at."""
+
+    def __init__(self, server: Server, settings: Mcp, root: Path | None, wake: Callable[[], None]) -> None:
+        self.server, self.settings, self._root, self._wake = server, settings, root, wake
+        self.changed = False
+        self.suspect = False
+        self.noted = asyncio.Event()
+        """Set when everybody has been told that the connection is over."""
+        self.version = ""
+        self.warnings: tuple[str, ...] = ()
+        self._calls = 0
+        largest = settings.max_message_bytes
+        self._transport = Endpoint(server, largest, self._suspected) if server.url else Program(server, largest)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Connect, agree on a version, and stay until left. Raises whatever the connection breaks with."""
+        async with self._transport.running() as (read, write):
+            self.wire = Wire(read, write, self._wake)
+            info = types.Implementation(name="holdfast", version=__version__)
+            self._session = ClientSession(
+                dispatcher=self.wire,
+                client_info=info,
+                message_handler=self._hear,
+                list_roots_callback=self._roots if self._root is not None else None,
+            )
+            async with self._session, anyio.create_task_group() as tasks:
+                async with asyncio.timeout(self._patience_s):
+                    await self._agree()
+                if self._modern and self._tells_changes:
+                    tasks.start_soon(self._follow)
+                try:
+                    yield
+                finally:
+                    tasks.cancel_scope.cancel()
+
+    async def _agree(self) -> None:
+        """The handshake that every server knows; for those that have left it behind, what came after it."""
+        try:
+            await self._session.initialize()
+        except MCPError as error:
+            if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
+                raise
+            try:
+                await self._session.discover()
+            except MCPError as second:
+                raise (error if second.code == METHOD_NOT_FOUND else second) from None
+        known = self._session.server_info
+        self.version = shown(f"{known.name} {known.version}") if known is not None else ""
+
+    @property
+    def over(self) -> bool:
+        return self.wire.over
+
+    @property
+    def idle(self) -> bool:
+        return self._calls == 0
+
+    @property
+    def _modern(self) -> bool:
+        return self._session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def _tells_changes(self) -> bool:
+        able = self._session.server_capabilities
+        return able is not None and able.tools is not None and bool(able.tools.list_changed)
+
+    async def settled(self) -> None:
+        await self._transport.settled()
+
+    def why(self, error: BaseException | None = None) -> tuple[str, str]:
+        """Why the connection is over, as parts of a sentence: in a few words of ours, and with all that is known."""
+        ended = self._transport.ended()
+        brief, detail = _reason(error, self.server, self._patience_s)
+        parts = (ended, "" if ended and detail == _CLOSED else detail, self._transport.words())
+        full = "; ".join(part for part in parts if part)
+        return ended or brief, cut(full, _LONGEST_WHY)
+
+    @property
+    def _patience_s(self) -> float:
+        return self.server.start_timeout_s or self.settings.start_timeout_s
+
+    async def tools(self) -> tuple[Listed, ...]:
+        """The server's tools, in its order; what cannot be used is in `warnings`."""
+        self.changed = False
+        self.wire.left_out = []
+        able = self._session.server_capabilities
+        found: list[types.Tool] = []
+        if able is not None and able.tools is not None:
+            async with asyncio.timeout(self._patience_s):
+                found = await self._pages()
+        read = await asyncio.to_thread(_read, found)
+        self.warnings = (*self.wire.left_out, *(one for one in read if isinstance(one, str)))
+        return tuple(one for one in read if isinstance(one, Listed))
+
+    async def _pages(self) -> list[types.Tool]:
+        found: list[types.Tool] = []
+        cursors: set[str | None] = {None}
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+            page = await self._session.list_tools(params=params)
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor in cursors or len(found) > listing.MOST_TOOLS:
+                break
+            cursors.add(cursor)
+        return found
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        """What the tool answers; a ToolExecutionError with the reason where it does not, Lost where the connection ends
+        before it could. Cancelled or late, the server is told to stop."""
+        limit = self.server.timeout_s or self.settings.timeout_s
+        params = types.CallToolRequestParams(name=tool, arguments=_sendable(arguments))
+        self._calls += 1
+        try:
+            result = await self._session.send_request(types.CallToolRequest(params=params), _Result, limit)
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED and (self.over or error.message == "Connection closed"):
+                raise Lost(_CLOSED) from error
+            raise ToolExecutionError(self._refusal(error, limit)) from error
+        except ValidationError as error:
+            raise ToolExecutionError(f"{self._name} answered with something that is no result.") from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            raise Lost(_CLOSED) from error
+        finally:
+            self._calls -= 1
+        if isinstance(result, types.InputRequiredResult):
+            raise ToolExecutionError(
+                f"{self._name} asks its user for more before it goes on; here nobody can answer it."
+            )
+        if result.is_error:
+            raise ToolExecutionError(results.failure("\n".join(_texts(result))))
+        return ToolOutput(content=_blocks(result))
+
+    @property
+    def _name(self) -> str:
+        return f"The MCP server {self.server.name}"
+
+    def _refusal(self, error: MCPError, limit: float) -> str:
+        message = results.failure(error.message)
+        if error.code == REQUEST_TIMEOUT:
+            return f"{self._name} did not answer within {limit:g} s and was told to stop."
+        if error.code == CONNECTION_CLOSED or self._transport.ended():
+            self._suspected()
+        return f"{self._name} did not carry out the call: {message}"
+
+    async def ping(self) -> None:
+        """Ask whether the server is there and knows us; Lost if not. One that does not know this question is asked for
+        its tools."""
+        self.suspect = False
+        try:
+            async with asyncio.timeout(_PING_S):
+                if await self._answers(self._session.send_ping):
+                    return
+                if not await self._answers(self._session.list_tools):
+                    raise Lost(self._transport.ended() or _CLOSED)
+        except TimeoutError as error:
+            raise Lost(f"it did not answer within {_PING_S:g} s") from error
+
+    async def _answers(self, question: Callable[[], Awaitable[object]]) -> bool:
+        try:
+            await question()
+        except MCPError as error:
+            return error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT) and not self._transport.ended()
+        except ValidationError:
+            pass
+        return True
+
+    # What the server says unasked
+
+    async def _hear(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._tools_changed()
+
+    async def _follow(self) -> None:
+        """Servers without a handshake say what changed only to those who ask for it, as long as they ask."""
+        delay = self.settings.reconnect_s
+        while True:
+            try:
+                async with listen(self._session, tools_list_changed=True) as changes:
+                    delay = self.settings.reconnect_s
+                    async for _ in changes:
+                        self._tools_changed()
+            except (MCPError, SubscriptionLost) as error:
+                if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
+                    return
+            self._tools_changed()  # it may have changed while nobody was told
+            self._suspected()
+            await anyio.sleep(delay)
+            delay = min(2 * delay, self.settings.reconnect_max_s)
+
+    def _tools_changed(self) -> None:
+        self.changed = True
+        self._wake()
+
+    def _suspected(self) -> None:
+        self.suspect = True
+        self._wake()
+
+    async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:
+        assert self._root is not None
+        return types.ListRootsResult(
+            roots=[types.Root.model_validate({"uri": self._root.as_uri(), "name": "workspace"})]
+        )
+
+
+def _reason(error: BaseException | None, server: Server, patience_s: float) -> tuple[str, str]:
+    """What went wrong: in words of ours that hold nothing of the server's, and with what it said. Of several things the
+    first. Never an address with what it carries."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is None:
+        return _CLOSED, _CLOSED
+    if isinstance(error, TimeoutError):
+        late = f"it did not answer within {patience_s:g} s"
+        return late, late
+    if isinstance(error, Lost):
+        return str(error), str(error)
+    if isinstance(error, MCPError):
+        if error.code == CONNECTION_CLOSED:
+            return _CLOSED, _CLOSED
+        return "it refused the connection", f"it refused the connection ({shown(error.message)})"
+    if isinstance(error, OSError) and server.command is not None:
+        place = f" in {server.cwd}" if isinstance(error, FileNotFoundError) and server.cwd else ""
+        return "it cannot be started", f"{shown(server.command)} cannot be started{place} ({error.strerror or error})"
+    return "it cannot be reached", str(mask(said(error, 300)))
+
+
+def _read(found: list[types.Tool]) -> list[Listed | str]:
+    return [
+        listing.listed(
+            tool.name,
+            tool.input_schema,
+            description=tool.description or "",
+            title=tool.title or "",
+            read_only=bool(tool.annotations and tool.annotations.read_only_hint),
+        )
+        for tool in found
+    ]
+
+
+def _sendable(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with valid texts: a model may write half a character, which no message can hold."""
+    text = json.dumps(dict(arguments), ensure_ascii=False)
+    return dict(arguments) if mend(text) is text else dict(json.loads(mend(text)))
+
+
+def _texts(result: types.CallToolResult) -> list[str]:
+    return [part.text for part in result.content if isinstance(part, types.TextContent)]
+
+
+def _blocks(result: types.CallToolResult) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for part in result.content:
+        if isinstance(part, types.TextContent):
+            blocks.append(Text(part.text))
+        elif isinstance(part, types.ImageContent):
+            blocks.append(Image(media_type=part.mime_type, data=part.data))
+    return tuple(blocks)

@@ -1,0 +1,189 @@
+"""All MCP servers of a process, shared by its live sessions: which tools there are now, and who is told of changes.
+
+Lives in one event loop. Every change reaches every attached owner of a tools array at once, so that the next request of
+its session knows of it; that a declared tool keeps its bytes is the owner's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from holdfast.config.sections.mcp import Mcp
+from holdfast.errors import HoldfastError
+from holdfast.events import NO_SESSION, Bus, Event
+from holdfast.events.tools import McpServerDisconnected, McpToolsChanged
+
+from ..telling import Teller
+from ..values import Tool
+from ..wording import shown
+from .link import Link
+from .values import Server, Status
+
+logger = logging.getLogger(__name__)
+
+_CLOSE_S = 8.0
+"""Longer than a program may take that has to be told twice to end."""
+
+
+class Owner(Protocol):
+    """Who is told: the owner of a session's tools array."""
+
+    def add(self, tools: Iterable[Tool]) -> tuple[str, ...]: ...
+
+    def remove(self, names: Iterable[str], why: str = "") -> tuple[str, ...]: ...
+
+
+class Hub:
+    """The servers, started and kept. `workspace` is what servers are told when they ask where the work is.
+
+    Use it as a context, or `start` and `close` it. A session takes `tools()` and is attached in the same step; from
+    then on it is told. Events go to the sessions that are attached, or to none where there is no session.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server],
+        *,
+        settings: Mcp | None = None,
+        workspace: Path | None = None,
+        bus: Bus | None = None,
+    ) -> None:
+        self._servers, self._settings, self._workspace = servers, settings or Mcp(), workspace
+        self._bus = bus
+        self._links: dict[str, Link] = {}
+        self._owners: dict[int, tuple[Owner, str | None]] = {}
+        self._started = False
+
+    async def start(self) -> None:
+        """Start every server that may be; returns when each has answered or failed once. HoldfastError without the SDK.
+
+        A server that is slow holds up nobody beyond its `start_timeout_s`, and one that fails holds up nobody.
+        """
+        if self._started:
+            return
+        if any(not server.blocked for server in self._servers.values()):
+            await asyncio.to_thread(_require)
+        self._started = True
+        root = self._workspace.absolute() if self._workspace is not None else None
+        self._links = {name: Link(one, self._settings, root, self._changed) for name, one in self._servers.items()}
+        for link in self._links.values():
+            link.start()
+        try:
+            await asyncio.gather(*(link.settled.wait() for link in self._links.values()))
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End every connection and every program that was started. Nobody is told: the sessions end too."""
+        self._owners.clear()
+        self._bus = None
+        await asyncio.gather(*(link.close(_CLOSE_S) for link in self._links.values()))
+        for link in self._links.values():
+            link.tools = {}
+
+    async def __aenter__(self) -> Hub:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools there are now, by name."""
+        every = {name: tool for link in self._links.values() for name, tool in link.tools.items()}
+        return tuple(every[name] for name in sorted(every))
+
+    def status(self) -> tuple[Status, ...]:
+        """How every server is, also those that are not used, by name."""
+        if not self._links:
+            links = [Link(one, self._settings, None, self._changed) for one in self._servers.values()]
+        else:
+            links = list(self._links.values())
+        return tuple(sorted((link.status() for link in links), key=lambda status: status.server))
+
+    def attach(self, owner: Owner, *, session: str | None = None) -> None:
+        """Tell this owner of changes from now on; `session` is whose events they are."""
+        self._owners[id(owner)] = (owner, session)
+
+    def detach(self, owner: Owner) -> None:
+        self._owners.pop(id(owner), None)
+
+    # What links find out
+
+    def _changed(self, link: Link, tools: Mapping[str, Tool], why: str) -> None:
+        """A server has these tools from now on. `why` is said where it has none because it was lost."""
+        before = link.tools
+        after = self._free(link, tools)
+        gone = [name for name in before if name not in after]
+        came = [tool for name, tool in after.items() if name not in before]
+        other = [tool for name, tool in after.items() if name in before and not _same(before[name], tool)]
+        link.tools = after
+        if gone:
+            reason = f"the MCP server {link.server.name} no longer offers it"
+            if why:
+                reason = f"the MCP server {link.server.name} is not connected ({why})"
+            for owner, _ in tuple(self._owners.values()):
+                _remove(owner, gone, reason)
+        if came or other:
+            for owner, _ in tuple(self._owners.values()):
+                _add(owner, [*came, *other])
+        if why:
+            self._tell(McpServerDisconnected(server=link.server.name, tools=tuple(sorted(before)), error=why))
+        elif gone or (came and (link.settled.is_set() or self._owners)):
+            added = tuple(sorted(tool.name for tool in came))
+            self._tell(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(gone))))
+
+    def _free(self, link: Link, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """The tools whose names no other server has."""
+        taken = {name for other in self._links.values() if other is not link for name in other.tools}
+        for name in sorted(taken & set(tools)):
+            link.warnings = (*link.warnings, f"the tool {name} is left out: another server has one of this name")
+        return {name: tool for name, tool in tools.items() if name not in taken}
+
+    def _tell(self, event: Event) -> None:
+        sessions = {session for _, session in self._owners.values() if session is not None} or {NO_SESSION}
+        for session in sorted(sessions):
+            Teller(self._bus, session)(event, actor="system")
+
+
+def _same(one: Tool, other: Tool) -> bool:
+    """Whether two tools are the same but for the function that runs them."""
+    return all(getattr(one, field) == getattr(other, field) for field in Tool.__struct_fields__ if field != "run")
+
+
+def _add(owner: Owner, tools: list[Tool]) -> None:
+    try:
+        owner.add(tools)
+    except HoldfastError as problem:
+        if len(tools) == 1:
+            logger.warning("the tool %s is not used: %s", shown(tools[0].name), problem)
+            return
+        for tool in tools:  # one that it cannot take must not cost the others
+            _add(owner, [tool])
+    except Exception:  # nor any fault of its owner the connection
+        logger.exception("the tools of an MCP server could not be added")
+
+
+def _remove(owner: Owner, names: list[str], why: str) -> None:
+    try:
+        owner.remove(names, why)
+    except Exception:
+        logger.exception("the tools of an MCP server could not be removed")
+
+
+def _require() -> None:
+    """Import the SDK, which takes a second."""
+    try:
+        importlib.import_module("mcp")
+    except ImportError as problem:
+        raise HoldfastError("MCP servers need the MCP SDK; pip install 'holdfast[mcp]'") from problem
+    importlib.import_module("holdfast.tools.mcp.connection")

@@ -1,0 +1,289 @@
+"""The tool results of a body: where they stand, which call they answer, what they say.
+
+Finding them costs a look at each block; reading one decodes it. Who only wants to know whether there are enough of
+them asks for the sites and their sizes. Knows how the dialects spell calls and results, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.values import Prompt
+from holdfast.canonical import encode_string
+from holdfast.engine.editing import is_signed
+from holdfast.wire import DIALECTS, Body
+from holdfast.wire.values import array_of, canon, obj, object_of, string_of
+
+from .guides import HEADING
+from .offload import is_reference
+from .values import CALL_TOOL
+
+RESULTS = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
+_MODELS = ("assistant", "model")
+CALLS = frozenset({"tool_use", "function_call", "custom_tool_call"})
+_TEXTS = ("text", "input_text", "output_text")
+_MEDIA = ("image", "document", "image_url", "input_image", "input_file", "file")
+_GEMINI_MEDIA = ("inlineData", "fileData", "inline_data", "file_data")
+_WRAPPED = ("function", "custom", "functionCall")  # where a call's name and input stand, if not beside its id
+_MADE = "gemini-call-"  # the names that the dialect's canonical form gives to calls without an id
+_DROPPED = ("cache_control", "prompt_cache_breakpoint")
+CLEARED = "[cleared]"
+"""What stands for the further parts of a result of several: their number has to stay."""
+
+
+class Site(Struct, frozen=True, gc=False):
+    """A tool result by its places: the blocks of the prompt it is made of, the same in the body, its size in bytes.
+
+    `unread` if the model has said nothing since: it has yet to see the result.
+    """
+
+    blocks: tuple[int, ...]
+    places: tuple[int, ...]
+    size: int
+    unread: bool = False
+
+
+class Call(Struct, frozen=True):
+    """A call of a tool. `input` is JSON text; `at` the block of the prompt, -1 for a call that is nowhere."""
+
+    id: str
+    tool: str
+    input: bytes = b""
+    at: int = -1
+    via: str | None = None
+    """The tool that was named, where that is another."""
+
+
+class Observation(Struct, frozen=True, kw_only=True):
+    """A tool result that was read.
+
+    `texts` are its text parts; `characters` counts them and the data of pictures and files. `plain` if it holds nothing
+    else, and nothing that the provider signed.
+    """
+
+    site: Site
+    digests: tuple[bytes, ...]
+    call: Call
+    texts: tuple[str, ...]
+    characters: int
+    is_error: bool
+    plain: bool
+
+    @property
+    def tool(self) -> str:
+        return self.call.tool
+
+    @property
+    def stays(self) -> bool:
+        """Whether it says what is said nowhere else: where an offloaded result is, or how a tool is to be used."""
+        return any(is_reference(text) or HEADING in text for text in self.texts)
+
+
+class _Said(Struct):
+    """What a result says, before its call is known."""
+
+    id: str = ""
+    name: str = ""
+    texts: list[str] = []
+    characters: int = 0
+    is_error: bool = False
+    plain: bool = True
+
+    def text(self, text: str) -> None:
+        self.texts.append(text)
+        self.characters += len(text)
+
+    def other(self, size: int, plain: bool) -> None:
+        self.characters += size
+        self.plain = self.plain and plain
+
+
+def sites(body: Body, prompt: Prompt) -> list[Site]:
+    """The tool results of a body in order. `prompt` is what a reader made of this body."""
+    found: list[Site] = []
+    origin, spans = prompt.origin or range(len(prompt.blocks)), body.blocks
+    gemini = body.dialect == "gemini"
+    before = (-1, -1)  # the message of the result before, and its last block
+    said = -1  # the last block that is the model's
+    for index, block in enumerate(prompt.blocks):
+        is_tool = block.role == "tool"
+        goes_on = before == (block.message, index - 1) and (is_tool or (gemini and block.kind in _GEMINI_MEDIA))
+        if block.section != "messages" or not (block.kind in RESULTS or is_tool or goes_on):
+            said = index if block.role in _MODELS or block.kind in CALLS else said
+            continue
+        place = origin[index]
+        size = spans[place].end - spans[place].start
+        if goes_on:
+            last = found[-1]
+            found[-1] = Site((*last.blocks, index), (*last.places, place), last.size + size)
+        else:
+            found.append(Site((index,), (place,), size))
+        before = block.message, index
+    return [replace(site, unread=True) if site.blocks[0] > said else site for site in found]
+
+
+def observe(body: Body, prompt: Prompt, found: Sequence[Site]) -> list[Observation]:
+    """Read these results, each with the call it answers."""
+    said = [_read(body, site) for site in found]
+    calls = _calls(body, prompt, [(site.blocks[0], each) for site, each in zip(found, said, strict=True)])
+    dialect = DIALECTS[body.dialect]
+    return [
+        Observation(
+            site=site,
+            digests=tuple([prompt.blocks[index].digest for index in site.blocks]),
+            call=call,
+            texts=tuple(each.texts),
+            characters=each.characters,
+            is_error=each.is_error,
+            plain=each.plain and not any(is_signed(dialect, body, place) for place in site.places),
+        )
+        for site, each, call in zip(found, said, calls, strict=True)
+    ]
+
+
+def replaced(body: Body, site: Site, text: str) -> list[bytes]:
+    """The blocks of a result with this text in the place of what they say. What names the call, and whether it failed,
+    stays; markers are left to the plan."""
+    first, *others = site.places
+    return [_saying(body, first, text), *(_saying(body, place, CLEARED) for place in others)]
+
+
+# What a result says
+
+
+def _read(body: Body, site: Site) -> _Said:
+    said = _Said(texts=[])
+    for place in site.places:
+        span = body.blocks[place]
+        raw = body.text(span)
+        members = {} if span.form == "string" else object_of(raw)
+        if members is None:
+            said.other(len(raw), plain=False)
+        elif body.dialect == "gemini":
+            _read_gemini(members, raw, said)
+        elif span.role == "tool":
+            _add_content(raw, said)
+        else:
+            said.id = string_of(members.get("tool_use_id", members.get("call_id"))) or ""
+            said.is_error = members.get("is_error") == b"true"
+            _add_content(members.get("output", members.get("content", b"null")), said)
+        for start, end in span.context:
+            further = object_of(b"{" + body.raw[start:end] + b"}") or {}
+            said.id = string_of(further.get("tool_call_id")) or said.id
+    return said
+
+
+def _add_content(raw: bytes, said: _Said) -> None:
+    """A text, a part, or a list of parts."""
+    if (text := string_of(raw)) is not None:
+        said.text(text)
+        return
+    parts = [raw] if raw[:1] == b"{" else array_of(raw)
+    if parts is None:
+        if raw != b"null":
+            said.other(len(raw), plain=False)
+        return
+    for part in parts:
+        members = object_of(part) or {}
+        kind, words = string_of(members.get("type")), string_of(members.get("text"))
+        if kind in _TEXTS and words is not None:
+            said.text(words)
+        else:
+            said.other(len(part), plain=kind in _MEDIA)
+
+
+def _read_gemini(members: Mapping[str, bytes], raw: bytes, said: _Said) -> None:
+    answer = object_of(members.get("functionResponse", b""))
+    if answer is None:
+        said.other(len(raw), plain=len(members) == 1 and next(iter(members)) in _GEMINI_MEDIA)
+        return
+    said.id, said.name = string_of(answer.get("id")) or "", string_of(answer.get("name")) or ""
+    response = answer.get("response", b"{}")
+    inner = object_of(response) or {}
+    key, value = next(iter(inner.items()), ("", b""))
+    text = string_of(value) if len(inner) == 1 else None
+    said.is_error = key == "error" and len(inner) == 1
+    said.text(response.decode("utf-8", "replace") if text is None else text)
+    if "parts" in answer:
+        said.other(len(answer["parts"]), plain=True)
+    said.plain = said.plain and len(members) == 1 and not answer.keys() - {"id", "name", "response", "parts"}
+
+
+# Which call it answers
+
+
+def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> list[Call]:
+    """The call of each result: by its id, or, where there is none, the first of its name that waits for an answer."""
+    by_id: dict[str, Call] = {}
+    waiting: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    found: list[Call] = []
+    made, place = 0, 0
+    for index, said in results:
+        while place < index:
+            call = _call(body, prompt, place)
+            place += 1
+            if call is None:
+                continue
+            if not call.id:
+                made += 1
+                call = Call(f"{_MADE}{made}", call.tool, call.input, call.at, call.via)
+            by_id[call.id] = call
+            waiting[call.via or call.tool][call.id] = None
+        identity = said.id or next(iter(waiting[said.name]), "")
+        call = by_id.get(identity) or Call(identity, said.name)
+        waiting[call.via or call.tool].pop(identity, None)
+        found.append(call)
+    return found
+
+
+def _call(body: Body, prompt: Prompt, index: int) -> Call | None:
+    """The call that this block of the prompt is."""
+    block = prompt.blocks[index]
+    if block.kind not in CALLS or block.section != "messages":
+        return None
+    members = object_of(body.text(body.blocks[prompt.origin[index] if prompt.origin else index])) or {}
+    wrapped = next((key for key in _WRAPPED if key in members), None)
+    inner = members if wrapped is None else object_of(members[wrapped]) or {}
+    name = string_of(inner.get("name"))
+    if name is None:
+        return None
+    identity = next((text for key in ("call_id", "id") if (text := string_of({**inner, **members}.get(key)))), "")
+    said = next((inner[key] for key in ("arguments", "args", "input") if key in inner), b"{}")
+    if "arguments" in inner:
+        said = (string_of(said) or "").encode("utf-8", "surrogatepass")
+    return _unwrapped(Call(identity, name, said, index))
+
+
+def _unwrapped(call: Call) -> Call:
+    """What is called through another tool is that tool's call."""
+    if call.tool != CALL_TOOL:
+        return call
+    members = object_of(call.input) or {}
+    name = string_of(members.get("name"))
+    return call if name is None else Call(call.id, name, members.get("arguments", b"{}"), call.at, CALL_TOOL)
+
+
+# What stands in its place
+
+
+def _saying(body: Body, place: int, text: str) -> bytes:
+    span, new = body.blocks[place], encode_string(text)
+    if span.form == "string":
+        return new
+    members = object_of(body.text(span)) or {}
+    if body.dialect == "gemini":
+        answer = object_of(members.get("functionResponse", b""))
+        if answer is None:
+            return obj((("text", new),))
+        inner = object_of(answer.get("response", b"{}")) or {}
+        key = next(iter(inner)) if len(inner) == 1 else "result"
+        kept = {name: canon(value) for name, value in answer.items() if name != "parts"}
+        return obj((("functionResponse", obj((kept | {"response": obj(((key, new),))}).items())),))
+    if span.role == "tool":
+        return obj((("type", b'"text"'), ("text", new)))
+    name = "output" if "output" in members else "content"
+    return obj((key, new if key == name else value) for key, value in members.items() if key not in _DROPPED)

@@ -1,0 +1,116 @@
+"""Files reached one directory at a time, never through a link: what is swapped in after a check leads nowhere.
+
+Takes a real directory and the names below it. Raises OSError; knows nothing of workspaces.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+_OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+# O_PATH needs no permission to list the directory, only to pass through it.
+_PASS = _OWN | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+# Without O_NONBLOCK a pipe would keep us waiting for its other end.
+_LOOK = _OWN | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a link",
+}
+
+
+def kind(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def no_file(mode: int) -> OSError:
+    code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    return OSError(code, f"it is {kind(mode)}, not a file")
+
+
+@contextmanager
+def directory(base: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """A descriptor of the directory; `make` makes those on the way that are missing."""
+    at = os.open(base, _PASS)
+    try:
+        for part in parts:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=at)
+            below = os.open(part, _PASS, dir_fd=at)
+            os.close(at)
+            at = below
+        yield at
+    finally:
+        os.close(at)
+
+
+def open_file(base: Path, parts: Sequence[str]) -> BinaryIO:
+    """A regular file, opened for reading."""
+    if not parts:
+        raise no_file(stat.S_IFDIR)
+    with directory(base, parts[:-1]) as at:
+        descriptor = os.open(parts[-1], _LOOK | os.O_RDONLY, dir_fd=at)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise no_file(mode)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def put_file(base: Path, parts: Sequence[str], data: bytes, *, mode: int | None = None) -> None:
+    """Write a file as a whole, with the directories that are missing. Whoever looks sees the old one or the new one.
+
+    An existing file keeps its permissions, and one that we may not write stays as it is. `mode` beats both.
+    """
+    if not parts:
+        raise no_file(stat.S_IFDIR)
+    with directory(base, parts[:-1], make=True) as at:
+        before = _before(at, parts[-1]) if mode is None else None
+        temporary = f".{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(temporary, _OWN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode or 0o666, dir_fd=at)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                if before is not None:
+                    _like(descriptor, before)
+            os.rename(temporary, parts[-1], src_dir_fd=at, dst_dir_fd=at)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=at)
+            raise
+
+
+def _before(at: int, name: str) -> os.stat_result | None:
+    try:
+        descriptor = os.open(name, _LOOK | os.O_WRONLY, dir_fd=at)
+    except FileNotFoundError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise no_file(found.st_mode)
+    return found
+
+
+def _like(descriptor: int, before: os.stat_result) -> None:
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+        with suppress(PermissionError):  # only root may give a file away; its permissions matter more
+            os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)

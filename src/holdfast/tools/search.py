@@ -1,0 +1,209 @@
+"""Finding tools by what they are called and what they say: exact names, a server's tools, or BM25 over words.
+
+A function of the tools alone: their order does not matter, and the same query always gives the same answer. Queries are
+a model's words and are never parsed as a language; whatever stands in them is split into words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unicodedata import normalize
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+
+from .values import Tool
+from .wording import mend
+
+SELECT, SERVER = "select:", "server:"
+
+_LONGEST_QUERY = 2_000
+_MOST_WORDS = 32
+"""Different words of a query that are looked for; a model's question has a dozen."""
+_LONGEST_WORD = 40
+_LONGEST_TEXT = 20_000
+_MOST_PARAMETERS = 200
+
+_WEIGHTS = {"name": 2.0, "hints": 1.5, "description": 1.0, "parameters": 0.9}
+"""What a word counts in each field: a tool's name says most in least words. Of the fields that have a word the best
+counts, so that a tool with two of the words comes before one that says one of them everywhere."""
+
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and any are as at be by can do does for from get give have how i in into is it its me my need of on or "
+        "please should that the their then there this to use want was we what when where which who will with you your",
+    )
+)
+"""Words of a question that say nothing of a tool, unless there are no others."""
+
+_HEAP, _TOKENIZER = 15_000_000, "tools"
+_word = re.compile(r"[^\W_]+")
+_camel = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What a query gives. `unknown` are names that were asked for and do not exist, `more` counts tools that match and
+    are left out, `selected` if tools were asked for by their names."""
+
+    tools: tuple[Tool, ...] = ()
+    unknown: tuple[str, ...] = ()
+    more: int = 0
+    selected: bool = False
+
+
+class ToolIndex:
+    """An index in memory over a fixed set of tools. It is built by the first query that needs one."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tuple(sorted(tools, key=lambda tool: tool.name))
+        self.servers = tuple(sorted({tool.server for tool in self.tools if tool.server}))
+        self._by_name = {tool.name: tool for tool in self.tools}
+        self._index: _Index | None = None
+
+    @property
+    def unbuilt(self) -> bool:
+        """Whether a query by words has to wait for the index: a few dozen milliseconds for hundreds of tools."""
+        return self._index is None
+
+    def search(self, query: str, limit: int = 5) -> list[Tool]:
+        """The tools that a query means, best first."""
+        return list(self.find(query, limit).tools)
+
+    def find(self, query: str, limit: int = 5) -> Found:
+        """The same with what else there is to say. `select:a,b` gives the tools of those names in that order, however
+        many, the name of a server or `server:NAME` its tools by name, anything else what its words find."""
+        query, limit = mend(query[:_LONGEST_QUERY]).strip(), max(1, limit)
+        if query[: len(SELECT)].lower() == SELECT:
+            return self._selected(query[len(SELECT) :])
+        if query[: len(SERVER)].lower() == SERVER:
+            return self._of_server(query[len(SERVER) :].strip(), limit)
+        if (of_server := self._of_server(query, limit)).tools:
+            return of_server
+        return self._by_words(query, limit)
+
+    def _selected(self, names: str) -> Found:
+        wanted = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip(" \t\r\n\"'`[]"))))
+        known = tuple(self._by_name[name] for name in wanted if name in self._by_name)
+        unknown = tuple(name for name in wanted if name not in self._by_name)
+        return Found(tools=known, unknown=unknown, selected=True)
+
+    def _of_server(self, name: str, limit: int) -> Found:
+        found = tuple(tool for tool in self.tools if tool.server and tool.server.casefold() == name.casefold())
+        return Found(tools=found[:limit], more=max(0, len(found) - limit))
+
+    def _by_words(self, query: str, limit: int) -> Found:
+        said = list(dict.fromkeys(words(query)))
+        asked = ([word for word in said if word not in _COMMON] or said)[:_MOST_WORDS]
+        if not self.tools or not asked:
+            return Found()
+        if self._index is None:
+            self._index = _Index(self.tools)
+        found = self._index.search(asked, limit)
+        if not found:
+            found = [at for at, tool in enumerate(self.tools) if _contains(tool, asked)][:limit]
+        tools = [self.tools[at] for at in found]
+        exact = self._by_name.get(query)
+        if exact is not None:
+            tools = [exact, *(tool for tool in tools if tool is not exact)][:limit]
+        return Found(tools=tuple(tools))
+
+
+def words(text: str) -> Iterator[str]:
+    """The words of a text or a name, in small letters: parted at _, -, ., spaces and signs; what has capitals inside
+    also in its parts."""
+    for run in _word.findall(normalize("NFKC", text[:_LONGEST_TEXT])):
+        parts = _camel.split(run)
+        for word in parts if len(parts) == 1 else (*parts, run):
+            yield word.casefold()[:_LONGEST_WORD]
+
+
+def parameters(schema: bytes) -> list[str]:
+    """The names of a tool's parameters, inner ones too; none of a schema that cannot be read."""
+    try:
+        waiting: list[Any] = [msgspec.json.decode(schema)]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    names: list[str] = []
+    while waiting and len(names) < _MOST_PARAMETERS:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            inner = value.get("properties")
+            if isinstance(inner, dict):
+                names += inner
+            waiting += value.values()
+    return names[:_MOST_PARAMETERS]
+
+
+def _contains(tool: Tool, asked: Sequence[str]) -> bool:
+    """Whether a part of a word was asked for, where no whole one is found."""
+    text = f"{tool.name} {tool.description}".casefold()
+    return any(word in text for word in asked if len(word) > 2)
+
+
+class _Index:
+    """tantivy's index of the tools, by their places. One thread writes one segment, so that ties are always broken in
+    the tools' own order."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tantivy = _library()
+        self._analyzer = self._make_analyzer()
+        builder = self._tantivy.SchemaBuilder()
+        for field in _WEIGHTS:
+            builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option="freq")
+        builder.add_unsigned_field("at", stored=True)
+        self._schema = builder.build()
+        index = self._tantivy.Index(self._schema)
+        index.register_tokenizer(_TOKENIZER, self._make_analyzer())
+        writer = index.writer(_HEAP, 1)
+        for at, tool in enumerate(tools):
+            writer.add_document(self._tantivy.Document(at=at, **_fields(tool)))
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        self._searcher = index.searcher()
+
+    def _make_analyzer(self) -> Any:
+        builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace())
+        return builder.filter(self._tantivy.Filter.stemmer("english")).build()
+
+    def search(self, asked: Sequence[str], limit: int) -> list[int]:
+        """The places of the best tools."""
+        make, should = self._tantivy.Query, self._tantivy.Occur.Should
+        stems = dict.fromkeys(self._analyzer.analyze(" ".join(asked)))
+        terms = [
+            (should, make.disjunction_max_query([self._term(field, stem) for field in _WEIGHTS], 0.1)) for stem in stems
+        ]
+        hits = self._searcher.search(make.boolean_query(terms), limit, count=False).hits
+        found = [(-score, int(self._searcher.doc(address)["at"][0])) for score, address in hits]
+        return [at for _, at in sorted(found)]
+
+    def _term(self, field: str, stem: str) -> Any:
+        make = self._tantivy.Query
+        return make.boost_query(make.term_query(self._schema, field, stem, "freq"), _WEIGHTS[field])
+
+
+def _fields(tool: Tool) -> dict[str, str]:
+    texts = {
+        "name": tool.name,
+        "hints": " ".join(tool.hints),
+        "description": tool.description,
+        "parameters": " ".join(parameters(tool.input_schema)),
+    }
+    return {field: " ".join(words(mend(text))) for field, text in texts.items()}
+
+
+def _library() -> Any:
+    try:
+        import tantivy
+    except ImportError as error:
+        raise HoldfastError(
+            "searching for tools by words needs the library tantivy; install it with pip install 'holdfast[agent]'."
+        ) from error
+    return tantivy

@@ -1,0 +1,63 @@
+"""What is done to a successful output before it is a result: long ones are offloaded, then guides are appended.
+
+In this order, so that a guide is never cut off or sent to disk. For failed calls nothing here is called: their text
+reaches the model as it is, and the guide waits for the first success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from holdfast.canonical import ToolUse
+from holdfast.events import Event
+from holdfast.events.tools import GuideDelivered, ToolOffloaded
+
+from .guides import Guides
+from .offload import Offloader
+from .values import Tool, ToolContext, ToolOutput
+
+EXEMPT = "exempt_from_offload"
+"""In the metadata of an output that was read from an offloaded result: it is not offloaded again."""
+
+
+def finish(
+    tool: Tool, tool_use_id: str, output: ToolOutput, *, offloader: Offloader | None, guides: Guides | None
+) -> tuple[ToolOutput, tuple[Event, ...]]:
+    """The output as it shall be answered, and what there is to tell. The same output where nothing is to be done.
+
+    What an MCP server says about itself does not exempt it.
+    """
+    told: list[Event] = []
+    before = blocks = output.blocks
+    if offloader is not None:
+        exempt = tool.source != "mcp" and output.metadata.get(EXEMPT) is True
+        blocks, gone = offloader.store(tool, tool_use_id, blocks, exempt=exempt)
+        if gone is not None:
+            told.append(
+                ToolOffloaded(tool=tool.name, tool_use_id=tool_use_id, characters=gone.characters, path=gone.path)
+            )
+    if guides is not None:
+        given = guides.take(tool.name, tool.guide)
+        if given:
+            blocks = (*blocks, *given)
+        told += [GuideDelivered(tool=tool.name, tool_use_id=tool_use_id) for _ in given]
+    if blocks is before:
+        return output, tuple(told)
+    return msgspec.structs.replace(output, content=blocks), tuple(told)
+
+
+def shaper(
+    offloader: Offloader | None, guides: Guides | None, tell: Callable[[Event], None] | None = None
+) -> Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]:
+    """What a dispatcher calls for each successful output. Events go to `tell`, or to the call's own context, which
+    knows the turn."""
+
+    def shape(tool: Tool, call: ToolUse, output: ToolOutput, context: ToolContext) -> ToolOutput:
+        shaped, told = finish(tool, call.id, output, offloader=offloader, guides=guides)
+        for event in told:
+            (tell or context.tell)(event)
+        return shaped
+
+    return shape

@@ -1,0 +1,265 @@
+"""One session's tools: what its requests declare, what a call does, and what is done to sent results later.
+
+Composes the parts that each have one job: the owner of the tools array, the dispatcher, offloading, guides, usage,
+masking, processes. Whoever runs a conversation asks for `definitions`, hands over the model's calls with `run`, counts
+turns, and says when the prefix is lost anyway. What has to survive a restart is in `state`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import Extra, Message, Opaque, ToolDefinition, ToolUse
+from holdfast.config.sections.agent import Tools
+from holdfast.errors import HoldfastError
+from holdfast.events import Bus
+from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
+
+from .allowing import choice
+from .builtin import Processes, builtin_tools
+from .carriers import REDUNDANT
+from .confirming import Confirmations, Confirmer
+from .dispatcher import Dispatcher
+from .guides import Guides, Section
+from .lifecycle import Usage, UsageState
+from .masking import Masker
+from .offload import Offloader, directory_of
+from .shaping import shaper
+from .telling import Teller
+from .toolset import Redeclared, ToolSet, ToolSetState
+from .values import Answer, Cancel, Tool
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from holdfast.engine import Engine, Lane, Prepared
+    from holdfast.store import Store
+    from holdfast.wire import Body
+
+    from .mcp import Hub
+
+DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "google": "gemini", "openrouter": "openrouter"}
+"""How a provider is spoken to where nobody says otherwise; all others speak OpenAI's Chat Completions."""
+
+
+class Ran(Struct, frozen=True):
+    """What the calls of one turn came to: the messages that follow them, and each call's own end."""
+
+    messages: tuple[Message, ...]
+    answers: tuple[Answer, ...]
+
+
+class ToolboxState(Struct, frozen=True, kw_only=True):
+    """What a session's tools have to know after a restart to send the same bytes."""
+
+    toolset: ToolSetState
+    usage: UsageState
+    delivered: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    processes: int = 0
+
+
+class Toolbox:
+    """The tools of one session. `tools` are the host's own; the built-in ones come with it unless `builtins` is false.
+
+    `hub` brings the tools of MCP servers and tells of changes. `home` is where offloaded results and remembered
+    decisions are kept. `confirm` is asked before a call writes, executes or uses the network: without it such calls are
+    refused, unless the settings allow them. `stream` gets the output of running commands, with the id of their call.
+    `state` is that of the same session before a restart.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        model: str,
+        workspace: Path | str,
+        home: Path | str,
+        session: str,
+        tenant: str = "",
+        dialect: str | None = None,
+        settings: Tools | None = None,
+        confirm: Confirmer | None = None,
+        guides: Mapping[str, str] | None = None,
+        sections: Sequence[Section] = (),
+        hub: Hub | None = None,
+        server_tools: Sequence[Opaque] = (),
+        uses: Mapping[str, int] | None = None,
+        builtins: bool = True,
+        readable: Sequence[Path] = (),
+        bus: Bus | None = None,
+        store: Store | None = None,
+        skills: Any = None,
+        memory: Any = None,
+        stream: Callable[[str, str], None] | None = None,
+        writing: asyncio.Lock | None = None,
+        state: bytes | None = None,
+    ) -> None:
+        settings, home = settings or Tools(), Path(home)
+        known = None if state is None else _known(state)
+        self.settings, self.session = settings, session
+        self.tell = Teller(bus, session, store=store, tenant=tenant)
+        self.offloader = Offloader(settings.offload, directory_of(home, session, tenant))
+        self.workspace = Workspace(
+            Path(workspace), readable=readable, offloads=(self.offloader.directory,), closed=(home,)
+        )
+        self.processes = Processes(started=0 if known is None else known.processes)
+        self.usage = Usage(None if known is None else known.usage)
+        self._failed = dict.fromkeys(() if known is None else known.failed)
+        own = builtin_tools(settings, self.processes) if builtins else ()
+        offered = (*own, *tools, *(() if hub is None else hub.tools()))
+        filed = {tool.name: tool.guide for tool in offered if tool.guide is not None}
+        self.guides = Guides(filed | dict(guides or {}), sections)
+        if known is not None:
+            self.guides.restore(known.delivered)
+        self.toolset = ToolSet(
+            offered,
+            settings=settings,
+            model=model,
+            dialect=dialect or DIALECT_OF.get(model.partition(":")[0], "openai_chat"),
+            server_tools=server_tools,
+            uses=uses,
+            usage=self.usage,
+            discovery=None if hub is None else True,
+            state=None if known is None else known.toolset,
+        )
+        self.dispatcher = Dispatcher(
+            self.toolset.resolve,
+            workspace=self.workspace,
+            settings=settings,
+            session=session,
+            confirmations=Confirmations(settings.confirm, home=home, ask=confirm),
+            bus=bus,
+            tell=self.tell,
+            shape=shaper(self.offloader, self.guides),
+            skills=skills,
+            memory=memory,
+            stream=stream,
+            writing=writing,
+        )
+        strip = settings.deferral.strip == "when_cold" and self.toolset.carrier in REDUNDANT
+        self._masker = Masker(settings.mask, strip=strip)
+        self._hub = hub
+        if hub is not None:
+            hub.attach(self.toolset)
+        if known is None and self.toolset.deferred:
+            self.tell(ToolDeferred(tools=self.toolset.deferred), actor="system")
+
+    # A request
+
+    def definitions(self) -> tuple[ToolDefinition | Opaque, ...]:
+        """The tools array: the same bytes on every request until a reset."""
+        return self.toolset.definitions()
+
+    def choice(self) -> Extra:
+        """Further members of a request: on OpenAI `tool_choice`, where a tool that is declared has vanished."""
+        return choice(self.toolset.dialect, self.toolset.allowed(), self.definitions())
+
+    def prepare(self, engine: Engine, body: Body, *, lane: Lane, now: float, **asked: Any) -> Prepared:
+        """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
+        it is stored: what was masked before is masked again by the engine."""
+        ledger = engine.ledger(lane, now=now)
+        wanted = self._masker.wanted(
+            body,
+            engine.read(body).prompt,
+            fence=lambda: engine.fence(lane, now=now),
+            already=ledger.edits,
+            failed=self._failed,
+        )
+        prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits, **asked)
+        for gone in self._masker.decided(prepared.edits is not None and prepared.edits.made):
+            self.tell(
+                ToolMasked(tool=gone.tool, tool_use_id=gone.tool_use_id, characters=gone.characters),
+                turn=prepared.turn,
+                actor="system",
+            )
+        return prepared
+
+    # A turn
+
+    async def run(
+        self, calls: Message | Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
+    ) -> Ran:
+        """Answer the calls of an assistant's message, each of them, in order."""
+        made = calls.content if isinstance(calls, Message) else calls
+        uses = [block for block in made if isinstance(block, ToolUse)]
+        if not uses:
+            return Ran((), ())
+        self.usage.observe((Message("assistant", tuple(uses)),))
+        answers = await self.dispatcher.run(uses, turn=turn, cancel=cancel)
+        self._failed.update((answer.result.tool_use_id, None) for answer in answers if answer.result.is_error)
+        said = Message("user", tuple(answer.result for answer in answers))
+        late = [message for answer in answers if answer.output is not None for message in answer.output.messages]
+        return Ran((said, *late), answers)
+
+    def turn_over(self) -> None:
+        """A turn of the user's is answered: what was not used in it is idle for one turn more."""
+        self.usage.turn()
+
+    # Resets
+
+    def at_reset(self, kept: Iterable[Message] | None = None) -> Redeclared | None:
+        """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
+        kept).
+
+        What vanished leaves the array, what was found and used joins it, what nobody used is demoted; guides that were
+        removed may be given again. Gives what changed in the array; None means that its bytes are the same.
+        """
+        left = None if kept is None else tuple(kept)
+        if left is not None:
+            self.guides.keep(left)
+        changed = self.toolset.at_reset(left)
+        for name, idle in () if changed is None else changed.demoted:
+            self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
+        return changed
+
+    def redeclare(self, engine: Engine, lane: Lane, *, now: float, behind: int, requests: float) -> Redeclared | None:
+        """Where the carrier is `redeclare`, declare what was found since; where it is not, demote what nobody uses if
+        that pays: `behind` tokens stand behind the tools, `requests` are still to be expected. Announces the reset."""
+        changed = self.toolset.redeclare() or self.toolset.demote(behind=behind, requests=requests)
+        if changed is not None:
+            engine.announce(lane, "tools_redeclared", now=now)
+            for name, idle in changed.demoted:
+                self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
+        return changed
+
+    # The session
+
+    @property
+    def state(self) -> bytes:
+        """Everything that is needed to go on after a restart; a few bytes for each tool and call."""
+        return msgspec.msgpack.encode(
+            ToolboxState(
+                toolset=self.toolset.state,
+                usage=self.usage.state,
+                delivered=tuple(sorted(self.guides.delivered)),
+                failed=tuple(self._failed),
+                processes=self.processes.started,
+            )
+        )
+
+    async def close(self) -> None:
+        """Stop what runs in the background and listen to no server any more. Offloaded results stay."""
+        if self._hub is not None:
+            self._hub.detach(self.toolset)
+        await self.processes.close()
+
+    async def __aenter__(self) -> Toolbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _known(state: bytes) -> ToolboxState:
+    try:
+        return msgspec.msgpack.decode(state, type=ToolboxState)
+    except msgspec.DecodeError as error:
+        raise HoldfastError(
+            f"the stored state of a session's tools cannot be read ({error}); begin a new session."
+        ) from error

@@ -1,0 +1,369 @@
+"""The one owner of a session's tools array: what is declared, in which order, with which bytes, and what a call means.
+
+What was declared once is declared with the same bytes until a reset, whatever happens to the tool: one that changes
+keeps its first definition, one that vanishes stays and answers that it is unavailable, one that comes late is found by
+discover_tools and called by way of the session's carrier. Knows nothing of how tools run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast import facts
+from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
+from holdfast.config.sections.agent import Tools
+from holdfast.errors import HoldfastError
+from holdfast.prefix.economics import edit_cost
+from holdfast.wire.values import object_of, string_of
+
+from . import deferral
+from .arranging import arranged, size_of
+from .carriers import (
+    Carrier,
+    Discovered,
+    answer,
+    carrier_of,
+    definition_of,
+    given,
+    loaded,
+    unwrapped,
+    waiting,
+)
+from .lifecycle import Usage, demotions, pays
+from .resolving import unknown
+from .values import CALL_TOOL, DISCOVER_TOOLS, Refused, Resolved, Tool
+from .wording import shown
+
+GONE = "nothing offers it at the moment"
+"""Why a tool is unavailable, where nobody said."""
+
+
+class ToolSetState(Struct, frozen=True, kw_only=True):
+    """Everything that is needed to render the same tools after a restart.
+
+    `declared` is the array in order, `deferred` what may be found, `discovered` what was, `recent` what was since the
+    last reset, `vanished` why tools that the model knows are unavailable.
+    """
+
+    model: str
+    dialect: str
+    carrier: Carrier
+    declared: tuple[ToolDefinition | Opaque, ...] = ()
+    deferred: tuple[ToolDefinition, ...] = ()
+    discovered: tuple[str, ...] = ()
+    recent: tuple[str, ...] = ()
+    vanished: dict[str, str] = {}
+
+
+class Redeclared(Struct, frozen=True, kw_only=True):
+    """What changed in the array: names that came in, vanished ones that left, those that were deferred or demoted (with
+    the turns they were idle), and those whose definition became another."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    deferred: tuple[str, ...] = ()
+    demoted: tuple[tuple[str, int], ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+class ToolSet:
+    """The tools of one session. `tools` are those that exist now; `state` is that of the same session before a restart,
+    and wins as long as the model is the same. `uses` counts calls of earlier sessions, `usage` those of this one.
+
+    discover_tools has to be declared from the beginning, because adding it later would lose the prefix. It is where
+    something is deferred or a tool comes from an MCP server, whose list may change; `discovery` true declares it in any
+    case (servers that have yet to answer), false never: then nothing is deferred, and what comes late is declared at
+    the next reset.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        settings: Tools,
+        model: str,
+        dialect: str,
+        server_tools: Sequence[Opaque] = (),
+        uses: Mapping[str, int] | None = None,
+        usage: Usage | None = None,
+        discovery: bool | None = None,
+        state: ToolSetState | None = None,
+    ) -> None:
+        self.settings, self.dialect = settings, dialect
+        self.facts = facts.model(model)
+        same = state is not None and (state.model, state.dialect) == (self.facts.ref, dialect)
+        self.carrier: Carrier = (
+            state.carrier if state and same else carrier_of(self.facts, dialect, settings.deferral.carrier)
+        )
+        self.usage = usage or Usage()
+        self.version = 0
+        self._before = dict(uses or {})
+        self._server_tools = tuple(server_tools)
+        self._discovery = discovery
+        self._tools = _by_name(tools, self._server_tools)
+        self._own = self._discovery_tools()
+        self._declared: tuple[ToolDefinition | Opaque, ...] = ()
+        self._deferred: dict[str, ToolDefinition] = {}
+        self._discovered: dict[str, None] = {}
+        self._recent: dict[str, None] = {}
+        self._vanished: dict[str, str] = {}
+        if state is not None and same:
+            self._restore(state)
+        else:  # a state for another model says only what was of use
+            self._plan(keep=[name for name in state.discovered if self.usage.uses.get(name)] if state else ())
+        self.usage.first_seen(self._tools)
+
+    def _discovery_tools(self) -> dict[str, Tool]:
+        """discover_tools, and call_tool where that carries; the caller's own if it brought some."""
+        wanted = (DISCOVER_TOOLS, CALL_TOOL) if self.carrier == "call_tool" else (DISCOVER_TOOLS,)
+        found = {name: self._tools.pop(name) for name in (DISCOVER_TOOLS, CALL_TOOL) if name in self._tools}
+        if any(name not in found for name in wanted):
+            from .discovery import discovery_tools
+
+            found = {tool.name: tool for tool in discovery_tools(self)} | found
+        return {name: found[name] for name in wanted}
+
+    # What a request declares
+
+    def definitions(self) -> tuple[ToolDefinition | Opaque, ...]:
+        """The tools array: built-in tools, the host's, those of MCP servers by name, the provider's own, and where the
+        carrier refers to them, the deferred ones, which are no part of the prefix."""
+        if self.carrier != "references":
+            return self._declared
+        return (*self._declared, *(waiting(definition) for definition in self._deferred.values()))
+
+    def allowed(self) -> tuple[str, ...] | None:
+        """The functions that may be called, for OpenAI's `allowed_tools`, where one that the model knows has vanished:
+        it stays in the array and is ruled out beside it, which keeps the prefix. The provider's own are not named."""
+        late = self._discovered if self.carrier == "additional" else ()
+        known = dict.fromkeys((*self.declared, *late))
+        if not self.dialect.startswith("openai") or all(self._exists(name) for name in known):
+            return None
+        return tuple(name for name in known if self._exists(name))
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The names of the functions in the array that are part of the prefix."""
+        return tuple(item.name for item in self._declared if isinstance(item, ToolDefinition))
+
+    @property
+    def deferred(self) -> tuple[str, ...]:
+        """The names of the tools that exist and are not declared."""
+        return tuple(name for name in self._deferred if name in self._tools)
+
+    @property
+    def state(self) -> ToolSetState:
+        return ToolSetState(
+            model=self.facts.ref,
+            dialect=self.dialect,
+            carrier=self.carrier,
+            declared=self._declared,
+            deferred=tuple(self._deferred.values()),
+            discovered=tuple(self._discovered),
+            recent=tuple(self._recent),
+            vanished=dict(self._vanished),
+        )
+
+    # What a call means
+
+    def resolve(self, call: ToolUse) -> Resolved | Refused:
+        """The tool that a call means, with its input: declared, found, or named through call_tool."""
+        if call.name != CALL_TOOL:
+            tool = self._find(call.name)
+            if isinstance(tool, Refused):
+                return tool
+            said = given(call)
+            return said if isinstance(said, Refused) else Resolved(tool, said)
+        meant = unwrapped(call)
+        if isinstance(meant, Refused):
+            return meant
+        name, arguments = meant
+        if name in deferral.DISCOVERY:
+            return Refused(f"{name} cannot be called through {CALL_TOOL}. Call it by its own name.")
+        tool = self._find(name)
+        return tool if isinstance(tool, Refused) else Resolved(tool, arguments, CALL_TOOL)
+
+    def _find(self, name: str) -> Tool | Refused:
+        tool = (self._own if name in deferral.DISCOVERY else self._tools).get(name)
+        if tool is None or not self._exists(name):
+            why = self._vanished.get(name)
+            return self._unknown(name) if why is None else Refused(f"The tool {name} is unavailable: {why}.")
+        if self.carrier != "call_tool" and name in self._deferred and name not in self._discovered:
+            return Refused(
+                f"The tool {name} is not loaded yet. Call {DISCOVER_TOOLS} with the query `select:{name}`, then {name}."
+            )
+        return tool
+
+    def _exists(self, name: str) -> bool:
+        return name in self.declared if name in deferral.DISCOVERY else name in self._tools
+
+    def _unknown(self, name: str) -> Refused:
+        names = [*self.declared, *self.deferred]
+        inner = [known for known in names if known.endswith(f"__{name}")]  # called without the server it belongs to
+        if inner:
+            return Refused(f"There is no tool named {shown(name)!r}. Did you mean {' or '.join(inner[:3])}?")
+        return unknown(name, names)
+
+    # Tools that are found
+
+    def findable(self) -> tuple[Tool, ...]:
+        """The deferred tools that exist now, also those that were found before."""
+        return tuple(self._tools[name] for name in self.deferred)
+
+    def discover(self, tools: Sequence[Tool]) -> Discovered:
+        """These tools become callable. What the answer holds is the carrier's."""
+        names = [name for name in dict.fromkeys(tool.name for tool in tools) if self._exists(name)]
+        found = [self._deferred[name] for name in names if name in self._deferred]
+        fresh = [definition.name for definition in found if definition.name not in self._recent]
+        full = self.settings.deferral.strip == "when_cold"
+        for definition in found:
+            self._discovered[definition.name] = self._recent[definition.name] = None
+        return answer(self.carrier, found, names, fresh=fresh, full=full)
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """What was found and has to be declared before the model can call it: with the carrier `redeclare` only."""
+        if self.carrier != "redeclare":
+            return ()
+        return tuple(name for name in self._recent if name in self._deferred and name in self._tools)
+
+    def price(self, behind: int) -> Decimal:
+        """What another tools array costs, in plain input tokens, where so many tokens are written again."""
+        return edit_cost(Decimal(behind), self.facts.read, self.facts.write())
+
+    def redeclare(self) -> Redeclared | None:
+        """Declare what is pending, after the others. Everything behind the tools is written again: announce the reset
+        `tools_redeclared`."""
+        late = self.pending
+        if not late:
+            return None
+        self._declared = (*self._declared, *(self._deferred.pop(name) for name in late))
+        self.version += 1
+        return Redeclared(added=late)
+
+    # Tools that come and go
+
+    def add(self, tools: Iterable[Tool]) -> tuple[str, ...]:
+        """Tools that came, or came back, or are described in another way; gives the names that were not there before.
+
+        A new one is deferred. One that the model knows is callable again under the definition that it knows.
+        """
+        came = self._join(_by_name(tools))
+        self.usage.first_seen(came)
+        return came
+
+    def _join(self, tools: Mapping[str, Tool]) -> tuple[str, ...]:
+        for name, tool in tools.items():
+            known = self._tools.get(name)
+            if name in deferral.DISCOVERY or (known and (known.source, known.server) != (tool.source, tool.server)):
+                raise HoldfastError(f"two tools are named {name}; give one of them another name.")
+        came = tuple(name for name in tools if name not in self._tools)
+        declared = self.declared
+        findable = DISCOVER_TOOLS in declared
+        for name, tool in tools.items():
+            self._tools[name] = tool
+            self._vanished.pop(name, None)
+            definition, before = definition_of(tool), self._deferred.get(name)
+            referred = self.carrier == "references" and name in self._discovered  # its bytes are part of the history
+            if findable and name not in declared and definition != before and not (before and referred):
+                self._deferred[name] = definition
+                if self.carrier != "redeclare":  # what an answer said of it is not true any more
+                    self._recent.pop(name, None)
+        self.version += 1
+        return came
+
+    def remove(self, names: Iterable[str], why: str = "") -> tuple[str, ...]:
+        """Tools that are gone; gives those that were there. `why` completes "it is unavailable: "."""
+        gone = tuple(name for name in dict.fromkeys(names) if name in self._tools)
+        declared = self.declared
+        for name in gone:
+            del self._tools[name]
+            if name in declared or name in self._discovered:
+                self._vanished[name] = why or GONE
+            else:
+                self._deferred.pop(name, None)
+        self.version += 1
+        return gone
+
+    # Resets
+
+    def at_reset(self, kept: Iterable[Message] | None = ()) -> Redeclared | None:
+        """The prefix is lost anyway: what vanished leaves, what was found and used is declared, what was not used for
+        too long is deferred, what is too much is decided anew. Gives what changed, None if the array is the same.
+
+        `kept` are the messages that the conversation goes on with, None for all of them: what an item in them declares
+        is not declared a second time.
+        """
+        before = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
+        array = self._declared
+        idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self._tools))
+        recent = dict.fromkeys(self._recent if kept is None else loaded(kept))
+        self._plan(keep=[name for name in self._tools if self.usage.uses.get(name)], out=idle, recent=recent)
+        if self._declared == array:
+            return None
+        after = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
+        left = [name for name in before if name not in after]
+        return Redeclared(
+            added=tuple(name for name in after if name not in before),
+            removed=tuple(name for name in left if name not in self._tools),
+            deferred=tuple(name for name in left if name in self._tools and name not in idle),
+            demoted=tuple((name, idle[name]) for name in left if name in idle),
+            changed=tuple(name for name in after if before.get(name, after[name]) != after[name]),
+        )
+
+    def demote(self, *, behind: int, requests: float) -> Redeclared | None:
+        """The same without a reset, if that pays by what unused definitions cost: `behind` tokens are written again,
+        and so many requests are still to be expected. Announce the reset `tools_redeclared`."""
+        idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self.declared))
+        unused = [item for item in self._declared if isinstance(item, ToolDefinition) and item.name in idle]
+        removed = sum(size_of(item) for item in unused)
+        return self.at_reset(None) if pays(self.facts, behind=behind, removed=removed, requests=requests) else None
+
+    def _plan(self, *, keep: Collection[str] = (), out: Collection[str] = (), recent: Collection[str] = ()) -> None:
+        """Decide anew what is declared and what is deferred, of the tools that exist. `recent` are those that the
+        history still holds the answer for."""
+        known = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)} | self._deferred
+        items = {name: known[name] for name in recent if name in known} if self.carrier == "additional" else {}
+        counted = (self._before, self.usage.uses)
+        plan = arranged(
+            [tool for name, tool in self._tools.items() if name not in items],
+            tuple(self._own.values()),
+            self.settings.deferral,
+            context_limit=self.facts.context_limit,
+            uses={name: sum(counts.get(name, 0) for counts in counted) for name in self._tools},
+            wanted=True if DISCOVER_TOOLS in self.declared else self._discovery,
+            keep=keep,
+            out=out,
+        )
+        self._declared = (*plan.declared, *self._server_tools)
+        self._deferred = {item.name: item for item in plan.deferred} | items
+        if self.carrier == "references":  # an answer in the history may still refer to it
+            gone = (name for name in self._discovered if name in known and name not in self._tools)
+            self._deferred.update((name, known[name]) for name in gone)
+        self._recent = {name: None for name in recent if name in self._deferred}
+        self.version += 1
+
+    def _restore(self, state: ToolSetState) -> None:
+        tools, self._tools = self._tools, {}
+        self._declared = state.declared
+        self._discovered = dict.fromkeys(state.discovered)
+        self._recent = dict.fromkeys(state.recent)
+        self._deferred = {
+            item.name: item for item in state.deferred if item.name in tools or item.name in self._discovered
+        }
+        known = {name for name in (*self.declared, *self._discovered) if name not in deferral.DISCOVERY}
+        self._vanished = {name: state.vanished.get(name, GONE) for name in sorted(known)}
+        self._join(tools)
+
+
+def _by_name(tools: Iterable[Tool], server_tools: Sequence[Opaque] = ()) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    taken = {string_of((object_of(tool.raw) or {}).get("name")) for tool in server_tools}
+    for tool in tools:
+        if tool.name in found or tool.name in taken:
+            raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
+        found[tool.name] = tool
+    return found

@@ -1,0 +1,34 @@
+"""Taking turns to change things: one call at a time, also across the agents that share a lock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+
+
+class _Turn:
+    """Somebody's turn to change things; what he calls meanwhile has turns inside it."""
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self.lock, self.inner, self.goes_on = lock, asyncio.Lock(), True
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("holdfast_tools_turn", default=None)
+
+
+@asynccontextmanager
+async def alone(lock: asyncio.Lock) -> AsyncIterator[None]:
+    """Nobody else who asks for this lock goes on meanwhile. A call that itself leads to calls, as one that delegates,
+    would wait for itself: inside it they take turns among themselves."""
+    outer = _turn.get()
+    nested = outer is not None and outer.lock is lock and outer.goes_on
+    async with outer.inner if outer is not None and nested else lock:
+        turn = _Turn(lock)
+        token = _turn.set(turn)
+        try:
+            yield
+        finally:
+            turn.goes_on = False
+            _turn.reset(token)

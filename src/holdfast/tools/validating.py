@@ -1,0 +1,87 @@
+"""Whether a call's input fits the schema of its tool, and what is wrong with it in words a model can act on.
+
+Schemas are a stranger's too: one that is no schema, refers to another place or cannot be applied makes the call fail
+with a text, and nothing is ever fetched. Compiled schemas are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+from holdfast.errors import HoldfastError
+
+from .values import ToolExecutionError
+from .wording import cut, mend, said, shown
+
+MOST = 5
+"""Problems that are listed of one input."""
+_LONGEST = 300
+
+
+def require() -> None:
+    """Says what to install where the library for schemas is missing."""
+    if find_spec("jsonschema") is None:
+        raise HoldfastError("tools need the library jsonschema; pip install 'holdfast[agent]'")
+
+
+def check(tool: str, schema: bytes, value: Any) -> str | None:
+    """What is wrong with an input, or None. ToolExecutionError where the schema itself is the problem."""
+    try:
+        found = [_line(error) for error in islice(_compiled(schema).iter_errors(value), MOST + 1)]
+    except ToolExecutionError as error:
+        raise ToolExecutionError(f"{shown(tool)} cannot be called: {error}") from error
+    except Exception as error:  # applying a schema fails in as many ways as there are keywords
+        why = f"its schema cannot be applied ({said(error, _LONGEST)})"
+        raise ToolExecutionError(f"{shown(tool)} cannot be called: {why}") from error
+    if not found:
+        return None
+    more = "\n- …and more" if len(found) > MOST else ""
+    lines = "".join(f"\n- {line}" for line in found[:MOST])
+    return f"The input of {shown(tool)} is not valid:{lines}{more}\nCorrect the input and call it again."
+
+
+@lru_cache(maxsize=1024)
+def _compiled(schema: bytes) -> Any:
+    """A validator; kept by the text of the schema. `$schema` chooses the draft, 2020-12 is the default."""
+    library, known = import_module("jsonschema"), import_module("jsonschema_specifications")
+    try:
+        document = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise ToolExecutionError("its schema is not JSON") from error
+    if not isinstance(document, (dict, bool)):
+        raise ToolExecutionError("its schema is neither an object nor true or false")
+    draft = library.validators.validator_for(document, default=library.Draft202012Validator)
+    try:
+        draft.check_schema(document)
+    except library.exceptions.SchemaError as error:
+        raise ToolExecutionError(f"its schema is not valid ({cut(mend(error.message), _LONGEST)})") from error
+    # This registry knows the drafts themselves and has no way to ask for anything else.
+    return draft(document, registry=known.REGISTRY)
+
+
+def _line(error: Any) -> str:
+    """One problem and where it is. Of alternatives that all failed, the one that came closest says more than "none"."""
+    if error.context:
+        best = import_module("jsonschema").exceptions.best_match([error])
+        error = best or error
+    return f"{_place(error.absolute_path)}: {cut(mend(error.message), _LONGEST)}"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Where in the input, as `edits[0].old`."""
+    place = ""
+    for part in path:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif re.fullmatch(r"\w+", part):
+            place += f".{part}"
+        else:
+            place += f"[{shown(json.dumps(part, ensure_ascii=False))}]"
+    return place.removeprefix(".") or "input"

@@ -1,0 +1,173 @@
+"""What a tool is, what it is given and what it gives back.
+
+A tool is a frozen value around one asynchronous function. Everything that a call may touch comes in its `ToolContext`;
+everything it has to say goes out in a `ToolOutput`, or in a `ToolExecutionError` whose text the model reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from holdfast.canonical import Block, Extra, Message, Text, ToolResult
+from holdfast.errors import HoldfastError
+from holdfast.events import Event
+
+if TYPE_CHECKING:
+    from .workspace import Workspace
+
+Effect = Literal["none", "read", "write", "execute", "network"]
+"""What a call does to the world. `none` and `read` change nothing and may run side by side."""
+
+Source = Literal["builtin", "host", "mcp"]
+
+READ_ONLY: frozenset[Effect] = frozenset({"none", "read"})
+
+DISCOVER_TOOLS = "discover_tools"
+CALL_TOOL = "call_tool"
+MCP_PREFIX = "mcp__"
+
+
+class ToolExecutionError(HoldfastError):
+    """A call that did not succeed. The text is the answer that the model gets; `metadata` goes to the trace."""
+
+    def __init__(self, message: str, metadata: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.metadata: Mapping[str, Any] = metadata or {}
+
+
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    """What a call gave: `content` for the model, the rest for the trace.
+
+    `messages` are appended to the conversation after the results of the turn, where a provider wants late tools so.
+    """
+
+    content: str | tuple[Block, ...] = ""
+    metadata: Mapping[str, Any] = {}
+    files_modified: tuple[str, ...] = ()
+    command_executed: str | None = None
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        if isinstance(self.content, str):
+            return (Text(self.content),) if self.content else ()
+        return self.content
+
+
+class Cancel:
+    """Said once, heard by every call of a turn. Safe from any thread once somebody waits for it."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._said = False
+
+    def set(self) -> None:
+        self._said = True
+        loop = self._loop
+        if loop is None:
+            self._event.set()
+            return
+        try:
+            loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            self._event.set()
+
+    def is_set(self) -> bool:
+        return self._said
+
+    async def wait(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if not self._said:
+            await self._event.wait()
+
+
+class ToolContext(Struct, kw_only=True):
+    """What a call may touch. `tell` puts an event on the bus under this session and turn; `stream` takes output that a
+    user may watch while the call goes on: it never reaches the model."""
+
+    session: str
+    turn: str | None = None
+    tool_use_id: str = ""
+    workspace: Workspace
+    cancel: Cancel
+    skills: Any = None
+    memory: Any = None
+    bus: Any = None
+    tell: Callable[[Event], None] = lambda event: None
+    stream: Callable[[str], None] = lambda text: None
+
+
+Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolOutput]]
+
+
+class Touch(Struct, frozen=True):
+    """A member of a tool's input that names a file or a directory, and what is done to it. `outside` also allows the
+    session's skill and offload directories, for reading."""
+
+    member: str
+    access: Literal["read", "write"]
+    outside: bool = False
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """One tool.
+
+    `input_schema` is canonical JSON text. `paths` are checked before a call is confirmed or run. `confirm` None asks
+    for tools that write, execute or use the network. `subject` is what a call is about: it stands in the question, and
+    a remembered decision covers exactly this; without one it covers the tool. `hints` are further words to be found by.
+    `inline_chars` is the tool's own limit for results that stay inline; those of an `exempt` tool are never offloaded.
+    """
+
+    name: str
+    description: str
+    run: Run
+    effect: Effect
+    input_schema: bytes = b'{"type":"object"}'
+    paths: tuple[Touch, ...] = ()
+    source: Source = "host"
+    server: str | None = None
+    core: bool = False
+    confirm: bool | None = None
+    subject: Callable[[Mapping[str, Any]], str] | None = None
+    timeout_s: float | None = None
+    guide: str | None = None
+    hints: tuple[str, ...] = ()
+    inline_chars: int | None = None
+    exempt: bool = False
+    extra: Extra = ()
+    """Further members of its definition, as canonical JSON text."""
+
+    @property
+    def read_only(self) -> bool:
+        return self.effect in READ_ONLY
+
+
+class Resolved(Struct, frozen=True):
+    """What a call means: this tool with this input. `via` is the tool that was named, where that is another."""
+
+    tool: Tool
+    input: Any
+    via: str | None = None
+
+
+class Refused(Struct, frozen=True):
+    """A call that leads to no tool, and what the model is told. `invalid` where its input was the reason."""
+
+    text: str
+    invalid: bool = False
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """One call's end: the result for the model, and what is known of it. `tool` is the tool that ran."""
+
+    result: ToolResult
+    tool: str
+    output: ToolOutput | None = None
+    error: str | None = None
+    cancelled: bool = False
+    elapsed_us: int = 0

@@ -1,0 +1,224 @@
+"""`holdfast mcp`: tools of other servers, found and called; servers that may not be used; what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, types
+
+from holdfast.cli import run as run_holdfast
+from tests.gateway.gate import eventually
+
+from . import mcp_weather
+from .mcp_client import INITIALIZE, INITIALIZED, in_order, inside, process, said, served, text
+
+SERVER = Path(mcp_weather.__file__)
+ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="looks at processes")
+
+
+def weather(workspace: Path, *more: str) -> Path:
+    """Name the server in the user's own configuration; where it leaves its process ids."""
+    home, pids = workspace / "home" / ".holdfast", workspace / "pids"
+    home.mkdir(parents=True, exist_ok=True)
+    lines = ["[mcp.servers.weather]", f"command = {json.dumps(sys.executable)}"]
+    lines += [f"args = {json.dumps([str(SERVER), str(pids)])}", *more]
+    (home / "holdfast.toml").write_text("\n".join(lines))
+    return pids
+
+
+def functions(answer: str) -> dict[str, dict[str, Any]]:
+    """The tools that an answer of discover_tools holds."""
+    (block,) = re.findall(r"<functions>\n(.*)\n</functions>", answer, re.DOTALL)
+    found = [json.loads(each) for each in re.findall(r"<function>(.*)</function>", block)]
+    return {each["name"]: each for each in found}
+
+
+def is_gone(pids: Path) -> bool:
+    """Whether every program that was started has ended."""
+    for pid in map(int, pids.read_text().split()):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            continue
+        return False
+    return True
+
+
+@pytest.mark.slow
+@ON_POSIX
+def test_tools_of_other_servers_are_found_and_called(workspace: Path) -> None:
+    pids = weather(workspace)
+
+    async def ask(client: Client) -> tuple[list[types.Tool], ...]:
+        before = (await client.list_tools(cache_mode="bypass")).tools
+        await client.call_tool("explain", {})
+        assert not pids.exists()  # nothing was asked for yet
+        found = functions(text(await client.call_tool("discover_tools", {"query": "forecast for a city", "limit": 1})))
+        assert list(found) == ["mcp__weather__get_forecast"]
+        assert found["mcp__weather__get_forecast"]["description"] == "Say how the weather will be in a city."
+        assert found["mcp__weather__get_forecast"]["parameters"] == mcp_weather.CITY
+        call = {"name": "mcp__weather__get_forecast", "arguments": {"city": "Oslo"}}
+        assert text(await client.call_tool("call_tool", call)) == "sunny in Oslo"
+        assert text(await client.call_tool("call_tool", call | {"arguments": '{"city": "Rome"}'})) == "sunny in Rome"
+        return before, (await client.list_tools(cache_mode="bypass")).tools
+
+    before, after = served(ask)
+    assert before == after
+    assert is_gone(pids)
+
+
+@pytest.mark.slow
+@ON_POSIX
+def test_what_is_found_and_what_is_answered(workspace: Path) -> None:
+    pids = weather(workspace)
+
+    async def ask(client: Client) -> None:
+        async def discover(**asked: Any) -> str:
+            return text(await client.call_tool("discover_tools", asked))
+
+        async def call(name: str, arguments: Any = None) -> types.CallToolResult:
+            return await client.call_tool("call_tool", {"name": name, "arguments": arguments or {}})
+
+        assert list(functions(await discover(query="weather", limit=20))) == [
+            f"mcp__weather__{name}" for name in mcp_weather.TOOLS
+        ]
+        answer = await discover(query="weather", limit=3)
+        assert answer.endswith("And 1 tool more of this server; a larger limit shows more.")
+        answer = await discover(query="select:mcp__weather__order_rain,nothing")
+        assert list(functions(answer)) == ["mcp__weather__order_rain"]
+        assert answer.endswith("There is no tool named nothing.")
+        assert await discover(query="xylophone") == (
+            "No tool matches 'xylophone'. There are 4 tools of weather: try other words, or the name of a server."
+        )
+        drawn = await call("mcp__weather__get_map", {"city": "Oslo"})
+        assert [each.type for each in drawn.content] == ["text", "image"]
+        assert isinstance(drawn.content[1], types.ImageContent)
+        assert (drawn.content[1].data, drawn.content[1].mime_type) == (mcp_weather.PIXEL, "image/png")
+        assert text(await call("mcp__weather__order_rain", {"city": "Oslo"}), wrong=True) == "no rain for Oslo"
+        assert "Did you mean mcp__weather__get_map" in text(await call("mcp__weather__get_maps"), wrong=True)
+        nameless = await client.call_tool("call_tool", {"arguments": {}})
+        assert text(nameless, wrong=True).startswith("call_tool was called without the name of a tool.")
+
+        os.kill(int(pids.read_text()), signal.SIGKILL)
+        for _ in range(500):
+            lost = await call("mcp__weather__get_map", {"city": "Oslo"})
+            if lost.is_error:
+                break
+            await asyncio.sleep(0.01)
+        assert "weather" in text(lost, wrong=True)
+
+    inside(ask)
+    assert is_gone(pids)
+
+
+@pytest.mark.slow
+def test_read_only_offers_what_the_user_declared(workspace: Path) -> None:
+    weather(workspace, 'read_only = ["get_*"]')
+
+    async def ask(client: Client) -> tuple[list[types.Tool], str, str, str]:
+        found = text(await client.call_tool("discover_tools", {"query": "weather", "limit": 20}))
+        call = {"name": "mcp__weather__order_rain", "arguments": {"city": "Oslo"}}
+        refused = text(await client.call_tool("call_tool", call), wrong=True)
+        call["name"] = "mcp__weather__get_forecast"
+        return (await client.list_tools()).tools, found, refused, text(await client.call_tool("call_tool", call))
+
+    listed, found, refused, well = inside(ask, read_only=True)
+    assert [each.annotations and each.annotations.read_only_hint for each in listed] == [True, True, True]
+    assert list(functions(found)) == ["mcp__weather__get_forecast", "mcp__weather__get_map"]
+    assert refused.startswith("mcp__weather__order_rain is not declared read-only, and this server was started with")
+    assert well == "sunny in Oslo"
+
+
+def test_without_servers_it_says_how_to_name_them(workspace: Path) -> None:
+    async def ask(client: Client) -> tuple[str, str]:
+        found = await client.call_tool("discover_tools", {"query": "weather"})
+        return text(found), text(await client.call_tool("call_tool", {"name": "x", "arguments": {}}), wrong=True)
+
+    found, called = inside(ask)
+    assert found == called
+    assert "[mcp.servers.NAME] of holdfast.toml" in found
+    assert str(workspace / "home" / ".holdfast" / "holdfast.toml") in found
+    assert "`holdfast mcp --list`" in found
+
+
+@pytest.mark.slow
+def test_a_server_of_the_workspace_waits_for_approval(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pids = workspace / "pids"
+    servers = {"weather": {"command": sys.executable, "args": [str(SERVER), str(pids)]}}
+    servers["holdfast"] = {"command": "holdfast", "args": ["mcp"]}
+    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    async def ask(client: Client) -> tuple[str, str]:
+        waiting = text(await client.call_tool("discover_tools", {"query": "weather"}))
+        assert not pids.exists()
+        assert run_holdfast(["mcp", "--approve", "weather"]) == 0
+        return waiting, text(await client.call_tool("discover_tools", {"query": "weather"}))
+
+    waiting, found = inside(ask)
+    assert "Not connected: weather. It is named by a file of the workspace and not approved;" in waiting
+    assert "holdfast mcp --approve weather" in waiting
+    assert len(functions(found)) == 4
+    assert "Not connected: holdfast." in found
+    assert f"{sys.executable} {SERVER} {pids}" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@ON_POSIX
+def test_a_script_that_starts_us_again_does_not_go_on_for_ever(workspace: Path) -> None:
+    """What is started is not known by its name here. The second one starts nothing before somebody asks it to."""
+    starts = workspace / "starts"
+    script = f"echo x >> {starts}; exec {sys.executable} -m holdfast mcp"
+    (workspace / "home" / ".holdfast").mkdir(parents=True)
+    (workspace / "home" / ".holdfast" / "holdfast.toml").write_text(
+        f'[mcp.servers.wrapped]\ncommand = "sh"\nargs = ["-c", {json.dumps(script)}]\n'
+    )
+
+    async def ask(client: Client) -> str:
+        return text(await client.call_tool("discover_tools", {"query": "wrapped"}))
+
+    assert list(functions(inside(ask))) == [
+        f"mcp__wrapped__{name}" for name in ("call_tool", "discover_tools", "explain")
+    ]
+    assert starts.read_text() == "x\n"
+
+
+@pytest.mark.slow
+@ON_POSIX
+@pytest.mark.parametrize("end", ["closed", "SIGINT"])
+def test_the_end_comes_in_the_middle_of_a_call(workspace: Path, end: str) -> None:
+    pids = weather(workspace)
+    arguments = {"name": "mcp__weather__wait_for_sun", "arguments": {"city": "Oslo"}}
+    call = {"id": 2, "method": "tools/call", "params": {"name": "call_tool", "arguments": arguments}}
+    with process() as started:
+        said(started, in_order(INITIALIZE, INITIALIZED, call), 1)
+        eventually(pids.with_suffix(".waiting").exists, 60)
+        if end == "closed":
+            assert started.stdin is not None
+            started.stdin.close()
+        else:
+            started.send_signal(signal.Signals[end])
+        assert started.wait(30) == {"closed": 0, "SIGINT": 130}[end]
+        assert started.stderr is not None
+        assert b"Traceback" not in started.stderr.read()
+    assert is_gone(pids)
+
+
+def test_schemas_that_would_fill_the_conversation_are_left_out() -> None:
+    from holdfast.cli.mcp_tools import _fitting
+    from holdfast.tools.values import Tool, ToolOutput
+
+    async def run(input: Any, context: Any) -> ToolOutput:
+        return ToolOutput()
+
+    tools = [Tool(name=f"t{i}", description="d" * 4_000, run=run, effect="read") for i in range(5)]
+    assert [tool.name for tool in _fitting(tools)] == ["t0", "t1", "t2"]
+    huge = Tool(name="huge", description="d" * 40_000, run=run, effect="read")
+    assert [tool.name for tool in _fitting([huge, *tools])] == ["huge"]

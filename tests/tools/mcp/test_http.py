@@ -1,0 +1,375 @@
+"""The hub with servers at an address on 127.0.0.1: called, changed, stopped, started again, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from holdfast.config.sections.mcp import Mcp
+from holdfast.tools.mcp import Hub, Server
+from tests.tools.mcp.hubs import QUICK, SERVERS, Owner, call, hub, until
+
+pytest.importorskip("mcp")
+
+from tests.tools.mcp.servers.official import build
+from tests.tools.mcp.serving import Serving
+
+NAMES = ("add", "crash", "echo", "large", "meet", "remove", "wait")
+
+
+def app() -> Any:
+    return build().streamable_http_app()
+
+
+async def said(running: Hub, name: str, arguments: Mapping[str, Any] = {}) -> str:
+    return await call(running, name, arguments, server="far")
+
+
+def far(serving: Serving, **fields: Any) -> Server:
+    return Server(name="far", url=serving.url, **fields)
+
+
+def test_tools_at_an_address_are_called_and_change() -> None:
+    async def main() -> None:
+        with Serving(app) as serving:
+            async with hub(far(serving)) as running:
+                assert [tool.name for tool in running.tools()] == [f"mcp__far__{name}" for name in NAMES]
+                assert {tool.effect for tool in running.tools()} == {"network"}
+                owner = Owner(running.tools())
+                running.attach(owner)
+                assert await said(running, "echo", {"text": "hi"}) == "hi"
+                await said(running, "add", {"name": "extra"})
+                await until(lambda: owner.told)
+                assert owner.told == [("add", ("mcp__far__extra",), "")]
+                assert await said(running, "extra", {"text": "x"}) == "extra x"
+                await said(running, "remove", {"name": "extra"})
+                await until(lambda: len(owner.told) == 2)
+                assert owner.told[1][:2] == ("remove", ("mcp__far__extra",))
+                assert running.status()[0].version == "official 2"
+
+    asyncio.run(main())
+
+
+def test_a_server_that_stops_is_noticed_at_once_and_found_again() -> None:
+    async def main() -> None:
+        serving = Serving(app)
+        serving.start()
+        try:
+            async with hub(far(serving)) as running:
+                owner = Owner(running.tools())
+                running.attach(owner)
+                await asyncio.to_thread(serving.stop)
+                await until(lambda: owner.told)
+                assert owner.told[0][:2] == ("remove", tuple(f"mcp__far__{name}" for name in NAMES))
+                assert "the MCP server far is not connected" in owner.told[0][2]
+                serving.start()
+                await until(lambda: len(owner.told) == 2)
+                assert owner.told[1] == ("add", owner.told[0][1], "")
+                assert await said(running, "echo", {"text": "again"}) == "again"
+        finally:
+            serving.stop()
+
+    asyncio.run(main())
+
+
+def test_a_call_in_flight_ends_with_its_server() -> None:
+    async def main() -> None:
+        serving = Serving(app)
+        serving.start()
+        async with hub(far(serving), settings=Mcp(reconnect_s=60)) as running:
+            waiting = asyncio.create_task(said(running, "wait"))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(serving.stop)
+            answer = await asyncio.wait_for(waiting, 10)
+            assert answer.startswith("! The MCP server far ")
+            await until(lambda: running.tools() == ())
+
+    asyncio.run(main())
+
+
+def test_a_server_that_forgot_the_session_is_connected_anew() -> None:
+    """It was started again so quickly that nothing was refused: it just does not know us."""
+
+    async def main() -> None:
+        serving = Serving(app)
+        serving.start()
+        try:
+            async with hub(far(serving)) as running:
+                owner = Owner(running.tools())
+                running.attach(owner)
+
+                def swap() -> None:
+                    serving.stop()
+                    serving.start()
+
+                await asyncio.to_thread(swap)
+                await until(lambda: [what for what, _, _ in owner.told] == ["remove", "add"])
+                assert await said(running, "echo", {"text": "anew"}) == "anew"
+        finally:
+            serving.stop()
+
+    asyncio.run(main())
+
+
+Answer = tuple[int, str, bytes]
+
+
+def scripted(answers: Callable[[dict[str, Any]], Answer | None], log: list[str]) -> Callable[[], Any]:
+    """A server that answers each message with what the script says: status, type, body. None: it does not answer."""
+
+    async def application(scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                message = await receive()
+                await send({"type": f"{message['type']}.complete"})
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        log.append(f"{scope['method']} {body.decode()}")
+        found = answers(json.loads(body)) if scope["method"] == "POST" else (405, "text/plain", b"")
+        if found is None:
+            await asyncio.sleep(60)
+            return
+        status, kind, content = found
+        headers = [(b"content-type", kind.encode()), *EXTRA]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    return lambda: application
+
+
+EXTRA: list[tuple[bytes, bytes]] = []
+
+
+def simple(message: dict[str, Any]) -> Answer | None:
+    """A small server of one tool, without a stream of its own."""
+    if "id" not in message:
+        return 202, "text/plain", b""
+    size = int(message.get("params", {}).get("arguments", {}).get("size", 1))
+    results: dict[str, Any] = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "simple", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "one", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "x" * size}]},
+        "ping": {},
+    }
+    answer = {"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}
+    return 200, "application/json", json.dumps(answer).encode()
+
+
+def test_a_silent_server_is_noticed_by_asking_it() -> None:
+    silent = False
+
+    def answers(message: dict[str, Any]) -> Answer | None:
+        return (404, "text/plain", b"") if silent else simple(message)
+
+    async def main() -> None:
+        nonlocal silent
+        log: list[str] = []
+        with Serving(scripted(answers, log)) as serving:
+            async with hub(far(serving), settings=Mcp(ping_s=0.05, reconnect_s=60)) as running:
+                owner = Owner(running.tools())
+                running.attach(owner)
+                await until(lambda: sum('"ping"' in line for line in log) >= 3)
+                assert owner.told == []
+                silent = True  # as a gateway whose server is gone
+                await until(lambda: owner.told)
+                assert "(it answered with status 404)" in owner.told[0][2]
+                assert owner.told[0][:2] == ("remove", ("mcp__far__one",))
+
+    asyncio.run(main())
+
+
+def test_a_server_that_does_not_know_the_question_is_not_lost() -> None:
+    def answers(message: dict[str, Any]) -> Answer | None:
+        return (404, "text/plain", b"") if message["method"] == "ping" else simple(message)
+
+    async def main() -> None:
+        log: list[str] = []
+        with Serving(scripted(answers, log)) as serving:
+            async with hub(far(serving), settings=Mcp(ping_s=0.05)) as running:
+                await until(lambda: sum('"ping"' in line for line in log) >= 3)
+                assert running.status()[0].state == "connected"
+
+    asyncio.run(main())
+
+
+def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.tools.mcp.connection._PING_S", 0.1)
+
+    def answers(message: dict[str, Any]) -> Answer | None:
+        return None if message["method"] == "ping" else simple(message)
+
+    async def main() -> None:
+        with Serving(scripted(answers, [])) as serving:
+            async with hub(far(serving), settings=Mcp(ping_s=0.05, reconnect_s=60)) as running:
+                await until(lambda: running.tools() == ())
+                assert running.status()[0].why == "It was lost: it did not answer within 0.1 s."
+
+    asyncio.run(main())
+
+
+def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
+    async def main() -> None:
+        settings = Mcp(max_message_bytes=100_000)
+        with Serving(scripted(simple, [])) as serving:
+            async with hub(far(serving), settings=settings) as running:
+                assert "larger than 100000 bytes" in await said(running, "one", {"size": 3_000_000})
+                assert len(await said(running, "one", {"size": 90_000})) == 90_000
+        with Serving(app) as serving:  # as a stream of events
+            async with hub(far(serving), settings=settings) as running:
+                assert "exceeded the 100000 byte limit" in await said(running, "large", {"size": 3_000_000})
+                assert await said(running, "echo", {"text": "still here"}) == "still here"
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_is_packed_though_nobody_asked_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        log: list[str] = []
+        with Serving(scripted(simple, log)) as serving:
+            async with hub(far(serving)) as running:
+                monkeypatch.setitem(globals(), "EXTRA", [(b"content-encoding", b"gzip")])
+                assert "it is packed" in await said(running, "one")
+                monkeypatch.setitem(globals(), "EXTRA", [])
+                assert await said(running, "one") == "x"
+
+    asyncio.run(main())
+
+
+def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def answers(message: dict[str, Any]) -> Answer | None:
+        return 401, "text/plain", b"who are you"
+
+    async def main() -> None:
+        with Serving(scripted(answers, []), path="/mcp?api_key=s3cret") as serving:
+            async with hub(
+                far(serving, headers={"Authorization": "Bearer s3cret"}), settings=Mcp(reconnect_s=60)
+            ) as running:
+                (status,) = running.status()
+                assert status.state == "waiting"
+                assert "it answered with status 401" in status.why
+                assert "s3cret" not in repr(status)
+
+    asyncio.run(main())
+    assert "s3cret" not in caplog.text
+
+
+def test_nobody_at_the_address() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        server = Server(name="far", url=f"http://127.0.0.1:{port}/mcp")
+        async with hub(server, settings=Mcp(reconnect_s=60)) as running:
+            assert running.status()[0].why.startswith("It was not reached: ConnectError")
+
+    asyncio.run(main())
+
+
+def without_handshake() -> Any:
+    """The official server as one that has left the handshake behind."""
+    inner = build().streamable_http_app()
+
+    async def application(scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await inner(scope, receive, send)
+            return
+        message = await receive()
+        request = json.loads(message["body"])
+        if request["method"] == "initialize":
+            error = {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"}}
+            body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode()
+            headers = [(b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 400, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        messages = [message]
+
+        async def again() -> Any:
+            return messages.pop() if messages else await receive()
+
+        await inner(scope, again, send)
+
+    return application
+
+
+def test_a_server_without_handshake_is_called_changes_and_is_lost() -> None:
+    async def main() -> None:
+        serving = Serving(without_handshake)
+        serving.start()
+        try:
+            async with hub(far(serving)) as running:
+                owner = Owner(running.tools())
+                running.attach(owner)
+                assert await said(running, "echo", {"text": "hi"}) == "hi"
+                await asyncio.sleep(0.2)  # until it listens
+                await said(running, "add", {"name": "extra"})
+                await until(lambda: owner.told)
+                assert owner.told == [("add", ("mcp__far__extra",), "")]
+                await asyncio.to_thread(serving.stop)
+                await until(lambda: len(owner.told) == 2)
+                assert owner.told[1][0] == "remove"
+                serving.start()
+                await until(lambda: len(owner.told) == 3)
+        finally:
+            serving.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_a_process_at_an_address_that_is_killed_is_lost_and_found_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def process() -> subprocess.Popen[bytes]:
+        started = subprocess.Popen(
+            [sys.executable, str(SERVERS / "official.py"), str(port)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(2000):
+            with socket.socket() as trying:
+                if trying.connect_ex(("127.0.0.1", port)) == 0:
+                    return started
+            time.sleep(0.01)
+        raise AssertionError("the server did not start")
+
+    async def main() -> None:
+        one = process()
+        async with hub(Server(name="far", url=f"http://127.0.0.1:{port}/mcp"), settings=QUICK) as running:
+            owner = Owner(running.tools())
+            running.attach(owner)
+            waiting = asyncio.create_task(said(running, "wait"))
+            await asyncio.sleep(0.1)
+            one.send_signal(signal.SIGKILL)
+            one.wait()
+            assert (await waiting).startswith("! The MCP server far ")
+            await until(lambda: owner.told)
+            assert owner.told[0][0] == "remove"
+            other = await asyncio.to_thread(process)
+            await until(lambda: len(owner.told) == 2)
+            assert await said(running, "echo", {"text": "again"}) == "again"
+            other.kill()
+            other.wait()
+
+    asyncio.run(main())
