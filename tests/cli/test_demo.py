@@ -92,6 +92,7 @@ def test_a_model_without_prices_here_is_refused(model: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_on_a_terminal_a_gateway_stays_open_until_ctrl_c() -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -218,6 +218,7 @@ def test_what_a_log_says_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
         assert "\x1b" not in piped(command, "a.jsonl", "--format", form)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_shows_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the second log is read."""
     log(tmp_path / "a.jsonl", session="a")

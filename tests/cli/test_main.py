@@ -130,6 +130,7 @@ def test_a_traceback_is_shown_on_request(tmp_path: Path) -> None:
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_with_130_and_a_short_line(command, capfd: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
     def interrupted() -> None:
         os.kill(os.getpid(), signal.SIGINT)

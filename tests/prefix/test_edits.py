@@ -58,7 +58,7 @@ def test_rule_5_5_gives_the_price() -> None:
     block = result(before, 2)
     proposal = decide(warm())
     assert proposal.removed == before.tokens - after.tokens == before.blocks[block].tokens - after.blocks[block].tokens
-    assert proposal.behind == after.tokens - after.ends[block - 1]  # what follows, and the replacement itself
+    assert proposal.behind == after.tokens  # no entry ends before it, so what stands there is written again too
     write, read_share = OPUS.write("5m"), OPUS.read
     assert proposal.cost == proposal.behind * (write - read_share)
     assert proposal.saving == proposal.removed * read_share
@@ -126,6 +126,19 @@ def test_edits_decided_together_share_one_rewrite() -> None:
     assert together.payback < alone.payback / 4
 
 
+def test_what_an_earlier_entry_covers_is_not_written_again() -> None:
+    """Reading falls back to the end of an entry: what stands between it and the edit is written again with the rest."""
+    early = talk(rounds=2, marks=TAIL)
+    pool = warm(early)
+    pool.send(read(SAID), 1.0)
+    before, after = read(SAID), read(with_result(SAID, 3, 0, SHORT))
+    block = result(before, 3)
+    covered = read(early).tokens
+    assert before.ends[block - 1] > covered
+    proposal = propose(situation(before, pool, 2.0), after, [ref_of(before, block)], further=1)
+    assert proposal.behind == after.tokens - covered
+
+
 def test_equal_blocks_are_one_edit_priced_from_the_first() -> None:
     said = talk(rounds=5, marks=TAIL)
     same = "the same answer every time " * 150
@@ -142,7 +155,7 @@ def test_equal_blocks_are_one_edit_priced_from_the_first() -> None:
     proposal = propose(situation(before, warm(said), 1.0), after, [ref_of(before, first)], further=1)
     assert second > first
     assert proposal.removed == 2 * (before.blocks[first].tokens - after.blocks[first].tokens)
-    assert proposal.behind == after.tokens - after.ends[first - 1]
+    assert proposal.behind == after.tokens  # there is one entry, and it is lost from its beginning
 
 
 def test_the_last_picture_taken_away_loses_all_messages() -> None:

@@ -191,6 +191,11 @@ def responses_bodies(draw: st.DrawFn, model: str = "gpt-6.1-sol") -> bytes:
             STRINGS | st.lists(part, max_size=2) | ANYTHING,
         ),
         st.builds(lambda v: {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": v}, ANYTHING),
+        st.builds(
+            lambda s, u: {"type": "additional_tools", "role": "developer", "tools": s, **u},
+            st.lists(st.builds(lambda p: {"type": "function", "name": "late", "parameters": p}, ANYTHING), max_size=2),
+            UNKNOWN | st.just({"id": "at_1"}),
+        ),
     ).map(lambda m: shuffled(m, random))
     tool = st.builds(lambda s, d: {"type": "function", "name": "t", "parameters": s, **d}, ANYTHING, DESCRIPTIONS)
     members: dict[str, Any] = {"model": model, "input": draw(STRINGS | st.lists(item, max_size=4))}

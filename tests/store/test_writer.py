@@ -209,6 +209,7 @@ def test_a_program_that_forgets_to_close_still_writes_what_was_accepted(path: Pa
         assert len(store.sessions(limit=1000)) == 500
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_through_close_and_loses_nothing(path: Path) -> None:
     tail = "with store:\n    write(0)\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
     with subprocess.Popen(

@@ -248,6 +248,20 @@ def test_other_drafts_are_taken(tmp_path: Path, schema: bytes) -> None:
     assert text(Bench(tmp_path, made("t", says(), input_schema=schema)).one("t")) == "done"
 
 
+def test_a_strangers_regular_expressions_are_not_applied(tmp_path: Path) -> None:
+    """This one would take years on this input. A tool of the program's own has its patterns checked."""
+    schema = (
+        b'{"type":"object","properties":{"word":{"type":"string","pattern":"^(a+)+$"},"n":{"type":"integer"}},'
+        b'"patternProperties":{"^(b+)+$":{"type":"string"}},"additionalProperties":false}'
+    )
+    theirs = made("mcp__s__t", says("ok"), input_schema=schema, source="mcp", server="s")
+    ours = made("t", says("ok"), input_schema=b'{"properties":{"word":{"pattern":"^[a-z]+$"}}}')
+    bench = Bench(tmp_path, theirs, ours)
+    assert text(bench.one("mcp__s__t", {"word": "a" * 200 + "!", "b" * 200 + "!": "x"})) == "ok"
+    assert "n: 'one' is not of type 'integer'" in text(bench.one("mcp__s__t", {"n": "one"}))
+    assert bench.one("t", {"word": "A!"}).result.is_error
+
+
 def test_a_schema_is_compiled_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, made("t", says(), input_schema=PATH))
     validating._compiled.cache_clear()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.caches import chain
+from holdfast.caches.openai_breakpoints import entry_key
+from holdfast.caches.providers import rules
 from holdfast.caches.values import Prompt
 
 from .economics import edit_cost, requests_to_edit
@@ -81,7 +83,8 @@ def propose(
     if parted is None:
         return Proposal(made=False, why="the request is the same with and without it: there is nothing to edit")
     live, write = _live(situation, frozen)
-    start = after.ends[parted - 1] if parted else 0
+    kept = _kept(situation, parted)
+    start = after.ends[kept - 1] if kept else 0
     behind = after.ends[min(live, len(after.ends)) - 1] - start if live > parted else 0
     removed = situation.prompt.tokens - after.tokens
     # Rule 5.5: E(w-r) once, rC back with each further request. E counts the replacement, which is written too.
@@ -135,6 +138,19 @@ def _live(situation: Situation, frozen: int) -> tuple[int, Decimal]:
     blocks, entry = fence_entry(prompt, situation.pool, situation.now)
     blocks = max(blocks, frozen, believed(prompt, situation.ledger.last, model, situation.now))
     return blocks, model.write(None if entry is None else entry.ttl)
+
+
+def _kept(situation: Situation, parted: int) -> int:
+    """How many of the blocks before the rewrite can be read again: to the end of an entry, unless the cache matches
+    token by token. What stands between that end and the rewrite is written again with it."""
+    if rules(situation.model).by_token:
+        return parted
+    prompt, pool, now = situation.prompt, situation.pool, situation.now
+    for index in range(parted - 1, -1, -1):
+        entry = pool.get(entry_key(prompt, index))
+        if entry is not None and entry.expires >= now:
+            return index + 1
+    return 0
 
 
 def _were_sent(situation: Situation, wanted: Sequence[EditRef]) -> bool:

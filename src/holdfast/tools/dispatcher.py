@@ -220,7 +220,7 @@ class Dispatcher:
 
     async def _problem(self, tool: Tool, input: Mapping[str, Any], size: int) -> str | None:
         if size <= _LARGE:
-            return check(tool.name, tool.input_schema, input)
+            return check(tool.name, tool.input_schema, input, patterns=tool.source != "mcp")
         try:
             work = partial(in_thread, check, tool.name, tool.input_schema, input)
             return await bounded(work, timeout=_CHECK_S, grace=self._grace)

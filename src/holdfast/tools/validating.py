@@ -1,7 +1,8 @@
 """Whether a call's input fits the schema of its tool, and what is wrong with it in words a model can act on.
 
 Schemas are a stranger's too: one that is no schema, refers to another place or cannot be applied makes the call fail
-with a text, and nothing is ever fetched. Compiled schemas are kept.
+with a text, and nothing is ever fetched. A stranger's regular expressions are not applied: one that backtracks for ever
+would hold the whole process, and who wrote it checks what it gets. Compiled schemas are kept.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ def require() -> None:
         raise HoldfastError("tools need the library jsonschema; pip install 'holdfast[agent]'")
 
 
-def check(tool: str, schema: bytes, value: Any) -> str | None:
-    """What is wrong with an input, or None. ToolExecutionError where the schema itself is the problem."""
+def check(tool: str, schema: bytes, value: Any, *, patterns: bool = True) -> str | None:
+    """What is wrong with an input, or None. ToolExecutionError where the schema itself is the problem. Without
+    `patterns` regular expressions are not applied."""
     try:
-        found = [_line(error) for error in islice(_compiled(schema).iter_errors(value), MOST + 1)]
+        found = [_line(error) for error in islice(_compiled(schema, patterns).iter_errors(value), MOST + 1)]
     except ToolExecutionError as error:
         raise ToolExecutionError(f"{shown(tool)} cannot be called: {error}") from error
     except Exception as error:  # applying a schema fails in as many ways as there are keywords
@@ -48,7 +50,7 @@ def check(tool: str, schema: bytes, value: Any) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(schema: bytes) -> Any:
+def _compiled(schema: bytes, patterns: bool) -> Any:
     """A validator; kept by the text of the schema. `$schema` chooses the draft, 2020-12 is the default."""
     library, known = import_module("jsonschema"), import_module("jsonschema_specifications")
     try:
@@ -62,8 +64,17 @@ def _compiled(schema: bytes) -> Any:
         draft.check_schema(document)
     except library.exceptions.SchemaError as error:
         raise ToolExecutionError(f"its schema is not valid ({cut(mend(error.message), _LONGEST)})") from error
+    if not patterns:
+        left_out = ["pattern"]
+        if b'"patternProperties"' in schema:  # what counts as additional depends on them
+            left_out += ["patternProperties", "additionalProperties", "unevaluatedProperties"]
+        draft = library.validators.extend(draft, dict.fromkeys(left_out, _anything))
     # This registry knows the drafts themselves and has no way to ask for anything else.
     return draft(document, registry=known.REGISTRY)
+
+
+def _anything(validator: Any, rule: Any, value: Any, schema: Any) -> tuple[()]:
+    return ()
 
 
 def _line(error: Any) -> str:

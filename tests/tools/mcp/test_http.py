@@ -82,6 +82,7 @@ def test_a_server_that_stops_is_noticed_at_once_and_found_again() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_call_in_flight_ends_with_its_server() -> None:
     async def main() -> None:
         serving = Serving(app)
@@ -272,6 +273,36 @@ def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: p
 
     asyncio.run(main())
     assert "s3cret" not in caplog.text
+
+
+def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
+    def nonsense(message: dict[str, Any]) -> Answer | None:
+        return 200, "application/json", b"what?"
+
+    async def main() -> None:
+        settings = Mcp(reconnect_s=60, start_timeout_s=0.3)
+        with Serving(scripted(lambda message: None, [])) as silent, Serving(scripted(nonsense, [])) as mad:
+            servers = [Server(name="silent", url=silent.url), Server(name="mad", url=mad.url)]
+            async with hub(*servers, settings=settings) as running:
+                found = {status.server: status.why for status in running.status()}
+                assert found["silent"] == "It was not reached: it did not answer within 0.3 s."
+                assert found["mad"].startswith("It was not reached: it refused the connection (Failed to parse JSON")
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_is_cancelled_at_the_address() -> None:
+    def answers(message: dict[str, Any]) -> Answer | None:
+        return None if message["method"] == "tools/call" else simple(message)
+
+    async def main() -> None:
+        log: list[str] = []
+        with Serving(scripted(answers, log)) as serving:
+            async with hub(far(serving, timeout_s=0.2)) as running:
+                assert "did not answer within 0.2 s and was told to stop" in await said(running, "one")
+                await until(lambda: any("notifications/cancelled" in line for line in log))
+
+    asyncio.run(main())
 
 
 def test_nobody_at_the_address() -> None:

@@ -23,11 +23,14 @@ pytest.importorskip("mcp")
 
 
 def gone(pid: int) -> bool:
+    """Whether a process has ended; one that waits for its parent to notice has."""
     try:
         os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except ProcessLookupError:
         return True
-    return False
+    except FileNotFoundError:  # there is no /proc here
+        return False
 
 
 def logged(log: Path) -> str:
@@ -224,6 +227,37 @@ def test_a_list_change_adds_what_came_and_removes_what_went() -> None:
     asyncio.run(main())
 
 
+def test_a_server_that_announces_changes_without_end_is_not_asked_without_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    async def main() -> None:
+        async with hub(plain("plain", "--restless", "--log", str(log))) as running:
+            await asyncio.sleep(0.3)
+            assert logged(log).count("listed") < 10  # two pages each time
+            await call(running, "add", {"text": "extra"})
+            await until(lambda: any(tool.name == "mcp__plain__extra" for tool in running.tools()))
+
+    asyncio.run(main())
+
+
+def test_a_server_that_is_slow_is_waited_for_as_long_as_one_likes_and_comes_later() -> None:
+    async def main() -> None:
+        running = hub(plain("slow", "--slow"), plain("quick"))
+        try:
+            await running.start(patience_s=0.3)
+            owner = Owner(running.tools())
+            running.attach(owner)
+            found = {status.server: status.state for status in running.status()}
+            assert found == {"slow": "starting", "quick": "connected"}
+            await until(lambda: owner.told)
+            assert owner.told[0][0] == "add"
+            assert all(name.startswith("mcp__slow__") for name in owner.told[0][1])
+        finally:
+            await running.close()
+
+    asyncio.run(main())
+
+
 def test_a_killed_server_loses_its_tools_at_once_and_comes_back() -> None:
     async def main() -> None:
         async with hub(plain()) as running:
@@ -322,6 +356,21 @@ def test_close_stops_every_program_also_one_that_does_not_want_to(monkeypatch: p
         assert {status.state for status in running.status()} == {"closed"}
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await running.close()
+
+    asyncio.run(main())
+
+
+def test_a_stop_that_is_cut_short_leaves_no_program_behind() -> None:
+    async def main() -> None:
+        running = hub(plain("plain", "--stubborn"), settings=Mcp(reconnect_s=60))
+        await running.start()
+        pid = (await where(running))["pid"]
+        closing = asyncio.create_task(running.close())
+        await asyncio.sleep(0.1)  # its input is closed, and it does not care
+        for task in asyncio.all_tasks() - {asyncio.current_task(), closing}:
+            task.cancel()
+        await asyncio.wait_for(closing, 5)
+        await until(lambda: gone(pid))
 
     asyncio.run(main())
 

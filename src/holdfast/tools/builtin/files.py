@@ -59,14 +59,17 @@ def read_file(offload: Offload) -> Tool:
 
 
 def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> ToolOutput:
-    shown = context.workspace.relative(context.workspace.resolve(input["path"], "read", outside=True))
+    real = context.workspace.resolve(input["path"], "read", outside=True)
+    shown = context.workspace.relative(real)
+    # A result that was offloaded as text is text, whatever is in it: it has to be found again.
+    is_text = real.suffix == ".txt" and context.workspace.is_offloaded(real)
     # A page has bounds of its own, and a copy of a file on the disk would help nobody.
     metadata = {"path": shown, "exempt_from_offload": True}
     with _open(input["path"], shown, context) as file, in_words(input["path"]):
         head = file.read(LOOK)
-        if kind := image_type(head):
+        if not is_text and (kind := image_type(head)):
             return _image(file, kind, shown, metadata)
-        if reason := not_text(head):
+        if not is_text and (reason := not_text(head)):
             raise ToolExecutionError(f"{shown} {reason}.")
         page = read_page(
             file,

@@ -60,10 +60,11 @@ class Hub:
         self._owners: dict[int, tuple[Owner, str | None]] = {}
         self._started = False
 
-    async def start(self) -> None:
+    async def start(self, patience_s: float | None = None) -> None:
         """Start every server that may be; returns when each has answered or failed once. HoldfastError without the SDK.
 
-        A server that is slow holds up nobody beyond its `start_timeout_s`, and one that fails holds up nobody.
+        None is waited for longer than its `start_timeout_s`, nor longer than `patience_s` where that is given; what
+        comes later is told to those who are attached.
         """
         if self._started:
             return
@@ -75,7 +76,11 @@ class Hub:
         for link in self._links.values():
             link.start()
         try:
-            await asyncio.gather(*(link.settled.wait() for link in self._links.values()))
+            async with asyncio.timeout(patience_s):
+                for link in self._links.values():
+                    await link.settled.wait()
+        except TimeoutError:
+            pass
         except asyncio.CancelledError:
             await self.close()
             raise

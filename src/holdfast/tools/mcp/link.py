@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 _NOTED_S = 2.0
+_SPACING_S = 1.0
 
 Tell = Callable[["Link", Mapping[str, Tool], str], None]
 """The tools that a server has from now on, and, where it has none because it was lost, why."""
@@ -43,6 +44,7 @@ class Link:
         """Set when the first try has come to an end, good or bad."""
         self._wake = asyncio.Event()
         self._closing = False
+        self._not_before = 0.0
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -149,11 +151,14 @@ class Link:
             return
         if connection.suspect:
             await connection.ping()
-        if connection.changed:
+        if connection.changed and (early := self._not_before - time.monotonic()) > 0:
+            asyncio.get_running_loop().call_later(early, self._wake.set)
+        elif connection.changed:
             await self._again(connection)
 
     async def _again(self, connection: Connection) -> None:
         """Ask for the list of tools once more. A list that cannot be had leaves what is there."""
+        before = self.tools
         try:
             found = await connection.tools()
         except Exception as problem:  # noqa: BLE001  a server's fault; that it is gone is noticed elsewhere
@@ -163,6 +168,8 @@ class Link:
                 self._wake.set()
             return
         self._offer(connection, found)
+        # Some servers announce a change whenever they are asked: those are not asked without end.
+        self._not_before = time.monotonic() + _SPACING_S if set(self.tools) == set(before) else 0.0
 
     def _offer(self, connection: Connection, found: tuple[Listed, ...]) -> None:
         warnings = list(connection.warnings)

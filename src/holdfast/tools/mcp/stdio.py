@@ -183,16 +183,19 @@ class Program:
         code = self._code
         write.close()
         process.stdin.close()
-        for sign in (None, signal.SIGTERM, signal.SIGKILL):
-            if sign is not None:
-                _signal(process.pid, sign)
-            with anyio.move_on_after(STOP_S):
-                await self._protocol.exited.wait()
-                break
-        _signal(process.pid, signal.SIGTERM)  # what it started and left behind
-        self._code = code  # that it ended now is our doing
-        with suppress(PermissionError):
-            self._transport.close()
+        try:
+            for sign in (None, signal.SIGTERM, signal.SIGKILL):
+                if sign is not None:
+                    _signal(process.pid, sign)
+                with anyio.move_on_after(STOP_S):
+                    await self._protocol.exited.wait()
+                    break
+        finally:  # also where somebody has no patience and cancels this
+            left = self._transport.get_returncode() is None
+            _signal(process.pid, signal.SIGKILL if left else signal.SIGTERM)  # what it started and left behind
+            self._code = code  # that it ended now is our doing
+            with suppress(PermissionError):
+                self._transport.close()
         with suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(process.stdin.wait_closed(), _LATE_S)
 

@@ -1,7 +1,7 @@
 """A server on standard input and output without any library, so that it starts at once and can misbehave on demand.
 
-`python plain.py [--no-tools] [--hang] [--die] [--slow-page] [--noise] [--stubborn] [--log FILE] [NAME…]`: the names are
-tools it has from the beginning besides its own. What it hears besides requests goes to FILE, a line each.
+`python plain.py [OPTION…] [--log FILE] [NAME…]`: the names are tools it has from the beginning besides its own, the
+options are its faults. What it hears besides requests goes to FILE, a line each.
 """
 
 from __future__ import annotations
@@ -152,7 +152,10 @@ def answer(request: dict[str, object]) -> None:
     elif method == "ping":
         send({"id": number, "result": {}})
     elif method == "tools/list" and "--no-tools" not in options:
+        note("listed")
         send({"id": number, "result": listed(params)})
+        if "--restless" in options:
+            send({"method": "notifications/tools/list_changed"})
     elif method == "tools/call" and params["name"] == "refuse":
         send({"id": number, "error": {"code": -32602, "message": "not like this"}})
     elif method == "tools/call":
@@ -164,6 +167,8 @@ def answer(request: dict[str, object]) -> None:
 
 
 def main() -> None:
+    if "--slow" in options:
+        time.sleep(0.8)
     if "--die" in options:
         sys.exit("no licence found")
     if "--stubborn" in options:

@@ -1,0 +1,253 @@
+"""A session's tools as a whole: through the engine to the simulator, over restarts, resets and vanished tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json, validate
+from holdfast.config.schema import Settings
+from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
+from holdfast.engine import Engine, Lane
+from holdfast.errors import HoldfastError
+from holdfast.events import Bus
+from holdfast.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked
+from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolOutput
+from holdfast.tools.offload import is_reference
+from holdfast.wire import DIALECTS, Body
+
+MODEL = "anthropic:claude-opus-4-6"
+LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
+
+
+def made(name: str, *, text: str = "fine", **fields: Any) -> Tool:
+    async def run(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return ToolOutput(content=text)
+
+    fields = {"effect": "read", "description": f"What {name} is for.", **fields}
+    return Tool(name=name, run=run, **fields)
+
+
+def mcp(name: str, **fields: Any) -> Tool:
+    return made(f"mcp__box__{name}", source="mcp", server="box", **fields)
+
+
+class Room:
+    """A workspace and a home that sessions are opened in."""
+
+    def __init__(self, root: Path) -> None:
+        self.workspace, self.home = root / "work", root / "home"
+        self.workspace.mkdir()
+        self.bus = Bus()
+        self.heard = self.bus.subscribe()
+
+    def open(self, tools: list[Tool], **options: Any) -> Toolbox:
+        options = {"model": MODEL, "session": "s", "builtins": False, "bus": self.bus, **options}
+        return Toolbox(tools, workspace=self.workspace, home=self.home, **options)
+
+    def told(self, kind: type) -> list[Any]:
+        return [envelope.payload for envelope in self.heard.drain() if isinstance(envelope.payload, kind)]
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def call(name: str, id: str = "c1", /, **given: Any) -> ToolUse:
+    return ToolUse(id, name, canonical_json(json.dumps(given).encode()))
+
+
+def do(box: Toolbox, *calls: ToolUse) -> tuple[ToolResult, ...]:
+    return tuple(answer.result for answer in asyncio.run(box.run(calls)).answers)
+
+
+def text(result: ToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, Text))
+
+
+def array(box: Toolbox) -> bytes:
+    request = Request(model=box.toolset.facts.ref, tools=box.definitions())
+    body = DIALECTS[box.toolset.dialect].encode(request)
+    return bytes(json.dumps(json.loads(body)["tools"]).encode())
+
+
+async def no(question: Question) -> Decision:
+    return Decision(False, why="The user said no.")
+
+
+class TestCalls:
+    def test_every_call_of_a_message_is_answered(self, room: Room) -> None:
+        box = room.open([made("look")], builtins=True, confirm=no)
+        said = Message(
+            "assistant",
+            (
+                Text("Let me see."),
+                call("look", "a"),
+                call("nothing", "b"),
+                call("run_command", "c", command="rm -rf /"),
+            ),
+        )
+        ran = asyncio.run(box.run(said))
+        assert [answer.result.is_error for answer in ran.answers] == [False, True, True]
+        assert "The user said no." in text(ran.answers[2].result)
+        conversation = (Message("user", (Text("go"),)), said, *ran.messages)
+        assert validate(Request(model=MODEL, messages=conversation)) == ()
+
+    def test_a_message_without_calls_needs_no_answer(self, room: Room) -> None:
+        ran = asyncio.run(room.open([]).run(Message("assistant", (Text("Done."),))))
+        assert (ran.messages, ran.answers) == ((), ())
+
+    def test_a_long_result_is_read_again_whatever_is_in_it(self, room: Room) -> None:
+        box = room.open([made("dump", text="\0" * 30_000)], builtins=True)
+        reference = text(do(box, call("dump"))[0])
+        assert is_reference(reference)
+        path = reference.splitlines()[0].rstrip("]").rpartition(", ")[2]
+        (page,) = do(box, call("read_file", path=path))
+        assert not page.is_error
+        assert text(page).startswith("�" * 100)
+
+
+class TestSession:
+    def test_after_a_restart_the_same_bytes_are_declared(self, room: Room) -> None:
+        settings = Tools(deferral=Deferral(mode="always", carrier="call_tool"))
+        tools = [made("look", guide="Look closely."), mcp("send"), mcp("take")]
+        box = room.open(tools, settings=settings)
+        do(box, call("discover_tools", query="select:look"), call("look", "c2"))
+        before, state = array(box), box.state
+        described = [made("look", guide="Look closely.", description="Another text."), mcp("send"), mcp("more")]
+        again = room.open(described, settings=settings, state=state)
+        assert array(again) == before
+        (result,) = do(again, call("call_tool", "c3", name="look", arguments={}))
+        assert "Look closely." not in text(result)  # it was shown before
+        assert not result.is_error
+        assert room.told(ToolDeferred)  # once, when the session began
+        assert not room.told(ToolDeferred)
+
+    def test_a_state_that_cannot_be_read_is_said_so(self, room: Room) -> None:
+        with pytest.raises(HoldfastError, match="state of a session's tools cannot be read"):
+            room.open([], state=b"\xc1")
+
+    def test_background_commands_keep_their_numbers(self, room: Room) -> None:
+        settings = Tools()
+
+        async def yes(question: Question) -> Decision:
+            return Decision(True)
+
+        async def started(state: bytes | None) -> tuple[str, bytes]:
+            async with room.open([], builtins=True, confirm=yes, settings=settings, state=state) as box:
+                ran = await box.run([call("run_command", command="sleep 30", background=True)])
+                return text(ran.answers[0].result), box.state
+
+        first, state = asyncio.run(started(None))
+        second, _ = asyncio.run(started(state))
+        assert "p1" in first
+        assert "p2" in second
+
+    def test_guides_come_once_and_again_after_compaction_removed_them(self, room: Room) -> None:
+        section = Section(name="care", text="Be careful with these.", tools=("look", "turn"))
+        box = room.open([made("look", guide="Look closely."), made("turn")], sections=[section])
+        (first,) = do(box, call("look", "a"))
+        (second,) = do(box, call("turn", "b"))
+        assert "Look closely." in text(first)
+        assert "Be careful with these." in text(first)
+        assert text(second) == "fine"
+        box.at_reset([Message("user", (first,))])  # it is still there
+        assert text(do(box, call("look", "c"))[0]) == "fine"
+        box.at_reset([Message("user", (Text("A summary."),))])
+        assert "Look closely." in text(do(box, call("look", "d"))[0])
+        assert len(room.told(GuideDelivered)) == 4  # of both, twice
+
+
+class TestToolsThatComeAndGo:
+    def test_what_vanished_stays_declared_and_is_ruled_out_beside(self, room: Room) -> None:
+        box = room.open([mcp("send"), mcp("take")], model="openai:gpt-6.1-sol")
+        before = array(box)
+        assert box.choice() == ()
+        box.toolset.remove(["mcp__box__send"], "the server box has stopped")
+        assert array(box) == before
+        assert "unavailable: the server box has stopped" in text(do(box, call("mcp__box__send"))[0])
+        ((name, raw),) = box.choice()
+        chosen = json.loads(raw)
+        assert name == "tool_choice"
+        assert chosen["type"] == "allowed_tools"
+        assert {"type": "function", "name": "mcp__box__take"} in chosen["tools"]
+        assert "mcp__box__send" not in raw.decode()
+        assert box.at_reset() is not None
+        assert array(box) != before
+        assert box.choice() == ()
+
+    def test_chat_completions_spell_the_choice_otherwise(self, room: Room) -> None:
+        box = room.open([mcp("send"), mcp("take")], model="openai:gpt-5.5", dialect="openai_chat")
+        box.toolset.remove(["mcp__box__send"])
+        chosen = json.loads(box.choice()[0][1])
+        assert {"type": "function", "function": {"name": "mcp__box__take"}} in chosen["allowed_tools"]["tools"]
+
+    def test_what_nobody_uses_is_demoted_at_a_reset(self, room: Room) -> None:
+        settings = Tools(lifecycle=Lifecycle(demote_after_turns=3))
+        box = room.open([mcp("send"), mcp("take")], settings=settings)
+        for turn in range(3):
+            do(box, call("mcp__box__take", f"c{turn}"))
+            box.turn_over()
+        before = array(box)
+        changed = box.at_reset()
+        assert changed is not None
+        assert changed.demoted == (("mcp__box__send", 3),)
+        assert array(box) != before
+        assert [event.tool for event in room.told(ToolDemoted)] == ["mcp__box__send"]
+
+    def test_what_is_found_is_declared_anew_where_that_is_set(self, room: Room) -> None:
+        settings = Tools(deferral=Deferral(mode="always", carrier="redeclare"))
+        box = room.open([mcp("send", description="Send " + "a letter " * 200)], settings=settings)
+        engine = Engine(Settings())
+        send(engine, box, 1)
+        do(box, call("discover_tools", query="select:mcp__box__send"))
+        changed = box.redeclare(engine, LANE, now=20.0, behind=3_000, requests=1)
+        assert changed is not None
+        assert changed.added == ("mcp__box__send",)
+        assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
+        assert box.redeclare(engine, LANE, now=40.0, behind=3_000, requests=1) is None
+
+
+def send(engine: Engine, box: Toolbox, count: int) -> Any:
+    """A request of so many turns with a call and a long result each."""
+    spoken, messages = DIALECTS["anthropic"], [Message("user", (Text("Begin. " * 600),))]
+    for number in range(count):
+        result = ToolResult(f"c{number}", (Text(f"{number}: " + "some words of a result " * 60),))
+        messages += [Message("assistant", (call("look", f"c{number}", at=number),)), Message("user", (result,))]
+    request = Request(model=MODEL, tools=box.definitions(), messages=tuple(messages), output_limit=100)
+    body = engine.parse(spoken, spoken.encode(request))
+    assert isinstance(body, Body)
+    now = 1_000_000.0 * count
+    prepared = box.prepare(engine, body, lane=LANE, now=now)
+    engine.first_token(prepared, now=now)
+    return prepared
+
+
+def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
+    settings = Tools(mask=Mask(keep_window=2, trigger_chars=6_000, release_chars=3_000))
+    box, engine = room.open([made("look")], settings=settings), Engine(Settings())
+    for count in range(1, 8):
+        prepared = send(engine, box, count)
+    assert b"[Tool result cleared: look, 1383 characters." in prepared.raw
+    assert b"6: some words" in prepared.raw
+    masked = [event.tool_use_id for event in room.told(ToolMasked)]
+    assert len(set(masked)) == len(masked) > 0
+    assert "c6" not in masked
+
+
+def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:
+    settings = Tools(deferral=Deferral(mode="always"))
+    box = room.open([mcp("send", description="Send a letter to somebody."), mcp("bake")], settings=settings)
+    names = [item.name for item in box.definitions() if isinstance(item, ToolDefinition)]
+    assert names[0] == "discover_tools"
+    (found,) = do(box, call("discover_tools", query="post a letter"))
+    assert b"mcp__box__send" in DIALECTS["anthropic"].encode(
+        Request(model=MODEL, messages=(Message("user", (found,)),))
+    )
+    assert text(do(box, call("mcp__box__send", "c2"))[0]) == "fine"
