@@ -14,7 +14,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
-PAGES = {"README.md": "", "docs/library.md": "", "docs/engine.md": "", "docs/simulator.md": "## In process"}
+PAGES = {
+    "README.md": "",
+    "docs/library.md": "",
+    "docs/engine.md": "",
+    "docs/tools.md": "",
+    "docs/simulator.md": "## In process",
+}
 """The pages whose Python is run, and from which heading on."""
 
 

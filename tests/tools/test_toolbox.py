@@ -251,3 +251,13 @@ def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:
         Request(model=MODEL, messages=(Message("user", (found,)),))
     )
     assert text(do(box, call("mcp__box__send", "c2"))[0]) == "fine"
+
+
+def test_a_guide_waits_where_references_have_to_stand_alone(room: Room) -> None:
+    settings = Tools(deferral=Deferral(mode="always"))
+    section = Section(name="care", text="Be careful.", tools=("discover_tools", "mcp__box__send"))
+    box = room.open([mcp("send")], settings=settings, sections=[section])
+    (found,) = do(box, call("discover_tools", query="select:mcp__box__send"))
+    assert box.toolset.carrier == "references"
+    assert text(found) == ""
+    assert "Be careful." in text(do(box, call("mcp__box__send", "c2"))[0])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.canonical import ToolUse
+from holdfast.canonical import Opaque, ToolUse
 from holdfast.events import Event
 from holdfast.events.tools import GuideDelivered, ToolOffloaded
 
@@ -38,7 +38,7 @@ def finish(
             told.append(
                 ToolOffloaded(tool=tool.name, tool_use_id=tool_use_id, characters=gone.characters, path=gone.path)
             )
-    if guides is not None:
+    if guides is not None and not any(isinstance(block, Opaque) for block in blocks):  # references stand alone
         given = guides.take(tool.name, tool.guide)
         if given:
             blocks = (*blocks, *given)

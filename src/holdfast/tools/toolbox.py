@@ -146,7 +146,7 @@ class Toolbox:
         self._masker = Masker(settings.mask, strip=strip)
         self._hub = hub
         if hub is not None:
-            hub.attach(self.toolset)
+            hub.attach(self.toolset, session=session)
         if known is None and self.toolset.deferred:
             self.tell(ToolDeferred(tools=self.toolset.deferred), actor="system")
 

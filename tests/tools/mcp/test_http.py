@@ -385,8 +385,7 @@ def test_a_process_at_an_address_that_is_killed_is_lost_and_found_again() -> Non
             time.sleep(0.01)
         raise AssertionError("the server did not start")
 
-    async def main() -> None:
-        one = process()
+    async def main(one: subprocess.Popen[bytes], processes: list[subprocess.Popen[bytes]]) -> None:
         async with hub(Server(name="far", url=f"http://127.0.0.1:{port}/mcp"), settings=QUICK) as running:
             owner = Owner(running.tools())
             running.attach(owner)
@@ -397,10 +396,14 @@ def test_a_process_at_an_address_that_is_killed_is_lost_and_found_again() -> Non
             assert (await waiting).startswith("! The MCP server far ")
             await until(lambda: owner.told)
             assert owner.told[0][0] == "remove"
-            other = await asyncio.to_thread(process)
+            processes.append(await asyncio.to_thread(process))
             await until(lambda: len(owner.told) == 2)
             assert await said(running, "echo", {"text": "again"}) == "again"
-            other.kill()
-            other.wait()
 
-    asyncio.run(main())
+    processes = [process()]
+    try:
+        asyncio.run(main(processes[0], processes))
+    finally:
+        for one in processes:
+            one.kill()
+            one.wait()

@@ -30,6 +30,10 @@ Tell = Callable[["Link", Mapping[str, Tool], str], None]
 """The tools that a server has from now on, and, where it has none because it was lost, why."""
 
 
+def _described(tools: Mapping[str, Tool]) -> list[tuple[str, str, bytes]]:
+    return [(tool.name, tool.description, tool.input_schema) for tool in tools.values()]
+
+
 class Link:
     """A server and what is known of it. `tell` hears of every change of its tools."""
 
@@ -158,7 +162,7 @@ class Link:
 
     async def _again(self, connection: Connection) -> None:
         """Ask for the list of tools once more. A list that cannot be had leaves what is there."""
-        before = self.tools
+        before = _described(self.tools)
         try:
             found = await connection.tools()
         except Exception as problem:  # noqa: BLE001  a server's fault; that it is gone is noticed elsewhere
@@ -169,7 +173,7 @@ class Link:
             return
         self._offer(connection, found)
         # Some servers announce a change whenever they are asked: those are not asked without end.
-        self._not_before = time.monotonic() + _SPACING_S if set(self.tools) == set(before) else 0.0
+        self._not_before = time.monotonic() + _SPACING_S if _described(self.tools) == before else 0.0
 
     def _offer(self, connection: Connection, found: tuple[Listed, ...]) -> None:
         warnings = list(connection.warnings)
