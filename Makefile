@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 
+# Without .pyc files every program that a test starts would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results serve smoke lock docs clean
 
 help:  ## this list
@@ -33,10 +36,10 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 check: lint types imports  ## lint, types, import rules and the fast tests
-	$(BIN)/pytest -q -n 2 -m "not slow" $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 test: lint types imports clients  ## everything CI runs, with the coverage floor
-	$(BIN)/pytest -q -n 2 --cov --cov-report=term $(ARGS)
+	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term $(ARGS)
 
 CLIENTS ?= claude codex
 

@@ -1,8 +1,8 @@
 """What deferral saves on a session with sixty tools, and what discovery and offloading cost.
 
-The same scripted model does the same tasks in both arms: where a tool is deferred it searches first, in words of its
-own. Every request goes through the engine and is billed by the simulator; both arms must end with the same answers, and
-neither may lose its prefix.
+The same scripted model does the same tasks in both arms: where a tool is deferred it searches first, in the words of
+the user, who does not know how tools are described; if that was in vain, in better ones. Every request goes through the
+engine and is billed by the simulator; both arms must end with the same answers, and neither may lose its prefix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks import Result
-from benchmarks.tools_catalogue import Definition, catalogue
+from benchmarks.tools_catalogue import ASKED, Definition, catalogue
 from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
@@ -108,20 +108,24 @@ def _compared(
         )
         yield Result(f"{name}: prompt tokens", arm.prompt / plain.prompt, "x", None, "lower", note)
         share = 1 - arm.definitions / plain.definitions
-        yield Result(f"{name}: definition tokens saved", 100 * share, "%", None, "higher", f"of {plain.definitions:,}")
+        yield Result(
+            f"{name}: definition tokens saved",
+            100 * share,
+            "%",
+            None,
+            "higher",
+            f"of {plain.definitions:,}; found ones count",
+        )
         paid = float(arm.dollars / plain.dollars)
         yield Result(f"{name}: cost", paid, "x", None, "lower", f"${plain.dollars:.4f} -> ${arm.dollars:.4f}")
         yield Result(f"{name}: breaks", float(arm.breaks + plain.breaks), "", 0, "lower", "of both arms")
 
 
 def _tasks(count: int) -> list[str]:
-    """What the user asks for: a few tools often, others once, in words of the catalogue without the tool's name."""
+    """What the user asks for: a few tools often, others once, in other words than those of their descriptions."""
     definitions, chance = catalogue(), Random(SEED)
     wanted = chance.choices(definitions, weights=[1 / (1 + rank) for rank in range(len(definitions))], k=count)
-    return [
-        f"Task {number}: {one.description.partition('.')[0]} [{_name(one)}]"
-        for number, one in enumerate(wanted, start=1)
-    ]
+    return [f"Task {number}: {ASKED[one.name]} [{_name(one)}]" for number, one in enumerate(wanted, start=1)]
 
 
 def _name(definition: Definition) -> str:
@@ -165,8 +169,8 @@ def reply(request: Request) -> object:
         if through:
             return {"call": {"tool": "call_tool", "input": {"name": tool, "arguments": arguments}}}
         return {"call": {"tool": tool, "input": arguments}}
-    query = words if "discover_tools" not in called else f"select:{tool}"
-    return {"call": {"tool": "discover_tools", "input": {"query": query}}}
+    queries = (words, _definition(tool).description.partition(".")[0], f"select:{tool}")
+    return {"call": {"tool": "discover_tools", "input": {"query": queries[called.count("discover_tools")]}}}
 
 
 def _asked(messages: tuple[Message, ...]) -> tuple[int, tuple[str, str, str]]:
@@ -202,8 +206,11 @@ def _text(block: object) -> str:
 
 
 def _required(tool: str) -> str:
-    one = next(definition for definition in catalogue() if _name(definition) == tool)
-    return str(one.schema["required"][0])
+    return str(_definition(tool).schema["required"][0])
+
+
+def _definition(tool: str) -> Definition:
+    return next(definition for definition in catalogue() if _name(definition) == tool)
 
 
 async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: list[str]) -> Played:
@@ -230,10 +237,11 @@ async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: l
         async with toolbox:
             for task in tasks:
                 messages.append(Message("user", (Text(task),)))
-                searched = False
+                searched, before = False, played.searches
                 while True:
                     said = _send(engine, simulator, toolbox, dialect, model, lane, messages, clock, played)
                     played.brought += played.grew if searched else 0
+                    played.definitions += played.brought  # in the history they are sent again and again, too
                     messages.append(said)
                     ran = await toolbox.run(said)
                     if not ran.answers:
@@ -242,16 +250,11 @@ async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: l
                     played.searches += searched
                     messages += ran.messages
                     clock.advance(3)
+                played.missed += max(0, played.searches - before - 1)
                 answers.append("".join(_text(block) for block in said.content))
                 toolbox.turn_over()
                 clock.advance(PAUSE)
     played.answers = tuple(answers)
-    played.missed = sum(
-        json.loads(block.input).get("query", "").startswith("select:")
-        for message in messages
-        for block in message.content
-        if isinstance(block, ToolUse) and block.name == "discover_tools"
-    )
     return played
 
 
@@ -319,7 +322,7 @@ def _search(*, rounds: int) -> Iterator[Result]:
     index = ToolIndex(many)
     index.search("warm")
     built = 1_000 * (time.perf_counter() - begun)
-    queries = [task.partition(": ")[2].partition(" [")[0] for task in _tasks(TASKS)]
+    queries = [*ASKED.values()]
     spent = []
     for number in range(rounds):
         query = queries[number % len(queries)]

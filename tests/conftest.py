@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,17 @@ from hypothesis import settings
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+LAWS = Path(__file__).parent / "properties"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that go the same ways again and again are run but not measured by coverage: on Python 3.11 that takes about
+    three times as long, and the floor is held by the others. Programs that they start are measured."""
+    for item in items:
+        generated = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if generated or LAWS in item.path.parents or item.get_closest_marker("slow") is not None:
+            item.add_marker("no_cover")
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def test_it_is_short() -> None:
     assert len(README.splitlines()) < 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", PYTHON)
 def test_python_blocks_run(code: str) -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -46,7 +46,7 @@ def test_every_server_is_connected_to_and_shown(workspace: Path) -> None:
     title, gone, mine, other, sunny, *rest = done.stdout.splitlines()
     assert title.split() == ["SERVER", "STATE", "TOOLS", "TOKENS", "APPROVAL", "FROM"]
     assert gone.split()[:5] == ["gone", "failed", "-", "-", "approved"]
-    assert mine.split()[:2] == ["mine", "blocked"]
+    assert mine.split()[:5] == ["mine", "blocked", "-", "-", "-"]
     assert other.split()[:6] == ["other", "blocked", "-", "-", "not", "approved"]
     assert sunny.split()[:3] == ["weather", "connected", "4"]
     assert sunny.split()[4] == "own"
@@ -55,6 +55,8 @@ def test_every_server_is_connected_to_and_shown(workspace: Path) -> None:
     assert any(line.startswith("gone: ") and "no-such-program" in line for line in rest)
     assert any(line.startswith("mine: ") and "it is Holdfast itself" in line for line in rest)
     assert any(line.endswith("holdfast mcp --approve other") for line in rest)
+    assert any(line.startswith("other: What would be started or connected to: sh -c 'touch") for line in rest)
+    assert "not tried again" not in done.stdout
     assert not (workspace / "started").exists()
     assert is_gone(pids)
 
@@ -103,9 +105,11 @@ def test_what_cannot_be_approved(workspace: Path, capsys: pytest.CaptureFixture[
     assert run_holdfast(["mcp", "--approve", "x"]) == 1
     assert capsys.readouterr().err == "holdfast: there is no MCP server 'x'; none is configured here\n"
     weather(workspace)
-    named(workspace, other={"command": "sh"})
+    named(workspace, other={"command": "sh"}, us={"command": "holdfast", "args": ["mcp"]})
     assert run_holdfast(["mcp", "--approve", "x"]) == 1
-    assert capsys.readouterr().err == "holdfast: there is no MCP server 'x'; there are other, weather\n"
+    assert capsys.readouterr().err == "holdfast: there is no MCP server 'x'; there are other, us, weather\n"
+    assert run_holdfast(["mcp", "--approve", "us"]) == 1
+    assert "us is Holdfast itself, which needs no approval" in capsys.readouterr().err
     assert run_holdfast(["mcp", "--revoke", "wether"]) == 1
     assert capsys.readouterr().err == "holdfast: there is no MCP server 'wether'; did you mean 'weather'?\n"
     assert run_holdfast(["mcp", "--approve", "weather"]) == 1

@@ -62,7 +62,7 @@ def test_a_killed_gateway_goes_on_where_it_was(tmp_path: Path) -> None:
             talk.ports.append(gateway.port)
             while any(len(talker.said) < 2 for talker in everybody) and not talk.errors:
                 time.sleep(0.01)
-            for _ in range(15):
+            for _ in range(9):
                 time.sleep(chance.uniform(0.0, 0.9))
                 talk.ports.clear()
                 kills.append(time.time())

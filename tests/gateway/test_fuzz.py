@@ -1,4 +1,4 @@
-"""Five thousand requests, most of them odd, through a gateway process: `make fuzz` sends as many as one likes.
+"""Five times 500 requests, most of them odd, through a gateway process: `make fuzz` sends as many as one likes.
 
 Nothing is answered by us that is not ours to answer, and no byte changes outside a plan, either way. The requests are
 the same on every run; how the connections take turns is not.
@@ -13,7 +13,7 @@ import pytest
 from .fuzzing import Fuzz
 from .fuzzing_bodies import difference
 
-REQUESTS = 1_000
+REQUESTS = 500
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_nothing_is_in_the_way_and_no_byte_changes_outside_a_plan(tmp_path: Path
     fuzz.run(REQUESTS)
     assert fuzz.done == REQUESTS
     seen = fuzz.statuses
-    assert min(seen["planned"], seen["changed"], seen["repaired"], seen["bypassed unreadable"], seen["404"]) > 20, seen
+    assert min(seen["planned"], seen["changed"], seen["repaired"], seen["bypassed unreadable"], seen["404"]) > 10, seen
 
 
 BODY = (

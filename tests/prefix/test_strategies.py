@@ -292,7 +292,8 @@ def prepared(
     return sent, plan
 
 
-@pytest.mark.parametrize("how", ["respect", "improve", "manage"])
+@pytest.mark.no_cover
+@pytest.mark.parametrize("how", [pytest.param("respect", marks=pytest.mark.slow), "improve", "manage"])
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
 def test_recorded_requests_stay_acceptable(name, how, dialect):
@@ -322,7 +323,7 @@ def test_recorded_requests_stay_acceptable(name, how, dialect):
 @pytest.mark.parametrize(("dialect", "asked"), [("anthropic", "claude-sonnet-4-5"), ("openai_chat", "gpt-6.1-sol")])
 def test_generated_sessions_get_plans_that_the_provider_accepts(name, how, dialect, asked):
     accepted = 0
-    for seed in range(20):
+    for seed in range(8):
         simulator, reader = Simulator(), PromptReader()
         for request in sessions.session(Random(seed), dialect, asked, 4):
             sent, _ = prepared(request.body, dialect, name, how, reader, floor=1_024)
@@ -331,7 +332,7 @@ def test_generated_sessions_get_plans_that_the_provider_accepts(name, how, diale
             before, after = simulator.answer(call), simulator.answer(replace(call, body=sent))
             assert after.status == before.status, after
             accepted += after.status == 200
-    assert accepted > 40  # of 80; trimmed sessions leave results without their calls
+    assert accepted > 16  # of 32; trimmed sessions leave results without their calls
 
 
 def test_small_models_clear_their_floor_earlier():

@@ -71,6 +71,7 @@ class Sent:
                         break
 
 
+@pytest.mark.slow
 @moderate
 @given(SEEDS, st.sampled_from(MODELS), CACHES, st.booleans())
 def test_what_we_do_never_breaks_a_prefix(seed: int, model: tuple[str, str], cache: Cache, faulty: bool) -> None:
@@ -100,6 +101,7 @@ def test_plans_are_legal_and_touch_nothing_without_need(
                 assert prepared.raw is prepared.client.raw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", BODIES)
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(st.data(), CACHES)
@@ -146,6 +148,7 @@ def _faulty(step: Step, fault: str) -> Step:
     return replace(step, body=json.dumps(body).encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["clock", "memory", "tools", "keys"])
 @settings(max_examples=8, derandomize=True, deadline=None)
 @given(SEEDS, st.sampled_from(NAMES), st.sampled_from(["respect", "improve", "manage"]))
@@ -231,6 +234,7 @@ def test_an_edit_is_replayed_to_the_byte(seed: int, model: tuple[str, str], cach
     _replayed(run)
 
 
+@pytest.mark.slow
 def test_edits_are_made_and_sent_again() -> None:
     """The law before would hold if none ever were."""
     again = 0

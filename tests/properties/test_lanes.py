@@ -23,6 +23,7 @@ def keys_of(reader: PromptReader, step: Step) -> tuple[bytes, ...]:
     return reader.read(body, facts.model(f"{provider}:{step.model}")).prompt.keys
 
 
+@pytest.mark.slow
 def test_everything_happens() -> None:
     steps = [step for seed in SEEDS for step in timeline(Random(seed))]
     assert {step.kind for step in steps} == {"prepare", "first_token", "settle", "abandon", "restart"}

@@ -238,6 +238,7 @@ def test_sessions_that_take_turns_give_the_same_prompts(random, length):
             assert remembering.read(body, facts, scope=scope) == PromptReader().read(body, facts, scope=scope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sorted(BODIES))
 @LAX
 @given(st.data())

@@ -125,7 +125,7 @@ class World:
         assert not set(tools.deferred) & set(tools.declared)
         allowed = tools.allowed()
         if allowed is not None:
-            late = tools.state.discovered if tools.carrier == "additional" else ()
+            late = tools.state.recent if tools.carrier == "additional" else ()
             gone = {name for name in NAMES if name not in self.existing}
             assert gone & {*tools.declared, *late}
             assert set(allowed) == {*tools.declared, *late} - gone

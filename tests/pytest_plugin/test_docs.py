@@ -27,7 +27,8 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.mark.slow
 def test_its_tests_pass(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    for name in ("PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(**{f"test_{number}": code for number, code in enumerate(blocks("python"))})
     pytester.makepyprojecttoml(blocks("toml")[0])
     flags = ("-p", "no:cacheprovider", "-p", "no:langsmith_plugin", "-p", "no:xdist")

@@ -36,12 +36,31 @@ def test_clock(prefix_recorder):
     talk(lambda turn: f"Be brief. It is 12:00:0{turn}.")
     prefix_recorder.assert_stable()
 """
+PLAIN = """
+import json
+import os
+from urllib.request import Request, urlopen
+
+
+def talk(system):
+    said = []
+    for question in ("one", "two", "three"):
+        said.append({"role": "user", "content": question})
+        body = {"model": "claude-opus-5-5", "max_tokens": 20, "system": system(len(said)), "messages": said}
+        headers = {"content-type": "application/json", "x-api-key": "k", "anthropic-version": "2023-06-01"}
+        asked = Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode(), headers)
+        with urlopen(asked) as answer:
+            said.append({"role": "assistant", "content": json.load(answer)["content"]})
+
+""" + STABLE[STABLE.index("\ndef test_stable") :]
+"""The same without the SDK, whose import takes longer than all the rest, where several processes are started."""
 
 
 @pytest.fixture
 def inside(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A directory with a test of its own, and an environment without the options of this run."""
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "COLUMNS"):
+    names = ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "COLUMNS", "COVERAGE_PROCESS_CONFIG")
+    for name in names:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "120")
     return pytester
@@ -77,7 +96,7 @@ def test_a_failure_in_a_terminal(inside: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 def test_with_workers_the_counts_are_added_up(inside: pytest.Pytester) -> None:
-    inside.makepyfile(test_one=STABLE, test_two=STABLE + CLOCK)
+    inside.makepyfile(test_one=PLAIN, test_two=PLAIN + CLOCK)
     result = inside.runpytest_subprocess(*ALONE, "-n", "2")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["holdfast: 3 prefix checks of 9 requests, 1 not stable"])
@@ -86,7 +105,7 @@ def test_with_workers_the_counts_are_added_up(inside: pytest.Pytester) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_it_goes_with_coverage(inside: pytest.Pytester, workers: str) -> None:
-    inside.makepyfile(STABLE)
+    inside.makepyfile(PLAIN)
     result = inside.runpytest_subprocess(*ALONE, "--cov=.", "--cov-report=term", "-n", workers)
     result.assert_outcomes(passed=1)
     assert "Warning" not in result.stdout.str() + result.stderr.str()

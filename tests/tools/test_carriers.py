@@ -13,7 +13,7 @@ from holdfast.tools.carriers import answer, carrier_of, definition_of, functions
 from holdfast.tools.values import Refused
 from holdfast.wire import DIALECTS
 
-from .sets import MODELS, body, call, tool, toolset
+from .sets import CORE, GITHUB, MODELS, body, call, of, tool, toolset
 
 FOUND = tuple(definition_of(tool(name, words=2)) for name in ("mcp__a__one", "mcp__a__two"))
 NAMES = tuple(each.name for each in FOUND)
@@ -202,3 +202,15 @@ def test_models_of_the_tests_have_the_carriers_that_they_are_there_for() -> None
     assert found["anthropic"] == "references"
     assert found["openai_responses"] == "additional"
     assert set(found.values()) == {"references", "additional", "call_tool"}
+
+
+def test_functions_are_loose_on_responses_unless_their_host_says_otherwise() -> None:
+    """OpenAI's SDK demands the member, and real clients send it: a strict function has no optional parameters."""
+    strict = tool("zeta", extra=(("strict", b"true"),))
+    tools = of("additional", (*CORE, strict, *GITHUB), never=("zeta",))
+    declared = json.loads(body(tools).raw)["tools"]
+    assert [each["strict"] for each in declared] == [each["name"] == "zeta" for each in declared]
+    (item,) = tools.discover(GITHUB[:1]).messages[0].content
+    assert isinstance(item, Opaque)
+    assert json.loads(item.raw)["tools"][0]["strict"] is False
+    assert b"strict" not in body(of("call_tool", (*CORE, *GITHUB))).raw

@@ -328,10 +328,12 @@ def test_a_question_says_all_of_it_in_printable_characters(tmp_path: Path) -> No
     user = User(Decision(False))
     confirmations = Confirmations(Confirm(), ask=user)
     command = "rm -rf x\x1b[2K\x1b[1A \u202eevil\ud800\n" + "y" * 5_000
-    decide(confirmations, tmp_path, made("run_command", says(), "execute", subject=about), command)
+    decide(confirmations, tmp_path, made("run_command", says(), "execute", subject=about, source="builtin"), command)
     (question,) = user.asked
     assert question.text.startswith("run_command wants to run a command: rm -rf x\\x1b[2K\\x1b[1A \\u202eevil�\nyyy")
     assert question.text.endswith("y" * 5_000)
     assert (question.tool, question.effect, question.input) == ("run_command", "execute", {"path": command})
-    decide(confirmations, tmp_path, made("mcp__a__b", says(), "network"), "x")
-    assert user.asked[1].text == 'mcp__a__b wants to use the network: {"path": "x"}'
+    decide(confirmations, tmp_path, made("mcp__a__b", says(), "network", source="mcp", server="a"), "x")
+    decide(confirmations, tmp_path, made("invoice", says(), "write"), "x")
+    assert user.asked[1].text == 'mcp__a__b is to be called, a tool of the MCP server a: {"path": "x"}'
+    assert user.asked[2].text == 'invoice wants to change something: {"path": "x"}'

@@ -82,6 +82,16 @@ def test_numbered_ids_of_another_stretch_are_other_calls() -> None:
     assert usage.uses == {"ls": 2, "grep": 1}
 
 
+def test_the_same_call_under_the_same_number_is_another_one_if_it_is_fresh() -> None:
+    """Gemini's calls without an id are numbered anew on every turn."""
+    usage = Usage()
+    for _ in range(30):
+        usage.observe([used("weather")], fresh=True)
+        usage.turn()
+    assert usage.uses["weather"] == 30
+    assert usage.idle(["weather"]) == {"weather": 1}
+
+
 def test_only_what_an_assistant_calls_counts() -> None:
     usage = Usage()
     usage.observe([Message("user", (call("bash"), Text("bash"))), Message("assistant", (Text("bash"),))])

@@ -90,6 +90,13 @@ def test_no_more_than_the_limit() -> None:
     assert len(names("list", 0)) == 1
 
 
+def test_what_only_shares_a_common_word_is_left_out() -> None:
+    """Its definition would be paid for with every request from then on."""
+    assert names("rerun failed CI jobs of a run", 20) == ["github__rerun_failed_jobs"]
+    assert names("react to a message with an emoji", 20) == ["slack__add_reaction", "slack__post_message"]
+    assert len(names("message", 20)) > 2, "all that match equally well are found"
+
+
 def test_a_tool_s_own_name_comes_first() -> None:
     for tool in TOOLS:
         assert INDEX.search(tool.name)[0] is tool

@@ -16,8 +16,8 @@ from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
 from holdfast.engine import Engine, Lane
 from holdfast.errors import HoldfastError
 from holdfast.events import Bus
-from holdfast.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked
-from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolOutput
+from holdfast.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
+from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body
 
@@ -112,6 +112,23 @@ class TestCalls:
         assert not page.is_error
         assert text(page).startswith("�" * 100)
 
+    def test_a_long_error_goes_to_disk_too_and_leaves_the_guide_alone(self, room: Room) -> None:
+        async def fail(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+            if "well" not in given:
+                raise ToolExecutionError("it went wrong\n" * 2_000)
+            return ToolOutput(content="fine")
+
+        failing = Tool(name="fail", description="Fails.", run=fail, effect="read", guide="Say well.")
+        box = room.open([failing], builtins=True)
+        (wrong,) = do(box, call("fail"))
+        assert wrong.is_error
+        assert is_reference(text(wrong))
+        path = text(wrong).splitlines()[0].rstrip("]").rpartition(", ")[2]
+        assert Path(path).read_text() == "it went wrong\n" * 2_000
+        assert "Say well." not in text(wrong)
+        assert "Say well." in text(do(box, call("fail", "c2", well=True))[0])
+        assert len(room.told(ToolOffloaded)) == 1
+
 
 class TestSession:
     def test_after_a_restart_the_same_bytes_are_declared(self, room: Room) -> None:
@@ -132,6 +149,10 @@ class TestSession:
     def test_a_state_that_cannot_be_read_is_said_so(self, room: Room) -> None:
         with pytest.raises(HoldfastError, match="state of a session's tools cannot be read"):
             room.open([], state=b"\xc1")
+
+    def test_a_model_without_its_provider_is_refused(self, room: Room) -> None:
+        with pytest.raises(HoldfastError, match="write it as provider:name"):
+            room.open([], model="claude-opus-4-6")
 
     def test_background_commands_keep_their_numbers(self, room: Room) -> None:
         settings = Tools()
@@ -261,3 +282,64 @@ def test_a_guide_waits_where_references_have_to_stand_alone(room: Room) -> None:
     assert box.toolset.carrier == "references"
     assert text(found) == ""
     assert "Be careful." in text(do(box, call("mcp__box__send", "c2"))[0])
+
+
+def test_a_provider_is_spoken_to_in_its_own_dialect(room: Room) -> None:
+    spoken = {
+        model: room.open([], model=model).toolset.dialect
+        for model in ("gemini:gemini-3-pro", "openai:gpt-6.1-sol", "deepseek:deepseek-chat", MODEL)
+    }
+    assert list(spoken.values()) == ["gemini", "openai_responses", "openai_chat", "anthropic"]
+
+
+def test_calls_that_gemini_numbers_anew_are_told_apart(room: Room) -> None:
+    """The first call of every turn has the same id: it is in use, and one failure says nothing of the others."""
+    box = room.open([mcp("take")], model="gemini:gemini-3-pro")
+    do(box, call("nothing", "gemini-call-1"))
+    for _ in range(25):
+        do(box, call("mcp__box__take", "gemini-call-1"))
+        box.turn_over()
+    assert box.at_reset() is None
+    assert box._failed == {}
+
+
+@pytest.mark.parametrize("model", [MODEL, "openai:gpt-6.1-sol"])
+def test_what_was_found_in_a_turn_that_was_given_up_is_found_again(room: Room, model: str) -> None:
+    """Else the model would be told that it can call what nothing in its history declares."""
+    begun = asyncio.Event()
+
+    async def wait(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        begun.set()
+        await asyncio.sleep(60)
+        return ToolOutput()
+
+    slow = Tool(name="slow", description="Wait.", run=wait, effect="read", core=True)
+    box = room.open([mcp("send"), slow], model=model, settings=Tools(deferral=Deferral(mode="always")))
+    query = call("discover_tools", query="what send is for")
+
+    async def given_up() -> None:
+        running = asyncio.ensure_future(box.run([query]))
+        await running  # found, and in the history
+        box.toolset.at_reset(())
+        running = asyncio.ensure_future(box.run([query, call("slow", "c2")]))
+        await begun.wait()
+        while "mcp__box__send" not in box.toolset.found:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(given_up())
+    ran = asyncio.run(box.run([query]))
+    said = DIALECTS[box.toolset.dialect].encode(Request(model=model, messages=ran.messages))
+    assert b'"tool_reference"' in said or b'"additional_tools"' in said
+
+
+@pytest.mark.parametrize("model", [MODEL, "openai:gpt-6.1-sol"])
+def test_who_asks_by_name_gets_it_again(room: Room, model: str) -> None:
+    """A process may have ended before the answer was stored."""
+    box = room.open([mcp("send")], model=model, settings=Tools(deferral=Deferral(mode="always")))
+    for number in range(2):
+        ran = asyncio.run(box.run([call("discover_tools", f"c{number}", query="select:mcp__box__send")]))
+        said = DIALECTS[box.toolset.dialect].encode(Request(model=model, messages=ran.messages))
+        assert b'"tool_reference"' in said or b'"additional_tools"' in said

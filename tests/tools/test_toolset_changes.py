@@ -249,3 +249,19 @@ def test_allowed_is_for_openai_only() -> None:
         tools = toolset((*CORE, *GITHUB), dialect=dialect)
         tools.remove(["mcp__github__search"])
         assert tools.allowed() is None
+
+
+def test_allowed_is_not_for_others_that_speak_openai_s_dialects() -> None:
+    tools = toolset((*CORE, *GITHUB), dialect="openai_chat", model="deepseek:deepseek-chat")
+    tools.remove(["mcp__github__search"])
+    assert tools.allowed() is None
+
+
+def test_allowed_names_nothing_that_a_compacted_history_declared() -> None:
+    """OpenAI refuses a choice of a tool that the request does not declare."""
+    tools = of("additional", never=("mcp__github__close",))
+    tools.discover(GITHUB[:2])
+    tools.remove(["mcp__github__search"])
+    tools.at_reset(())
+    tools.remove(["mcp__github__close"])
+    assert tools.allowed() == ("read_file", "grep_files", "run_command", "discover_tools")

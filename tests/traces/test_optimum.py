@@ -278,7 +278,7 @@ def test_no_choice_is_cheaper_where_raising_pays(pings: bool) -> None:
 @BOTH
 @pytest.mark.parametrize("pings", [False, True])
 def test_no_choice_is_cheaper_on_longer_traces(pings: bool, raises: bool) -> None:
-    for seed in range(1000, 1040):
+    for seed in range(1000, 1025):
         rng = random.Random(seed)
         model = replace(model_for(rng, raises=raises), floor=rng.choice([0, 30]))
         calls = repeated_calls(rng, 4 if pings else 5, 3 if pings else 4, PAUSES)
@@ -366,7 +366,8 @@ def rebuilt(trace: Trace, lane: str = "claude-opus-4-6") -> list[Call]:
     return calls
 
 
-def bounds_hold(calls: list[Call], model: ModelFacts) -> None:
+def bounds_hold(calls: list[Call], model: ModelFacts) -> tuple[Decimal, Decimal]:
+    """Gives the optimum without and with pings."""
     plain, pinged = best(calls, model), best(calls, model, pings=True)
     assert pinged <= plain
     for plan in (rolling(calls, "5m"), rolling(calls, "1h"), ((),) * len(calls)):
@@ -377,6 +378,7 @@ def bounds_hold(calls: list[Call], model: ModelFacts) -> None:
         assert plain <= cost(calls, tuple(tuple(Mark(i, ttl) for i in sorted({0, end})) for end in last), model)
     # Every token is paid once and read whenever it comes again, at the least.
     assert plain >= sum(c.prompt.tokens for c in calls) * model.read
+    return plain, pinged
 
 
 @BOTH
@@ -402,9 +404,9 @@ def test_nothing_beats_the_optimum_on_recorded_sessions(name: str, pattern: str,
 @pytest.mark.parametrize("name", ["coding-1", "coding-2"])
 def test_being_able_to_raise_never_costs_more(name: str, pattern: str) -> None:
     calls = rebuilt(with_gaps(recorded(name), pattern))
-    bounds_hold(calls, raising(OPUS))
-    assert best(calls, raising(OPUS)) <= best(calls, OPUS)
-    assert best(calls, raising(OPUS), pings=True) <= best(calls, OPUS, pings=True)
+    plain, pinged = bounds_hold(calls, raising(OPUS))
+    assert plain <= best(calls, OPUS)
+    assert pinged <= best(calls, OPUS, pings=True)
 
 
 # What it refuses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.cli import tables
+from holdfast.cli import mcp_ending, tables
 from holdfast.cli.asking import as_json
 from holdfast.cli.mcp_tools import configured
 from holdfast.cli.tables import Column, counted, printable
@@ -58,7 +57,7 @@ def listing(json_: bool) -> int:
     if usable:
         longest = max(named[name].start_timeout_s or config.settings.mcp.start_timeout_s for name in usable)
         _say(f"connecting to {counted(len(usable), 'server')}, for {longest:g} seconds at most")
-    found = Listing(tuple(asyncio.run(_ask(config, named))))
+    found = Listing(tuple(mcp_ending.run(lambda: _ask(config, named))))
     if json_:
         click.echo(as_json(found))
         return 0
@@ -100,6 +99,8 @@ def _shown(config: Config, server: Server, status: Status, sizes: dict[str, int]
 def _approval(config: Config, server: Server) -> str:
     if not server.project:
         return "own"
+    if server.ourselves:
+        return "-"
     if approved(config.home, server):
         return "approved"
     return "allowed" if config.settings.mcp.project == "allow" else "not approved"
@@ -116,6 +117,8 @@ def _lines(shown: Sequence[ServerShown], room: int | None) -> Iterator[str]:
         )
     for each in shown:
         said = [each.why] if each.why else []
+        if each.approval == "not approved":
+            said.append(f"What would be started or connected to: {each.definition}")
         for words in (*said, *each.warnings):
             yield ""
             yield from tables.wrapped(f"{each.name}: {words}", room, indent="  ")
@@ -143,6 +146,8 @@ def decide(name: str, *, allow: bool) -> int:
         raise HoldfastError(
             f"{printable(name)} is named by {printable(server.origin)}, which is your own file: it needs no approval"
         )
+    if server.ourselves:
+        raise HoldfastError(f"{printable(name)} is Holdfast itself, which needs no approval: other clients use it")
     click.echo(f"{printable(name)}, named by {printable(server.origin)}:")
     click.echo(f"  {printable(server.definition)}")
     if not allow:

@@ -6,10 +6,7 @@ an answer to it.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -17,10 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import __version__
-from holdfast.cli.mcp_explain import Explain, explain
+from holdfast.cli import mcp_ending
+from holdfast.cli.mcp_explain import MOST_CHARS, Explain, explain
 from holdfast.cli.mcp_tools import CallTool, DiscoverTools, Elsewhere, content
 from holdfast.cli.mcp_wire import Wire
 from holdfast.errors import HoldfastError
+from holdfast.tools.wording import cut
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -132,39 +131,24 @@ def _read(tool: Offered, arguments: Mapping[str, Any]) -> Struct:
 def _answer(text: str, *, wrong: bool = False) -> types.CallToolResult:
     import mcp_types as types
 
+    if wrong:  # it may quote what the client sent
+        text = cut(text, MOST_CHARS)
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=wrong)
 
 
 def serve(elsewhere: Elsewhere, *, read_only: bool) -> int:
-    """Serve until standard input ends; the exit code. Ctrl-C is raised as ever, after the servers are stopped."""
-    return asyncio.run(_serve(elsewhere, read_only))
+    """Serve until standard input ends; the exit code. Signals are raised after the servers are stopped."""
+    mcp_ending.run(lambda: _serve(elsewhere, read_only))
+    return 0
 
 
-async def _serve(elsewhere: Elsewhere, read_only: bool) -> int:
+async def _serve(elsewhere: Elsewhere, read_only: bool) -> None:
     from mcp.server.stdio import stdio_server
 
     server = build(elsewhere, read_only=read_only)
     wire = cast(Any, Wire())
-    ended: list[int] = []
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task is not None
-
-    def end(number: int) -> None:
-        if not ended:
-            ended.append(number)
-            task.cancel()
-
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        with contextlib.suppress(NotImplementedError, TypeError):
-            loop.add_signal_handler(number, end, number)  # type: ignore[arg-type]
     try:
         async with stdio_server(stdin=wire, stdout=wire) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
-    except asyncio.CancelledError:
-        if not ended:
-            raise
-        task.uncancel()
     finally:
         await elsewhere.close()
-    return 128 + ended[0] if ended else 0

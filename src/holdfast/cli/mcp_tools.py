@@ -107,7 +107,8 @@ class Elsewhere:
         """The hub; None, to be asked again, while no server may be used."""
         async with self._starting:
             if self._hub is None:
-                config, named = configured()
+                config, found = configured()
+                named = {name: server for name, server in found.items() if not server.ourselves}
                 self._blocked = {name: server.blocked for name, server in named.items() if server.blocked}
                 if len(self._blocked) == len(named):
                     return None

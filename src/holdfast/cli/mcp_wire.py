@@ -8,12 +8,14 @@ stays clean.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from queue import SimpleQueue
 
 from holdfast.errors import HoldfastError
+from holdfast.tools.wording import mend
 
 _CHUNK = 65_536
 
@@ -36,7 +38,7 @@ class Wire:
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while (line := await self._lines.get()) is not None:
-            yield line.decode("utf-8", "replace")
+            yield _whole(line.decode("utf-8", "replace"))
 
     async def write(self, text: str) -> None:
         written = self._loop.create_future()
@@ -74,6 +76,16 @@ class Wire:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
             """The loop is closed: nobody waits."""
+
+
+def _whole(text: str) -> str:
+    """A message that the SDK can read: with half a character in it, it would drop the message, and never answer."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    try:
+        return mend(json.dumps(json.loads(text), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return text
 
 
 def _done(written: asyncio.Future[None]) -> None:

@@ -35,6 +35,7 @@ def arranged(
     *,
     context_limit: int,
     uses: Mapping[str, int],
+    dialect: str = "",
     wanted: bool | None = None,
     keep: Collection[str] = (),
     out: Collection[str] = (),
@@ -54,8 +55,8 @@ def arranged(
         existing = _ordered((*existing, *discovery))
         left = left_out(existing)
     return Arrangement(
-        tuple(definition_of(tool) for tool in existing if tool.name not in left),
-        tuple(definition_of(tool) for tool in existing if tool.name in left),
+        tuple(definition_of(tool, dialect) for tool in existing if tool.name not in left),
+        tuple(definition_of(tool, dialect) for tool in existing if tool.name in left),
     )
 
 

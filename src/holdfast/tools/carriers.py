@@ -14,7 +14,17 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Block, Message, Opaque, Request, Text, ToolDefinition, ToolUse, encode_string
+from holdfast.canonical import (
+    Block,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    ToolDefinition,
+    ToolResult,
+    ToolUse,
+    encode_string,
+)
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS
 from holdfast.wire.values import arr, array_of, canon, obj, object_of, string_of
@@ -33,7 +43,8 @@ OPEN, CLOSE = "<functions>", "</functions>"
 
 _NATIVE: dict[str, Carrier] = {"anthropic": "references", "openai_responses": "additional"}
 _DEFER = ("defer_loading", b"true")
-_ITEM = "additional_tools"
+_LOOSE = ("strict", b"false")
+_ITEM, _REFERENCE = "additional_tools", "tool_reference"
 
 
 class Discovered(Struct, frozen=True, kw_only=True):
@@ -58,8 +69,12 @@ def carrier_of(model: ModelFacts, dialect: str, setting: str) -> Carrier:
     return "call_tool"
 
 
-def definition_of(tool: Tool) -> ToolDefinition:
-    return ToolDefinition(tool.name, tool.description, canon(tool.input_schema), tool.extra)
+def definition_of(tool: Tool, dialect: str = "") -> ToolDefinition:
+    """What a request declares of a tool. Responses takes a function for strict unless it says otherwise, and a strict
+    one has no optional parameters."""
+    loose = dialect == "openai_responses" and all(name != _LOOSE[0] for name, _ in tool.extra)
+    extra = (*tool.extra, _LOOSE) if loose else tool.extra
+    return ToolDefinition(tool.name, tool.description, canon(tool.input_schema), extra)
 
 
 def waiting(definition: ToolDefinition) -> ToolDefinition:
@@ -107,7 +122,7 @@ def answer(
 
 
 def _reference(name: str) -> Opaque:
-    return Opaque("tool_reference", obj((("type", b'"tool_reference"'), ("tool_name", encode_string(name)))))
+    return Opaque(_REFERENCE, obj((("type", encode_string(_REFERENCE)), ("tool_name", encode_string(name)))))
 
 
 def _additional(definitions: Sequence[ToolDefinition]) -> Opaque:
@@ -126,6 +141,33 @@ def loaded(messages: Iterable[Message]) -> tuple[str, ...]:
     ]
     names = (string_of((object_of(tool) or {}).get("name")) for item in items for tool in item or ())
     return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def fitting(messages: Iterable[Message], carrier: Carrier) -> tuple[Message, ...]:
+    """A conversation as a model can read it with this carrier, where it began with another: references to tools that
+    are not declared are refused, and so are items for a model that does not know them. Words stand for the first."""
+    fitted = (_fitting(message, carrier) for message in messages)
+    return tuple(message for message in fitted if message is not None)
+
+
+def _fitting(message: Message, carrier: Carrier) -> Message | None:
+    content = tuple(
+        _worded(block) if isinstance(block, ToolResult) and carrier != "references" else block
+        for block in message.content
+        if carrier == "additional" or not (isinstance(block, Opaque) and block.kind == _ITEM)
+    )
+    if content == message.content:
+        return message
+    return replace(message, content=content) if content else None
+
+
+def _worded(result: ToolResult) -> ToolResult:
+    found = [block for block in result.content if isinstance(block, Opaque) and block.kind == _REFERENCE]
+    if not found:
+        return result
+    names = (string_of((object_of(block.raw) or {}).get("tool_name")) or "" for block in found)
+    text = f"Found: {', '.join(names)}. Search again for those that are not declared before you call them."
+    return replace(result, content=(Text(text), *(block for block in result.content if block not in found)))
 
 
 # Calls

@@ -6,7 +6,6 @@ one at a time; who waits for his turn may find his question answered.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -19,8 +18,10 @@ from holdfast.events.tools import ToolConfirmationRequested, ToolConfirmationRes
 
 from .remembering import Remembered
 from .running import bounded, in_thread
+from .turns import LoopLock
 from .values import Effect, Tool, ToolContext
 from .wording import as_json, mend, said
+from .workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ Scope = Literal["once", "session", "always"]
 _WANTS: dict[Effect, str] = {
     "none": "run",
     "read": "read",
-    "write": "change files",
-    "execute": "run a command",
+    "write": "change something",
+    "execute": "execute something",
     "network": "use the network",
 }
 
@@ -69,7 +70,7 @@ class Confirmations:
         self._settings, self._confirmer = settings, ask
         self._always = None if home is None else Remembered(home)
         self._session: dict[_About, bool] = {}
-        self._asking = asyncio.Lock()
+        self._asking = LoopLock()
 
     async def decide(self, tool: Tool, input: Mapping[str, Any], context: ToolContext) -> Decision:
         """Whether this call may run. Asks if nothing else decides."""
@@ -81,7 +82,7 @@ class Confirmations:
             return _YES
         if settings.mode == "deny":
             return Decision(False, why=f"The settings do not allow {name} (tools.confirm.mode is deny).")
-        about = (context.workspace.root, name, _subject(tool, input))
+        about = (context.workspace.root, name, _subject(tool, input, context.workspace))
         known = await self._known(about)
         if known is not None:
             return known
@@ -104,8 +105,8 @@ class Confirmations:
         self, confirmer: Confirmer, tool: Tool, about: _About, input: Mapping[str, Any], context: ToolContext
     ) -> Decision:
         subject = about[2]
-        what = (as_json(input) or "{}") if subject is None else subject
-        text = _printable(f"{tool.name} wants to {_WANTS[tool.effect]}: {what}")
+        what = f"{as_json(input) or '{}'}{_leads(tool, input, context.workspace)}" if subject is None else subject
+        text = _printable(f"{_wants(tool)}: {what}")
         question = Question(tool=tool.name, effect=tool.effect, subject=subject or "", input=input, text=text)
         context.tell(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
         decision = Decision(False, why="The question was not answered.")
@@ -130,6 +131,16 @@ class Confirmations:
         return decision
 
 
+def _wants(tool: Tool) -> str:
+    """Who wants what. Of the built-in tools it is known what they do; a server's say only that they are called."""
+    if tool.source == "mcp":
+        return f"{tool.name} is to be called, a tool of the MCP server {tool.server}"
+    if tool.source == "builtin":
+        wants = {"write": "change a file", "execute": "run a command"}.get(tool.effect, _WANTS[tool.effect])
+        return f"{tool.name} wants to {wants}"
+    return f"{tool.name} wants to {_WANTS[tool.effect]}"
+
+
 def _checked(found: object) -> Decision:
     """An answer that is exactly a yes, or a refusal."""
     if not isinstance(found, Decision):
@@ -140,7 +151,7 @@ def _checked(found: object) -> Decision:
     return Decision(False, scope, mend(str(found.why or "The user did not allow it.")))
 
 
-def _subject(tool: Tool, input: Mapping[str, Any]) -> str | None:
+def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str | None:
     """What a decision covers. If the tool cannot say it, exactly this input: never more."""
     if tool.subject is None:
         return None
@@ -149,7 +160,18 @@ def _subject(tool: Tool, input: Mapping[str, Any]) -> str | None:
     except Exception:
         logger.exception("%s cannot say what a call is about", tool.name)
         found = None
-    return mend(found) if isinstance(found, str) else as_json(input) or "{}"
+    return (mend(found) if isinstance(found, str) else as_json(input) or "{}") + _leads(tool, input, workspace)
+
+
+def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
+    """Where its paths really lead: whoever says yes to `notes.txt` must know that it is a link to a hook of git's."""
+    said = ""
+    for touch in tool.paths:
+        value = input.get(touch.member)
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, str) and (real := workspace.leads(path)) is not None:
+                said += f" ({path} leads to {real})"
+    return mend(said)
 
 
 def _printable(text: str) -> str:

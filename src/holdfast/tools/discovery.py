@@ -100,11 +100,13 @@ class Discovery:
 
     def _answer(self, found: Found, declared: Sequence[str], context: ToolContext) -> ToolOutput:
         """Tools that were found before stand in the history already: they are only named, as the declared ones are. Who
-        asks for one by its name where its schema stands in an answer alone gets it again."""
+        asks for one by its name where it stands in an answer alone gets it again: he may not have it."""
         toolset = self._toolset
-        before = set(toolset.state.recent)
+        before = set(toolset.found)
         names = tuple(tool.name for tool in found.tools if tool.name not in before)
-        again = found.selected and toolset.carrier == "call_tool"
+        again = found.selected and toolset.carrier != "redeclare"
+        if again:
+            toolset.lost(tool.name for tool in found.tools)
         wanted = [tool for tool in found.tools if again or tool.name not in before]
         known = [*(tool.name for tool in found.tools if tool not in wanted), *declared]
         blocks: tuple[Block, ...] = (Text(loaded_text(known)),)

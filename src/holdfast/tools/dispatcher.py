@@ -26,10 +26,10 @@ from .answering import CANCELLED, NOT_BEGUN, cancelled, content, failure, shorte
 from .confirming import Confirmations
 from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
 from .telling import Teller
-from .turns import alone
+from .turns import Lock, LoopLock, alone
 from .validating import check, require
 from .values import Answer, Cancel, Refused, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
-from .wording import as_json, cut, said, shown, words
+from .wording import as_json, cut, mend, said, shown, words
 from .workspace import Workspace
 
 __all__ = ["Dispatcher", "Resolve", "Shape", "cancelled"]
@@ -41,6 +41,11 @@ Resolve = Callable[[ToolUse], Resolved | Refused]
 
 Shape = Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]
 """What is done to a successful output before it is a result. May block; if it fails, the output is the result."""
+
+AT_ONCE = 64
+"""Calls of a turn that run side by side; the others wait. A thousand searches would be a thousand programs."""
+Shorten = Callable[[Tool, ToolUse, str, ToolContext], str]
+"""What is done to the text of an error before it is a result: a long one is offloaded. May block."""
 
 _SHAPE_S = _CHECK_S = 60.0
 _LARGE = 10_000
@@ -76,18 +81,20 @@ class Dispatcher:
         bus: Bus | None = None,
         tell: Teller | None = None,
         shape: Shape | None = None,
+        shorten: Shorten | None = None,
         skills: Any = None,
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
-        writing: asyncio.Lock | None = None,
+        writing: Lock | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         require()
         self._find, self._workspace, self._settings, self._session = resolve, workspace, settings, session
         self._confirmations = confirmations or Confirmations(settings.confirm)
-        self._bus, self._teller, self._shape = bus, tell or Teller(bus, session), shape
+        self._bus, self._teller = bus, tell or Teller(bus, session)
+        self._shape, self._shorten = shape, shorten
         self._skills, self._memory, self._stream = skills, memory, stream
-        self._writing, self._shaping = writing or asyncio.Lock(), asyncio.Lock()
+        self._writing, self._shaping = writing or LoopLock(), LoopLock()
         self._grace = grace_s
 
     async def run(
@@ -130,13 +137,15 @@ class Dispatcher:
         return _Job(call, found, name, self._context(call, turn))
 
     def _context(self, call: ToolUse, turn: str | None) -> ToolContext:
+        teller, watcher = self._teller, self._stream  # not self: a command in the background keeps them, and would us
+
         def tell(event: Event) -> None:
-            self._teller(event, turn=turn)
+            teller(event, turn=turn)
 
         def stream(text: str) -> None:
-            if self._stream is not None:
+            if watcher is not None:
                 try:
-                    self._stream(call.id, text)
+                    watcher(call.id, text)
                 except Exception:
                     logger.exception("the output of a call could not be shown")
 
@@ -154,13 +163,18 @@ class Dispatcher:
         )
 
     async def _together(self, jobs: list[_Job], cancel: Cancel, stop: asyncio.Task[None]) -> list[Answer]:
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def answer(job: _Job) -> Answer:
+            async with places:
+                return await self._answer(job, cancel, stop)
+
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._answer(job, cancel, stop)) for job in jobs]
+            tasks = [group.create_task(answer(job)) for job in jobs]
         return [task.result() for task in tasks]
 
     async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> Answer:
-        sent = job.call.input.decode("utf-8", "replace")
-        given = as_json(job.found.input) if isinstance(job.found, Resolved) and job.found.via else sent
+        given = as_json(job.found.input) if isinstance(job.found, Resolved) and job.found.via else _sent(job.call)
         job.context.tell(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
@@ -177,7 +191,7 @@ class Dispatcher:
             job.context.tell(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
             return failure(job.call, job.name, text)
         except HoldfastError as error:
-            text = cut(words(error), self._settings.offload.hard_cap_chars)
+            text = await self._error_text(job, words(error))
             return self._failed(job, text, metadata=getattr(error, "metadata", None))
         except Died as error:
             return self._failed(job, f"{job.name} failed: {error}.")
@@ -219,10 +233,11 @@ class Dispatcher:
             return await self._perform(job, tool, found.input)
 
     async def _problem(self, tool: Tool, input: Mapping[str, Any], size: int) -> str | None:
+        checked = partial(check, tool.name, tool.input_schema, input, stranger=tool.source == "mcp")
         if size <= _LARGE:
-            return check(tool.name, tool.input_schema, input, patterns=tool.source != "mcp")
+            return checked()
         try:
-            work = partial(in_thread, check, tool.name, tool.input_schema, input)
+            work = partial(in_thread, partial(checked, references=size))
             return await bounded(work, timeout=_CHECK_S, grace=self._grace)
         except Late as late:
             raise ToolExecutionError(f"The input of {tool.name} is too large to be checked; make it smaller.") from late
@@ -264,6 +279,17 @@ class Dispatcher:
             limit = self._settings.offload.hard_cap_chars
             return msgspec.structs.replace(output, content=shortened(output.blocks, limit))
 
+    async def _error_text(self, job: _Job, text: str) -> str:
+        """What the model is told of an error: all of it, or where all of it is."""
+        shorten, found = self._shorten, job.found
+        if shorten is not None and isinstance(found, Resolved):
+            try:
+                work = partial(in_thread, shorten, found.tool, job.call, mend(text), job.context)
+                text = await bounded(work, timeout=_SHAPE_S)
+            except Exception:
+                logger.exception("the error of %s could not be offloaded", job.name)
+        return cut(text, self._settings.offload.hard_cap_chars)
+
     def _completed(self, job: _Job, output: ToolOutput) -> Answer:
         job.context.tell(
             ToolCompleted(
@@ -290,6 +316,11 @@ class Dispatcher:
             )
         )
         return answer
+
+
+def _sent(call: ToolUse) -> str:
+    """An input as it came, for the trace. Who builds calls by hand may have given it as text."""
+    return call.input.decode("utf-8", "replace") if isinstance(call.input, bytes) else str(call.input)
 
 
 def _places(found: object) -> tuple[str, ...]:

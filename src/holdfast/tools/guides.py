@@ -82,6 +82,11 @@ class Guides:
             self._delivered -= freed
         return tuple(sorted(freed))
 
+    def free(self, given: Iterable[str]) -> None:
+        """These never reached the conversation, because their turn was cut: they may be given again."""
+        with self._lock:
+            self._delivered.difference_update(given)
+
     def restore(self, delivered: Iterable[str]) -> None:
         """The session goes on after a restart: these were given, and no others."""
         with self._lock:

@@ -59,18 +59,19 @@ class Usage:
     def state(self) -> UsageState:
         return UsageState(turns=self._turns, uses=dict(self._uses), since=dict(self._since), seen=b"".join(self._seen))
 
-    def observe(self, messages: Iterable[Message]) -> None:
-        """Count the calls in these messages, also where a conversation is handed over whole again and again."""
+    def observe(self, messages: Iterable[Message], *, fresh: bool = False) -> None:
+        """Count the calls in these messages, also where a conversation is handed over whole again and again. `fresh`
+        ones were made just now: some dialects give the same call the same id on every turn."""
         for message in messages:
             if message.role != "assistant":
                 continue
             for block in message.content:
                 call = _call(block)
                 if call is not None:
-                    self._count(*call)
+                    self._count(*call, fresh)
 
-    def _count(self, name: str, mark: bytes) -> None:
-        if mark in self._seen:
+    def _count(self, name: str, mark: bytes, fresh: bool) -> None:
+        if mark in self._seen and not fresh:
             return
         self._seen[mark] = None
         if len(self._seen) > REMEMBERED:
@@ -86,6 +87,11 @@ class Usage:
         """These tools are there from now on: none is idle for longer than the model could call it."""
         for name in names:
             self._since.setdefault(name, self._turns)
+
+    def found(self, names: Iterable[str]) -> None:
+        """These tools can be called from now on."""
+        for name in names:
+            self._since[name] = self._turns
 
     def idle(self, names: Iterable[str]) -> dict[str, int]:
         """For how many turns each of these was not called; 0 for one that was never heard of."""

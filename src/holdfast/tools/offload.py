@@ -30,6 +30,8 @@ from .wording import mend, shown
 __all__ = ["PREFIX", "Offloaded", "Offloader", "characters", "directory_of", "forget", "is_reference", "sweep"]
 
 PREFIX = "[Tool result offloaded to disk: "
+OFFLOADS = "offload"
+"""The directory below HOLDFAST_HOME."""
 READ_FILE = "read_file"
 SKILL_LOAD = "skill_load"
 
@@ -49,6 +51,7 @@ _EXTENSIONS = {
     "text/markdown": ".md",
 }
 _READABLE = tuple(ending for ending in _EXTENSIONS.values() if ending != ".pdf")
+_stored = re.compile(r"([^/\n]+/[\w.-]+)\]")
 _unsafe = re.compile(r"[^A-Za-z0-9_]+")
 logger = logging.getLogger(__name__)
 
@@ -87,7 +90,7 @@ def characters(blocks: Iterable[Block]) -> int:
 
 def directory_of(home: Path, session: str, tenant: str = "") -> Path:
     """The directory of a session's offloaded results. Names may hold anything; no two sessions share a directory."""
-    return home / "offload" / f"{_safe(session)}-{_digest(tenant, session)}"
+    return home / OFFLOADS / f"{_safe(session)}-{_digest(tenant, session)}"
 
 
 class Offloader:
@@ -134,10 +137,19 @@ class Offloader:
         return (Text(reference),), Offloaded(path=files[0], characters=total, files=files)
 
     def _is_stored(self, blocks: tuple[Block, ...], total: int) -> bool:
+        """Whether this is a reference. A tool could write one itself to keep a long text inline, but hardly one that
+        names a file of ours."""
         first = blocks[0]
-        return (
-            isinstance(first, Text) and is_reference(first.text) and total <= max(_FORGED, self.settings.hard_cap_chars)
-        )
+        if not isinstance(first, Text) or not is_reference(first.text):
+            return False
+        if total > max(_FORGED, self.settings.hard_cap_chars):
+            return False
+        beside = f" characters, {self.directory.parent}/"
+        named = _stored.match(first.text, first.text.find(beside) + len(beside)) if beside in first.text else None
+        try:
+            return named is not None and (self.directory.parent / named[1]).is_file()
+        except (OSError, ValueError):
+            return False
 
     def _reference(self, tool: str, total: int, files: tuple[str, ...], layout: _Layout, limit: int) -> str:
         lines = [f"{PREFIX}{tool}, {total} characters, {files[0]}]"]
@@ -159,7 +171,9 @@ class Offloader:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "tool results cannot be saved in %s (%s): they stay in the conversation", self.directory, why
+                "tool results cannot be saved in %s (%s): they stay in the conversation",
+                shown(self.directory),
+                why,
             )
         cap = self.settings.hard_cap_chars
         if total <= cap:

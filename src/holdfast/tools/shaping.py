@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from holdfast.canonical import Opaque, ToolUse
+from holdfast.canonical import Opaque, Text, ToolUse
 from holdfast.events import Event
 from holdfast.events.tools import GuideDelivered, ToolOffloaded
 
@@ -61,3 +61,16 @@ def shaper(
         return shaped
 
     return shape
+
+
+def shortener(offloader: Offloader) -> Callable[[Tool, ToolUse, str, ToolContext], str]:
+    """What a dispatcher calls for the text of an error: one over the limit goes to disk as a result would, and gets no
+    guide."""
+
+    def shorten(tool: Tool, call: ToolUse, text: str, context: ToolContext) -> str:
+        (first, *_), gone = offloader.store(tool, call.id, (Text(text),))
+        if gone is not None:
+            context.tell(ToolOffloaded(tool=tool.name, tool_use_id=call.id, characters=gone.characters, path=gone.path))
+        return first.text if isinstance(first, Text) else text
+
+    return shorten

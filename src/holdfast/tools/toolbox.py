@@ -7,7 +7,6 @@ turns, and says when the prefix is lost anyway. What has to survive a restart is
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,16 +22,18 @@ from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
 
 from .allowing import choice
 from .builtin import Processes, builtin_tools
-from .carriers import REDUNDANT
+from .carriers import REDUNDANT, fitting
 from .confirming import Confirmations, Confirmer
 from .dispatcher import Dispatcher
 from .guides import Guides, Section
 from .lifecycle import Usage, UsageState
 from .masking import Masker
-from .offload import Offloader, directory_of
-from .shaping import shaper
+from .offload import OFFLOADS, Offloader, directory_of
+from .remembering import FILE as DECISIONS
+from .shaping import shaper, shortener
 from .telling import Teller
 from .toolset import Redeclared, ToolSet, ToolSetState
+from .turns import Lock
 from .values import Answer, Cancel, Tool
 from .workspace import Workspace
 
@@ -43,7 +44,19 @@ if TYPE_CHECKING:
 
     from .mcp import Hub
 
-DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "google": "gemini", "openrouter": "openrouter"}
+_OURS = (
+    OFFLOADS,
+    DECISIONS,
+    "mcp-approved.json",
+    "holdfast.toml",
+    "holdfast.db",
+    "access-key",
+    "admin-token",
+    "tenant-key",
+)
+"""What no tool may touch where HOLDFAST_HOME is the workspace itself; elsewhere all of it is closed."""
+
+DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "gemini": "gemini", "openrouter": "openrouter"}
 """How a provider is spoken to where nobody says otherwise; all others speak OpenAI's Chat Completions."""
 
 
@@ -97,16 +110,21 @@ class Toolbox:
         skills: Any = None,
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
-        writing: asyncio.Lock | None = None,
+        writing: Lock | None = None,
         state: bytes | None = None,
     ) -> None:
+        if ":" not in model:
+            raise HoldfastError(f"{model!r} names no provider; write it as provider:name, such as anthropic:{model}.")
         settings, home = settings or Tools(), Path(home)
         known = None if state is None else _known(state)
         self.settings, self.session = settings, session
         self.tell = Teller(bus, session, store=store, tenant=tenant)
         self.offloader = Offloader(settings.offload, directory_of(home, session, tenant))
         self.workspace = Workspace(
-            Path(workspace), readable=readable, offloads=(self.offloader.directory,), closed=(home,)
+            Path(workspace),
+            readable=readable,
+            offloads=(self.offloader.directory,),
+            closed=(home, *(home / each for each in _OURS)),
         )
         self.processes = Processes(started=0 if known is None else known.processes)
         self.usage = Usage(None if known is None else known.usage)
@@ -137,6 +155,7 @@ class Toolbox:
             bus=bus,
             tell=self.tell,
             shape=shaper(self.offloader, self.guides),
+            shorten=shortener(self.offloader),
             skills=skills,
             memory=memory,
             stream=stream,
@@ -159,6 +178,11 @@ class Toolbox:
     def choice(self) -> Extra:
         """Further members of a request: on OpenAI `tool_choice`, where a tool that is declared has vanished."""
         return choice(self.toolset.dialect, self.toolset.allowed(), self.definitions())
+
+    def fitting(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """The conversation as this session's model can read it: after a change of the model it may hold what only
+        another carrier understands. Without one it stays as it is."""
+        return fitting(messages, self.toolset.carrier)
 
     def prepare(self, engine: Engine, body: Body, *, lane: Lane, now: float, **asked: Any) -> Prepared:
         """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
@@ -190,9 +214,16 @@ class Toolbox:
         uses = [block for block in made if isinstance(block, ToolUse)]
         if not uses:
             return Ran((), ())
-        self.usage.observe((Message("assistant", tuple(uses)),))
-        answers = await self.dispatcher.run(uses, turn=turn, cancel=cancel)
-        self._failed.update((answer.result.tool_use_id, None) for answer in answers if answer.result.is_error)
+        self.usage.observe((Message("assistant", tuple(uses)),), fresh=True)
+        given, found = self.guides.delivered, self.toolset.found
+        try:
+            answers = await self.dispatcher.run(uses, turn=turn, cancel=cancel)
+        except BaseException:  # nobody gets these answers
+            self.guides.free(self.guides.delivered - given)
+            self.toolset.lost(name for name in self.toolset.found if name not in found)
+            raise
+        if self.toolset.dialect != "gemini":  # which says itself what failed, and whose ids come again
+            self._failed.update((answer.result.tool_use_id, None) for answer in answers if answer.result.is_error)
         said = Message("user", tuple(answer.result for answer in answers))
         late = [message for answer in answers if answer.output is not None for message in answer.output.messages]
         return Ran((said, *late), answers)
@@ -208,7 +239,8 @@ class Toolbox:
         kept).
 
         What vanished leaves the array, what was found and used joins it, what nobody used is demoted; guides that were
-        removed may be given again. Gives what changed in the array; None means that its bytes are the same.
+        removed may be given again. Gives what changed in the array: announce the reset `tools_redeclared` then, because
+        `compaction` speaks of the messages alone. None means that its bytes are the same.
         """
         left = None if kept is None else tuple(kept)
         if left is not None:
@@ -259,7 +291,7 @@ class Toolbox:
 def _known(state: bytes) -> ToolboxState:
     try:
         return msgspec.msgpack.decode(state, type=ToolboxState)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HoldfastError(
             f"the stored state of a session's tools cannot be read ({error}); begin a new session."
         ) from error

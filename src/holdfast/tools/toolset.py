@@ -112,8 +112,10 @@ class ToolSet:
         self._vanished: dict[str, str] = {}
         if state is not None and same:
             self._restore(state)
-        else:  # a state for another model says only what was of use
-            self._plan(keep=[name for name in state.discovered if self.usage.uses.get(name)] if state else ())
+        elif state is not None:
+            self._follow(state)
+        else:
+            self._plan()
         self.usage.first_seen(self._tools)
 
     def _discovery_tools(self) -> dict[str, Tool]:
@@ -137,10 +139,11 @@ class ToolSet:
 
     def allowed(self) -> tuple[str, ...] | None:
         """The functions that may be called, for OpenAI's `allowed_tools`, where one that the model knows has vanished:
-        it stays in the array and is ruled out beside it, which keeps the prefix. The provider's own are not named."""
-        late = self._discovered if self.carrier == "additional" else ()
+        it stays in the array and is ruled out beside it, which keeps the prefix. Others refuse such a choice."""
+        late = self._recent if self.carrier == "additional" else ()
         known = dict.fromkeys((*self.declared, *late))
-        if not self.dialect.startswith("openai") or all(self._exists(name) for name in known):
+        takes = self.facts.provider == "openai" and self.dialect.startswith("openai")
+        if not takes or all(self._exists(name) for name in known):
             return None
         return tuple(name for name in known if self._exists(name))
 
@@ -221,7 +224,18 @@ class ToolSet:
         full = self.settings.deferral.strip == "when_cold"
         for definition in found:
             self._discovered[definition.name] = self._recent[definition.name] = None
+        self.usage.found(definition.name for definition in found)
         return answer(self.carrier, found, names, fresh=fresh, full=full)
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What the history holds the answer for."""
+        return tuple(self._recent)
+
+    def lost(self, names: Iterable[str]) -> None:
+        """These were found, and the answer never got into the history: whoever searches gets it again."""
+        for name in names:
+            self._recent.pop(name, None)
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -266,7 +280,7 @@ class ToolSet:
         for name, tool in tools.items():
             self._tools[name] = tool
             self._vanished.pop(name, None)
-            definition, before = definition_of(tool), self._deferred.get(name)
+            definition, before = definition_of(tool, self.dialect), self._deferred.get(name)
             referred = self.carrier == "references" and name in self._discovered  # its bytes are part of the history
             if findable and name not in declared and definition != before and not (before and referred):
                 self._deferred[name] = definition
@@ -301,7 +315,8 @@ class ToolSet:
         array = self._declared
         idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self._tools))
         recent = dict.fromkeys(self._recent if kept is None else loaded(kept))
-        self._plan(keep=[name for name in self._tools if self.usage.uses.get(name)], out=idle, recent=recent)
+        used = [name for name in self._tools if self.usage.uses.get(name)]
+        self._plan(keep=(*used, *(recent if self.carrier == "redeclare" else ())), out=idle, recent=recent)
         if self._declared == array:
             return None
         after = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
@@ -334,17 +349,31 @@ class ToolSet:
             self.settings.deferral,
             context_limit=self.facts.context_limit,
             uses={name: sum(counts.get(name, 0) for counts in counted) for name in self._tools},
+            dialect=self.dialect,
             wanted=True if DISCOVER_TOOLS in self.declared else self._discovery,
             keep=keep,
             out=out,
         )
         self._declared = (*plan.declared, *self._server_tools)
         self._deferred = {item.name: item for item in plan.deferred} | items
-        if self.carrier == "references":  # an answer in the history may still refer to it
-            gone = (name for name in self._discovered if name in known and name not in self._tools)
-            self._deferred.update((name, known[name]) for name in gone)
-        self._recent = {name: None for name in recent if name in self._deferred}
+        # What an answer in the history refers to is part of it, also if it is gone and after another carrier meanwhile.
+        gone = [name for name in self._discovered if name not in self._tools]
+        read = [name for name in recent if name in self._deferred] if self.carrier == "references" else []
+        self._deferred.update((name, known[name]) for name in (*gone, *read) if name in known)
+        held = {*self.declared}.difference(out) if self.carrier == "redeclare" else self._deferred
+        self._recent = {name: None for name in recent if name in held}
         self.version += 1
+
+    def _follow(self, state: ToolSetState) -> None:
+        """The session goes on with another model. The array is decided anew; the history stays, and what it refers to,
+        declares or says of tools holds where the carrier is the same."""
+        self._declared = state.declared
+        self._deferred = {item.name: item for item in state.deferred}
+        self._discovered = dict.fromkeys(state.discovered)
+        names = (name for name in (*state.vanished, *self._discovered) if name not in self._tools)
+        self._vanished = {name: state.vanished.get(name, GONE) for name in names}
+        recent = state.recent if state.carrier == self.carrier else ()
+        self._plan(keep=[name for name in self._discovered if self.usage.uses.get(name)], recent=recent)
 
     def _restore(self, state: ToolSetState) -> None:
         tools, self._tools = self._tools, {}

@@ -8,10 +8,33 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 
 
+class LoopLock:
+    """A lock for whichever event loop runs: a program that is not asynchronous runs each turn in a loop of its own, and
+    asyncio's lock would fail in the second one that has to wait for it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+
+    def _here(self) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        if loop not in self._locks:
+            self._locks = {each: lock for each, lock in self._locks.items() if not each.is_closed()}
+        return self._locks.setdefault(loop, asyncio.Lock())
+
+    async def __aenter__(self) -> None:
+        await self._here().acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._here().release()
+
+
+Lock = asyncio.Lock | LoopLock
+
+
 class _Turn:
     """Somebody's turn to change things; what he calls meanwhile has turns inside it."""
 
-    def __init__(self, lock: asyncio.Lock) -> None:
+    def __init__(self, lock: Lock) -> None:
         self.lock, self.inner, self.goes_on = lock, asyncio.Lock(), True
 
 
@@ -19,7 +42,7 @@ _turn: ContextVar[_Turn | None] = ContextVar("holdfast_tools_turn", default=None
 
 
 @asynccontextmanager
-async def alone(lock: asyncio.Lock) -> AsyncIterator[None]:
+async def alone(lock: Lock) -> AsyncIterator[None]:
     """Nobody else who asks for this lock goes on meanwhile. A call that itself leads to calls, as one that delegates,
     would wait for itself: inside it they take turns among themselves."""
     outer = _turn.get()

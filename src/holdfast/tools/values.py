@@ -81,7 +81,9 @@ class Cancel:
         return self._said
 
     async def wait(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._event, self._loop = asyncio.Event(), loop
         if not self._said:
             await self._event.wait()
 

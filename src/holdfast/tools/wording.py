@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_ADDRESSES = re.compile(r" at 0x[0-9A-Fa-f]{6,}(?=>| \[)")
 _SHOWN = 200
 
 
@@ -49,8 +50,9 @@ def words(error: BaseException) -> str:
 
 
 def said(error: BaseException, limit: int = 4_000) -> str:
-    """Type and message of an unexpected exception, without a traceback."""
-    name, text = type(error).__name__, words(error)
+    """Type and message of an unexpected exception, without a traceback, and without the addresses in memory that
+    Python names objects by: they are others in every run."""
+    name, text = type(error).__name__, _ADDRESSES.sub("", words(error))
     return cut(f"{name}: {text}" if text else name, limit)
 
 

@@ -65,6 +65,11 @@ class Workspace:
         """Where a path really leads; ToolExecutionError if a tool may not go there."""
         return self._found(path, access, outside)[1]
 
+    def leads(self, path: str) -> str | None:
+        """Where a path leads, if links make that another place than the one it names."""
+        named, real = self.relative(_lexical(Path(self._joined(path)))), self.relative(self._real(path))
+        return None if named == real else real
+
     def relative(self, path: Path) -> str:
         """A path as the model is shown it: from the workspace on, or whole where it is elsewhere."""
         for root in (self.root, self._named):
@@ -100,7 +105,7 @@ class Workspace:
     def _found(self, path: str, access: Access, outside: bool) -> tuple[Path, Path]:
         """The directory that allows it, and the real path below it."""
         real = self._real(path)
-        ours = any(real.is_relative_to(each) for each in self.closed)
+        ours = self._is_closed(real)
         base = self.root if real.is_relative_to(self.root) and not ours else None
         if base is None and outside and access == "read":
             base = next((each for each in self.readable if real.is_relative_to(each)), None)
@@ -110,6 +115,17 @@ class Workspace:
             raise ToolExecutionError(self._outside(path))
         _only_files(path, real)
         return base, real
+
+    def _is_closed(self, real: Path) -> bool:
+        """Whether this is no part of the workspace: by name, or because it is the same thing under another name, as
+        where a system takes capital letters for small ones."""
+        if any(real.is_relative_to(each) for each in self.closed):
+            return True
+        closed = [found for each in self.closed if (found := _stat(each)) is not None]
+        if not closed or not real.is_relative_to(self.root):
+            return False
+        places = (self.root.joinpath(*real.relative_to(self.root).parts[:depth]) for depth in range(1, len(real.parts)))
+        return any(here is not None and os.path.samestat(here, each) for here in map(_stat, places) for each in closed)
 
     def _real(self, path: str) -> Path:
         if not isinstance(path, str) or not path:
@@ -140,6 +156,13 @@ class Workspace:
 
 def _lexical(path: Path) -> Path:
     return Path(os.path.normpath(Path(path).absolute()))
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (OSError, ValueError):
+        return None
 
 
 def _only_files(path: str, real: Path) -> None:

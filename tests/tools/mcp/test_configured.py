@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -238,3 +239,17 @@ def test_a_name_that_cannot_be_one(place: Place) -> None:
     found = place.found(mcp__project="allow")
     assert len(found) == 2
     assert all("printable characters" in server.blocked for server in found.values())
+
+
+def test_a_workspace_whose_path_is_not_text_can_be_approved(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.workspace = Path(os.fsdecode(os.fsencode(tmp_path) + b"/w\xff"))
+    try:
+        place.workspace.mkdir()
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    place.json({"a": {"command": "prog"}})
+    (server,) = place.found().values()
+    assert "not approved" in server.blocked
+    approve(place.home, server)
+    assert place.found()["a"].blocked == ""

@@ -309,9 +309,12 @@ def test_nobody_at_the_address() -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-        server = Server(name="far", url=f"http://127.0.0.1:{port}/mcp")
+        server = Server(name="far", url=f"http://me:token@127.0.0.1:{port}/mcp?key=token")
         async with hub(server, settings=Mcp(reconnect_s=60)) as running:
-            assert running.status()[0].why.startswith("It was not reached: ConnectError")
+            why = running.status()[0].why
+            assert why.startswith(f"It was not reached: there is no connection to http://127.0.0.1:{port} (")
+            assert "ConnectError" not in why
+            assert "token" not in why
 
     asyncio.run(main())
 

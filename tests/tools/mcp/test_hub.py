@@ -94,6 +94,8 @@ def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.Monk
             plain("hangs", "--hang", start_timeout_s=0.3),
             plain("dies", "--die"),
             Server(name="missing", command="no-such-program-anywhere"),
+            Server(name="nowhere", command=sys.executable, cwd="/no/such/directory"),
+            Server(name="chats", command="sh", args=("-c", "echo; echo Welcome!; echo {; sleep 9"), start_timeout_s=1),
             plain("blocked", blocked="It is switched off."),
         ]
         async with hub(*servers, settings=settings) as running:
@@ -103,11 +105,21 @@ def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.Monk
                 "hangs": "waiting",
                 "dies": "waiting",
                 "missing": "waiting",
+                "nowhere": "waiting",
+                "chats": "waiting",
                 "blocked": "blocked",
             }
             assert found["dies"].why == "It was not reached: it ended with exit code 1; it last said: no licence found."
             assert found["hangs"].why == "It was not reached: it did not answer within 0.3 s."
-            assert "no-such-program-anywhere cannot be started (No such file or directory)" in found["missing"].why
+            assert (
+                "no-such-program-anywhere cannot be started (there is no such program on the PATH)"
+                in found["missing"].why
+            )
+            assert "cannot be started (there is no directory /no/such/directory)" in found["nowhere"].why
+            assert (
+                "; on its standard output, which is for messages of the protocol, it wrote: Welcome!."
+                in found["chats"].why
+            )
             assert found["blocked"].why == "It is switched off."
             assert await call(running, "echo", {"text": "x"}, "good") == "x"
 

@@ -190,7 +190,7 @@ class Confirm(Struct, frozen=True):
         about("Ask the user, allow every call, or refuse them.", guarded=True),
     ] = "ask"
     allow: Annotated[Names, about("Tools that run without a question.", guarded=True)] = ()
-    deny: Annotated[Names, about("Tools that are refused without a question.")] = ()
+    deny: Annotated[Names, about("Tools that are refused without a question.", guarded=True)] = ()
 
 
 class Command(Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -77,8 +78,9 @@ def run_command(settings: Command, processes: Processes) -> Tool:
 
 
 def _subject(input: Mapping[str, Any]) -> str:
+    """The very command; with a directory the one that would do the same, so that no two of them can be confused."""
     command, cwd = str(input.get("command", "")), input.get("cwd")
-    return f"{command} (in {cwd})" if cwd else command
+    return f"cd -- {shlex.quote(str(cwd))} && {command}" if cwd else command
 
 
 def _begin(

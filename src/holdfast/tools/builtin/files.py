@@ -28,7 +28,7 @@ MOST_DEPTH = 8
 
 
 def page_chars(offload: Offload, *, asked: bool) -> int:
-    """Characters of a page: what stays inline anyway, or up to the hard cap where the call names its lines."""
+    """Characters of a page: what stays inline anyway, or up to the hard cap where so much may be `asked` for."""
     inline = offload.per_tool.get("read_file", offload.max_result_chars or offload.read_chars)
     most = offload.hard_cap_chars if asked else min(inline, offload.hard_cap_chars)
     return max(LEAST_PAGE, most - NOTE_ROOM)
@@ -62,13 +62,16 @@ def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> T
     real = context.workspace.resolve(input["path"], "read", outside=True)
     shown = context.workspace.relative(real)
     # A result that was offloaded as text is text, whatever is in it: it has to be found again.
-    is_text = real.suffix == ".txt" and context.workspace.is_offloaded(real)
-    # A page has bounds of its own, and a copy of a file on the disk would help nobody.
-    metadata = {"path": shown, "exempt_from_offload": True}
+    offloaded = context.workspace.is_offloaded(real)
+    is_text = offloaded and real.suffix == ".txt"
+    metadata: dict[str, Any] = {"path": shown}
+    if offloaded:
+        metadata["exempt_from_offload"] = True
     with _open(input["path"], shown, context) as file, in_words(input["path"]):
         head = file.read(LOOK)
         if not is_text and (kind := image_type(head)):
-            return _image(file, kind, shown, metadata)
+            # A copy of a picture that is on the disk would help nobody.
+            return _image(file, kind, shown, metadata | {"exempt_from_offload": True})
         if not is_text and (reason := not_text(head)):
             raise ToolExecutionError(f"{shown} {reason}.")
         page = read_page(
@@ -76,7 +79,7 @@ def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> T
             offset=int(input.get("offset", 1)),
             limit=int(input["limit"]) if "limit" in input else None,
             skip=int(input.get("start_char", 0)),
-            most=page_chars(offload, asked="limit" in input),
+            most=page_chars(offload, asked=offloaded and "limit" in input),
             check=partial(go_on, context),
         )
     said = page.text

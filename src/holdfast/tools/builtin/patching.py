@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -21,8 +24,11 @@ from .reading import LOOK, not_text
 MOST_BYTES = 1 << 24
 _MOST_COMPARED = 20_000
 """Lines among which the nearest is looked for."""
+_MOST_TRIED = 500
+"""Of these, how many are compared closely."""
 _SHOWN = 160
 _NAMED = 8
+_CRLF = re.compile("\r\n")
 _LONE_FEED = re.compile(r"(?<!\r)\n")
 
 
@@ -90,10 +96,10 @@ def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = Fa
     old = old.replace("\r\n", "\n")
     if old == new.replace("\r\n", "\n"):
         raise ToolExecutionError("old and new are the same; there is nothing to replace.")
-    found = list(re.finditer(r"\r?\n".join(map(re.escape, old.split("\n"))), content))
+    found = _places(content, old)
     if not found:
         raise ToolExecutionError(f"old was not found in {shown}. {_nearest(content, old)}")
-    lines = _lines_of(content, [match.start() for match in found])
+    lines = _lines_of(content, [start for start, _ in found])
     if len(found) > 1 and not everywhere:
         raise ToolExecutionError(
             f"old occurs {len(found)} times in {shown}, at {_named(lines)}; "
@@ -102,13 +108,27 @@ def patch(content: str, old: str, new: str, shown: str, *, everywhere: bool = Fa
     crlf = content.count("\r\n") * 2 > content.count("\n")
     pieces: list[str] = []
     at = 0
-    for match in found:
-        ends = match[0].count("\n")
-        here = "\r\n" in match[0] if ends else crlf
-        pieces += (content[at : match.start()], _LONE_FEED.sub("\r\n", new) if here else new)
-        at = match.end()
+    for start, end in found:
+        here = "\r\n" in content[start:end] if "\n" in old else crlf
+        pieces += (content[at:start], _LONE_FEED.sub("\r\n", new) if here else new)
+        at = end
     pieces.append(content[at:])
     return Patched("".join(pieces), lines)
+
+
+def _places(content: str, old: str) -> list[tuple[int, int]]:
+    """Where `old` begins and ends, with line ends of either kind. A plain search, because a regular expression takes
+    for ever where much of the text is alike, and nothing else in the process runs meanwhile."""
+    plain = content.replace("\r\n", "\n")
+    found: list[tuple[int, int]] = []
+    at = plain.find(old)
+    while at >= 0:
+        found.append((at, at + len(old)))
+        at = plain.find(old, at + len(old))
+    if len(plain) == len(content):
+        return found
+    feeds = array("q", (match.start() - before for before, match in enumerate(_CRLF.finditer(content))))
+    return [(start + bisect_left(feeds, start), end + bisect_left(feeds, end)) for start, end in found]
 
 
 def _lines_of(content: str, places: Sequence[int]) -> tuple[int, ...]:
@@ -135,17 +155,24 @@ def _nearest(content: str, old: str) -> str:
     telling = max(wanted, key=len)
     if not telling:
         return "Read the file again."
-    for at in range(len(there) - len(wanted) + 1):
+    first = wanted.index(telling)
+    likely = (at - first for at, line in enumerate(there) if line == telling and at >= first)
+    for at in islice(likely, _MOST_TRIED):
         if there[at : at + len(wanted)] == wanted:
             return f"It stands at line {at + 1} with other white space; copy it exactly."
     sample = [line[:_SHOWN] for line in there[:_MOST_COMPARED]]
-    best, score = -1, 0.5
+    best, score, tried = -1, 0.5, 0
     matcher = difflib.SequenceMatcher(None, "", telling[:_SHOWN], autojunk=False)
     for at, line in enumerate(sample):
         if not line:
             continue
         matcher.set_seq1(line)
-        if matcher.real_quick_ratio() > score and matcher.quick_ratio() > score and (ratio := matcher.ratio()) > score:
+        if matcher.real_quick_ratio() <= score or matcher.quick_ratio() <= score:
+            continue
+        tried += 1
+        if tried > _MOST_TRIED:  # lines of digits all look alike, and to compare one closely takes milliseconds
+            break
+        if (ratio := matcher.ratio()) > score:
             best, score = at, ratio
     if best < 0:
         return "Nothing in it is like it; read the file again."

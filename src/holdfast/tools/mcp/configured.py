@@ -41,6 +41,9 @@ _SSE = (
 )
 
 
+_OURSELVES = "it is Holdfast itself, which would start itself for ever; other clients may use it"
+
+
 class _WrongError(Exception):
     """What is wrong with one server, as the end of a sentence."""
 
@@ -81,8 +84,8 @@ def _server(
         trust_hints=declared.trust_hints,
         origin=declared.origin,
         project=declared.project,
-        workspace=root,
-        digest=hashlib.sha256(msgspec.json.encode([root, name, *written])).hexdigest(),
+        workspace=_as_text(root),
+        digest=hashlib.sha256(msgspec.json.encode([_as_text(root), name, *written])).hexdigest(),
         definition=_definition(declared),
     )
     if not declared.enabled:
@@ -93,13 +96,19 @@ def _server(
         try:
             server = _expanded(server, declared, workspace, environ)
         except _WrongError as problem:
-            wrong = str(problem)
+            wrong = problem.args[0]
     if wrong:
+        server = msgspec.structs.replace(server, ourselves=wrong is _OURSELVES)
         return _blocked(server, f"{server.origin}: server {printable(name)}: {wrong}.")
     if declared.project and mcp.project == "ask" and not approved(home, server):
         cure = f"look at what it starts, then run: holdfast mcp --approve {shlex.quote(name)}"
         return _blocked(server, f"It is named by a file of the workspace and not approved; {cure}")
     return server
+
+
+def _as_text(path: str) -> str:
+    """A path as a file can hold it; one that is no UTF-8 by the bytes that are none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _blocked(server: Server, why: str) -> Server:
@@ -143,7 +152,7 @@ def _expanded(server: Server, declared: DeclaredServer, workspace: Path, environ
     ):
         raise _WrongError("a variable or an argument of it holds what no program can be given; correct it")
     if command is not None and _is_ourselves(command, args):
-        raise _WrongError("it is Holdfast itself, which would start itself for ever; other clients may use it")
+        raise _WrongError(_OURSELVES)
     return msgspec.structs.replace(
         server,
         command=command,

@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.abc
+import httpx2
 import mcp_types as types
 from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.client.subscriptions import SubscriptionLost, listen
@@ -33,8 +37,9 @@ from holdfast.config.sections.mcp import Mcp
 from holdfast.config.values import mask
 
 from ..values import ToolExecutionError, ToolOutput
-from ..wording import cut, mend, said, shown
+from ..wording import cut, mend, said, shown, words
 from . import listing, results
+from .asked import bounded
 from .http import Endpoint
 from .listing import Listed
 from .stdio import Program
@@ -42,6 +47,8 @@ from .values import Lost, Server
 
 _MOST_PAGES = 100
 _PING_S = 10.0
+_SENT_S = 1.0
+_PATH = re.compile(r"(https?://[^/\s]+)/\S+")
 _LONGEST_WHY = 1_500
 _CLOSED = "the connection was closed"
 _Result: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
@@ -98,7 +105,7 @@ class Connection:
     async def open(self) -> AsyncIterator[None]:
         """Connect, agree on a version, and stay until left. Raises whatever the connection breaks with."""
         async with self._transport.running() as (read, write):
-            self.wire = Wire(read, write, self._wake)
+            self.wire = Wire(*bounded(read, write), self._wake)
             info = types.Implementation(name="holdfast", version=__version__)
             self._session = ClientSession(
                 dispatcher=self.wire,
@@ -128,7 +135,7 @@ class Connection:
             except MCPError as second:
                 raise (error if second.code == METHOD_NOT_FOUND else second) from None
         known = self._session.server_info
-        self.version = shown(f"{known.name} {known.version}") if known is not None else ""
+        self.version = shown(f"{known.name} {known.version}").strip() if known is not None else ""
 
     @property
     def over(self) -> bool:
@@ -156,6 +163,8 @@ class Connection:
         brief, detail = _reason(error, self.server, self._patience_s)
         parts = (ended, "" if ended and detail == _CLOSED else detail, self._transport.words())
         full = "; ".join(part for part in parts if part)
+        if self.server.url is not None:  # the path of an address may be a key
+            full = _PATH.sub(r"\1/…", full)
         return ended or brief, cut(full, _LONGEST_WHY)
 
     @property
@@ -167,24 +176,27 @@ class Connection:
         self.changed = False
         self.wire.left_out = []
         able = self._session.server_capabilities
-        found: list[types.Tool] = []
+        read: list[Listed | str] = []
         if able is not None and able.tools is not None:
             async with asyncio.timeout(self._patience_s):
-                found = await self._pages()
-        read = await asyncio.to_thread(_read, found)
-        self.warnings = (*self.wire.left_out, *(one for one in read if isinstance(one, str)))
+                read = await self._pages(time.monotonic() + self._patience_s)
+        self.warnings = listing.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
         return tuple(one for one in read if isinstance(one, Listed))
 
-    async def _pages(self) -> list[types.Tool]:
-        found: list[types.Tool] = []
+    async def _pages(self, deadline: float) -> list[Listed | str]:
+        """The tools of all pages; what is left out of them is said. Of a page only what is of use is kept."""
+        found: list[Listed | str] = []
         cursors: set[str | None] = {None}
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
             page = await self._session.list_tools(params=params)
-            found += page.tools
+            found += await asyncio.to_thread(_read, page.tools[: listing.MOST_TOOLS + 1], deadline)
             cursor = page.next_cursor
             if cursor in cursors or len(found) > listing.MOST_TOOLS:
+                break
+            if sum(map(_size, found)) > self.settings.max_message_bytes:
+                found.append("further tools are left out: its list is larger than a message may be")
                 break
             cursors.add(cursor)
         return found
@@ -196,7 +208,11 @@ class Connection:
         params = types.CallToolRequestParams(name=tool, arguments=_sendable(arguments))
         self._calls += 1
         try:
-            result = await self._session.send_request(types.CallToolRequest(params=params), _Result, limit)
+            # The SDK's clock starts when the call is sent, which never happens where a server does not read.
+            async with asyncio.timeout(limit + _SENT_S):
+                result = await self._session.send_request(types.CallToolRequest(params=params), _Result, limit)
+        except TimeoutError as error:
+            raise ToolExecutionError(f"{self._name} did not answer within {limit:g} s.") from error
         except MCPError as error:
             if error.code == CONNECTION_CLOSED and (self.over or error.message == "Connection closed"):
                 raise Lost(_CLOSED) from error
@@ -304,12 +320,29 @@ def _reason(error: BaseException | None, server: Server, patience_s: float) -> t
             return _CLOSED, _CLOSED
         return "it refused the connection", f"it refused the connection ({shown(error.message)})"
     if isinstance(error, OSError) and server.command is not None:
-        place = f" in {server.cwd}" if isinstance(error, FileNotFoundError) and server.cwd else ""
-        return "it cannot be started", f"{shown(server.command)} cannot be started{place} ({error.strerror or error})"
+        return "it cannot be started", f"{shown(server.command)} cannot be started ({_missing(error, server)})"
+    if isinstance(error, httpx2.ConnectError) and server.url is not None:
+        address = httpx2.URL(server.url)
+        place = shown(f"{address.scheme}://{address.netloc.decode('ascii', 'replace')}")
+        return "it cannot be reached", f"there is no connection to {place} ({mask(cut(words(error), 300))})"
     return "it cannot be reached", str(mask(said(error, 300)))
 
 
-def _read(found: list[types.Tool]) -> list[Listed | str]:
+def _missing(error: OSError, server: Server) -> str:
+    if isinstance(error, FileNotFoundError) and server.command is not None:
+        if error.filename == server.cwd:
+            return f"there is no directory {shown(server.cwd or '')}"
+        if "/" not in server.command:
+            return "there is no such program on the PATH"
+    return error.strerror or str(error)
+
+
+def _size(one: Listed | str) -> int:
+    return len(one) if isinstance(one, str) else sum(map(len, (one.name, one.title, one.description, one.schema)))
+
+
+def _read(found: list[types.Tool], deadline: float) -> list[Listed | str]:
+    """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
     return [
         listing.listed(
             tool.name,
@@ -318,7 +351,7 @@ def _read(found: list[types.Tool]) -> list[Listed | str]:
             title=tool.title or "",
             read_only=bool(tool.annotations and tool.annotations.read_only_hint),
         )
-        for tool in found
+        for tool in takewhile(lambda _: time.monotonic() < deadline, found)
     ]
 
 

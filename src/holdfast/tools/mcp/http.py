@@ -6,7 +6,9 @@ which the server speaks unasked is taken as a sign that it may be gone.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,6 +35,8 @@ logging.getLogger("httpx2").addFilter(_Masked())
 
 _CONNECT_S = 10.0
 _GOODBYE_S = 2.0
+_BETWEEN_S = 0.5
+"""Between two tries to listen: the SDK waits as long as the server says, which may be not at all."""
 
 
 class Endpoint:
@@ -41,6 +45,7 @@ class Endpoint:
     def __init__(self, server: Server, largest: int, suspected: Callable[[], None]) -> None:
         self._server, self._largest, self._suspected = server, largest, suspected
         self._refused: int | None = None
+        self._next = 0.0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Any]:
@@ -48,7 +53,7 @@ class Endpoint:
             headers={"user-agent": f"holdfast/{__version__}", **self._server.headers, "accept-encoding": "identity"},
             # How long an answer may take is for the caller to say, and a stream may be silent for hours.
             timeout=httpx2.Timeout(_CONNECT_S, read=None),
-            event_hooks={"request": [_hurry], "response": [self._bound]},
+            event_hooks={"request": [_hurry, self._pace], "response": [self._bound]},
         )
         assert self._server.url is not None
         async with (
@@ -66,13 +71,20 @@ class Endpoint:
     def words(self) -> str:
         return ""
 
+    async def _pace(self, request: httpx2.Request) -> None:
+        if request.method == "GET":
+            now = time.monotonic()
+            early, self._next = self._next - now, max(now, self._next) + _BETWEEN_S
+            await asyncio.sleep(max(0.0, early))
+
     async def _bound(self, response: httpx2.Response) -> None:
         self._refused = response.status_code if response.status_code >= 400 else None
         method = response.request.method
         unasked = method == "GET" and response.status_code < 400
         stream = response.stream
         if isinstance(stream, httpx2.AsyncByteStream):
-            streaming = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            streaming = events and response.is_success and method != "DELETE"  # others are read as a whole
             packed = response.headers.get("content-encoding", "identity").lower() not in ("", "identity")
             largest = 0 if packed else None if streaming else self._largest
             response.stream = _Bounded(stream, largest, self._suspected if unasked else None)

@@ -23,6 +23,7 @@ from ..telling import Teller
 from ..values import Tool
 from ..wording import shown
 from .link import Link
+from .listing import few
 from .values import Server, Status
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,8 @@ class Hub:
         self._bus = bus
         self._links: dict[str, Link] = {}
         self._owners: dict[int, tuple[Owner, str | None]] = {}
-        self._started = False
+        self._starting = asyncio.Lock()
+        self._started = self._closed = False
 
     async def start(self, patience_s: float | None = None) -> None:
         """Start every server that may be; returns when each has answered or failed once. HoldfastError without the SDK.
@@ -66,10 +68,14 @@ class Hub:
         None is waited for longer than its `start_timeout_s`, nor longer than `patience_s` where that is given; what
         comes later is told to those who are attached.
         """
-        if self._started:
-            return
+        async with self._starting:
+            await self._start(patience_s)
+
+    async def _start(self, patience_s: float | None) -> None:
         if any(not server.blocked for server in self._servers.values()):
             await asyncio.to_thread(_require)
+        if self._started or self._closed:
+            return
         self._started = True
         root = self._workspace.absolute() if self._workspace is not None else None
         self._links = {name: Link(one, self._settings, root, self._changed) for name, one in self._servers.items()}
@@ -87,6 +93,7 @@ class Hub:
 
     async def close(self) -> None:
         """End every connection and every program that was started. Nobody is told: the sessions end too."""
+        self._closed = True
         self._owners.clear()
         self._bus = None
         await asyncio.gather(*(link.close(_CLOSE_S) for link in self._links.values()))
@@ -150,8 +157,10 @@ class Hub:
     def _free(self, link: Link, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """The tools whose names no other server has."""
         taken = {name for other in self._links.values() if other is not link for name in other.tools}
-        for name in sorted(taken & set(tools)):
-            link.warnings = (*link.warnings, f"the tool {name} is left out: another server has one of this name")
+        both = (
+            f"the tool {name} is left out: another server has one of this name" for name in sorted(taken & set(tools))
+        )
+        link.warnings = few((*link.warnings, *both))
         return {name: tool for name, tool in tools.items() if name not in taken}
 
     def _tell(self, event: Event) -> None:

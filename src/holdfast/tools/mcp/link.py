@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from holdfast.config.sections.mcp import Mcp
 
 from ..values import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
 from ..wording import said
-from .listing import Listed, tools_of
+from .listing import Listed, few, tools_of
 from .values import Lost, Server, State, Status
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _NOTED_S = 2.0
 _SPACING_S = 1.0
+_OFTEN = 10
+"""Lists that are asked for as fast as they change; after that one in `_SPACING_S`."""
 
 Tell = Callable[["Link", Mapping[str, Tool], str], None]
 """The tools that a server has from now on, and, where it has none because it was lost, why."""
@@ -49,6 +52,7 @@ class Link:
         self._wake = asyncio.Event()
         self._closing = False
         self._not_before = 0.0
+        self._asked: deque[float] = deque(maxlen=_OFTEN)
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -117,7 +121,8 @@ class Link:
                 return
             failures = 1 if time.monotonic() - began > self._settings.reconnect_max_s else failures + 1
             if failures > self._settings.reconnect_tries:
-                self.state, self.why = "failed", f"{self.why} It is not tried again."
+                again = " It is not tried again." if self._settings.reconnect_tries else ""  # nobody expects it to be
+                self.state, self.why = "failed", f"{self.why}{again}"
                 return
             await self._pause(failures)
 
@@ -167,19 +172,25 @@ class Link:
             found = await connection.tools()
         except Exception as problem:  # noqa: BLE001  a server's fault; that it is gone is noticed elsewhere
             if not connection.over:
-                self.warnings = (*self.warnings, f"its list of tools could not be read again ({said(problem, 200)})")
+                self.warnings = few(
+                    (*self.warnings, f"its list of tools could not be read again ({said(problem, 200)})")
+                )
+                self._not_before = time.monotonic() + _SPACING_S
                 connection.suspect = True
                 self._wake.set()
             return
         self._offer(connection, found)
-        # Some servers announce a change whenever they are asked: those are not asked without end.
-        self._not_before = time.monotonic() + _SPACING_S if _described(self.tools) == before else 0.0
+        # Some servers announce a change whenever they are asked, or change all the time: those are asked now and then.
+        now = time.monotonic()
+        self._asked.append(now)
+        often = len(self._asked) == _OFTEN and now - self._asked[0] < _OFTEN * _SPACING_S
+        self._not_before = now + _SPACING_S if often or _described(self.tools) == before else 0.0
 
     def _offer(self, connection: Connection, found: tuple[Listed, ...]) -> None:
         warnings = list(connection.warnings)
         runs = {one.name: self._caller(one.name) for one in found}
         tools = tools_of(self.server, found, self._settings, runs, warnings)
-        self.warnings = tuple(dict.fromkeys(warnings))
+        self.warnings = few(warnings)
         self._tell(self, tools, "")
 
     def _caller(self, tool: str) -> Run:

@@ -23,6 +23,8 @@ from .naming import tool_name
 from .values import Server
 
 MOST_TOOLS = 1000
+_MOST_WARNINGS = 20
+_LONGEST_HINT = 200
 _LARGEST_SCHEMA = 200_000
 _ALTERNATIVES = ("oneOf", "anyOf", "allOf")
 GRACE_S = 10.0
@@ -46,11 +48,11 @@ def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
     kept = []
     for item in tools if isinstance(tools, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
-            left_out.append("a tool without a name is left out")
+            _leave_out(left_out, "a tool without a name is left out")
             continue
         schema = _schema(item.get("inputSchema"))
         if isinstance(schema, str):
-            left_out.append(f"the tool {shown(item['name'])} is left out: {schema}")
+            _leave_out(left_out, f"the tool {shown(item['name'])} is left out: {schema}")
             continue
         hints = item.get("annotations")
         hints = hints if isinstance(hints, dict) else {}
@@ -63,6 +65,17 @@ def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
     cursor = result.get("nextCursor")
     rest = {key: value for key, value in result.items() if key not in ("tools", "nextCursor")}
     return rest | {"tools": kept} | ({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {})
+
+
+def _leave_out(warnings: list[str], why: str) -> None:
+    if len(warnings) <= _MOST_WARNINGS:  # a list may hold a million bad tools
+        warnings.append(why)
+
+
+def few(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Each warning once, and no more of them than anybody reads."""
+    every = tuple(dict.fromkeys(warnings))
+    return every if len(every) <= _MOST_WARNINGS else (*every[:_MOST_WARNINGS], "there are more warnings like these")
 
 
 def _schema(schema: object) -> dict[str, Any] | str:
@@ -93,7 +106,7 @@ def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str
         text = canonical_json(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
         if len(text) > _LARGEST_SCHEMA:
             return f"the tool {shown(name)} is left out: its schema has {len(text)} bytes"
-        check(name, text, {})
+        check(name, text, {}, stranger=True)
     except ToolExecutionError as problem:
         return f"the tool {shown(name)} is left out: {problem}"
     except (NotJson, ValueError, RecursionError):
@@ -131,7 +144,7 @@ def _tool(server: Server, name: str, one: Listed, settings: Mcp, run: Run) -> To
         source="mcp",
         server=server.name,
         timeout_s=(server.timeout_s or settings.timeout_s) + GRACE_S,
-        hints=tuple(dict.fromkeys(word for word in (server.name, one.name, one.title) if word)),
+        hints=tuple(dict.fromkeys(word[:_LONGEST_HINT] for word in (server.name, one.name, one.title) if word)),
     )
 
 

@@ -28,12 +28,14 @@ from .values import Server
 STOP_S = 2.0
 """How long a program may take to end when its input is closed, and again when it is told to."""
 _LATE_S = 0.5
+_LOOK_S = 0.02
 _CHUNK = 65_536
 _KEPT = 1_000
 _ALSO_INHERITED = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 _LAST_LINES = 20
 _LONGEST_LINE = 500
 _LONGEST_WORDS = 1_000
+_LONGEST_STRAY = 200
 _ID = rb'"id"\s*:\s*(\d+)'
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb"\s*,")
 _ID_LAST = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
@@ -65,6 +67,7 @@ class Program:
         self._code: int | None = None
         self._read = asyncio.Event()
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._stray = ""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Streams]:
@@ -96,9 +99,10 @@ class Program:
         return _end(self._code)
 
     def words(self) -> str:
-        """What it last said on standard error."""
+        """What it last said on standard error, and what it wrote where only messages belong."""
         said = cut(" | ".join(line for line in self._last if line), _LONGEST_WORDS)
-        return f"it last said: {said}" if said else ""
+        stray = f"on its standard output, which is for messages of the protocol, it wrote: {self._stray}"
+        return "; ".join([*([stray] if self._stray else []), *([f"it last said: {said}"] if said else [])])
 
     async def _start(self) -> asyncio.subprocess.Process:
         server, loop = self._server, asyncio.get_running_loop()
@@ -125,6 +129,8 @@ class Program:
         heard = True
         async for line in _lines(process.stdout, self._largest):
             message = _message(line, self._largest)
+            if message is None and not self._stray and isinstance(line, bytes):
+                self._stray = cut(_spoken(line), _LONGEST_STRAY)
             if message is None or not heard:
                 continue  # read on all the same: a program that cannot write does not end
             try:
@@ -196,8 +202,27 @@ class Program:
             self._code = code  # that it ended now is our doing
             with suppress(PermissionError):
                 self._transport.close()
+        await _clear(process.pid)
         with suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(process.stdin.wait_closed(), _LATE_S)
+
+
+async def _clear(group: int) -> None:
+    """Wait for what the program left behind, and end it where it does not want to."""
+    try:
+        with anyio.move_on_after(STOP_S):
+            while _there(group):
+                await anyio.sleep(_LOOK_S)
+    finally:
+        _signal(group, signal.SIGKILL)
+
+
+def _there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _signal(group: int, sign: signal.Signals) -> None:

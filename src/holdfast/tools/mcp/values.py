@@ -20,7 +20,8 @@ class Server(Struct, frozen=True, kw_only=True):
 
     `origin` is the place that names it. `project` means a file of the workspace: such a server needs the user's
     approval of exactly the definition that `digest` stands for. `definition` is what a user is shown of it, as it is
-    written there. `blocked` says why it is not used, as a sentence; empty where it is.
+    written there. `blocked` says why it is not used, as a sentence; empty where it is. `ourselves` is Holdfast, which
+    other clients may use.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Server(Struct, frozen=True, kw_only=True):
     digest: str = ""
     definition: str = ""
     blocked: str = ""
+    ourselves: bool = False
 
     def __repr__(self) -> str:
         """Variables, headers and arguments may hold secrets, and a value is easily printed."""
