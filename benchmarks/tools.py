@@ -82,6 +82,7 @@ class Played(Struct):
     requests: int = 0
     prompt: int = 0
     definitions: int = 0
+    declared: int = 0
     dollars: Decimal = Decimal(0)
     breaks: int = 0
     searches: int = 0
@@ -114,7 +115,8 @@ def _compared(
             "%",
             None,
             "higher",
-            f"of {plain.definitions:,}; found ones count",
+            f"of {plain.definitions:,}; found ones count, of the array alone "
+            f"{100 * (1 - arm.declared / plain.declared):.0f}%",
         )
         paid = float(arm.dollars / plain.dollars)
         yield Result(f"{name}: cost", paid, "x", None, "lower", f"${plain.dollars:.4f} -> ${arm.dollars:.4f}")
@@ -291,7 +293,9 @@ def _send(
     verdict = engine.settle(prepared, used, now=now)
     played.requests += 1
     played.prompt += used.prompt
-    played.definitions += sum(block.tokens for block in prepared.core.outcome.prompt.blocks if block.section == "tools")
+    array = sum(block.tokens for block in prepared.core.outcome.prompt.blocks if block.section == "tools")
+    played.declared += array
+    played.definitions += array
     played.breaks += verdict.finding is not None
     played.dollars += verdict.usage.cost or Decimal(0)
     played.grew = used.prompt - played.last

@@ -203,6 +203,15 @@ class TestToolsThatComeAndGo:
         assert array(box) != before
         assert box.choice() == ()
 
+    def test_names_that_come_and_go_for_ever_are_forgotten(self, room: Room) -> None:
+        box = room.open([mcp("send")])
+        before = len(box.state)
+        for number in range(50):
+            tool = mcp(f"passing_{number}")
+            box.toolset.add([tool])
+            box.toolset.remove([tool.name])
+        assert len(box.state) == before
+
     def test_chat_completions_spell_the_choice_otherwise(self, room: Room) -> None:
         box = room.open([mcp("send"), mcp("take")], model="openai:gpt-5.5", dialect="openai_chat")
         box.toolset.remove(["mcp__box__send"])

@@ -88,6 +88,11 @@ class Usage:
         for name in names:
             self._since.setdefault(name, self._turns)
 
+    def forget(self, name: str) -> None:
+        """A tool that the model never knew is gone: a server may invent names for ever."""
+        if name not in self._uses:
+            self._since.pop(name, None)
+
     def found(self, names: Iterable[str]) -> None:
         """These tools can be called from now on."""
         for name in names:

@@ -299,6 +299,7 @@ class ToolSet:
                 self._vanished[name] = why or GONE
             else:
                 self._deferred.pop(name, None)
+                self.usage.forget(name)
         self.version += 1
         return gone
 
