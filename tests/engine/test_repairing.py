@@ -248,7 +248,7 @@ def test_recorded_clients_are_answered_and_replayed(run_of: tuple[str, str], mod
         assert lane.send(shape.body).raw == done.raw
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("seed", range(40))
 def test_a_request_sent_again_is_the_same_bytes_whatever_came_before(seed: int) -> None:
     """Sessions that are edited, trimmed, given other tools, restarted with and without their disk, and bypassed."""

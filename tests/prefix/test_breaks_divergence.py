@@ -33,6 +33,20 @@ def compared(old: str, new: str) -> Comparison:
     return compare(sent(prompt([*HEAD, *said(old)])), prompt([*HEAD, *said(new)]), (), OPUS)
 
 
+@pytest.mark.parametrize("kind", ["function_call", "custom_tool_call", "reasoning"])
+def test_an_answer_without_a_role_is_one(kind: str) -> None:
+    """OpenAI's Responses: a conversation of calls and their outputs alone. An output that was rewritten is no fork."""
+
+    def items(first: str, *more: str) -> list[Block]:
+        rest = [block(name, 1_000, role="", kind=kind, message=3 + i) for i, name in enumerate(more)]
+        call = block("call", 1_000, role="", kind=kind, message=1)
+        return [block("ask", 1_000), call, block(first, 1_000, role="", kind="function_call_output", message=2), *rest]
+
+    before = sent(prompt([*HEAD, *items("output")]))
+    found = compare(before, prompt([*HEAD, *items("cleared", "next")]), (), OPUS)
+    assert found.course == "rewrite"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "course"),
     [

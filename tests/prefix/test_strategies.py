@@ -292,7 +292,7 @@ def prepared(
     return sent, plan
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("how", [pytest.param("respect", marks=pytest.mark.slow), "improve", "manage"])
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])

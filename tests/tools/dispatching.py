@@ -12,8 +12,8 @@ from holdfast.canonical import Message, Request, Text, ToolUse, validate
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.events import Bus, Event
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.resolving import by_name
-from holdfast.tools.values import Answer, Cancel, Effect, Tool, ToolContext, ToolOutput
+from holdfast.tools.resolving import read_input, unknown
+from holdfast.tools.values import Answer, Cancel, Effect, Refused, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.workspace import Workspace
 
 ALLOW = Tools(confirm=Confirm(mode="allow"))
@@ -40,6 +40,19 @@ def raises(error: BaseException) -> Callable[..., Any]:
 def call(name: str, input: Any = None, id: str | None = None) -> ToolUse:
     raw = input if isinstance(input, bytes) else json.dumps(input or {}).encode()
     return ToolUse(id or f"toolu_{name}", name, raw)
+
+
+def by_name(tools: Mapping[str, Tool]) -> Callable[[ToolUse], Resolved | Refused]:
+    """A look-up in these tools."""
+
+    def resolve(call: ToolUse) -> Resolved | Refused:
+        tool = tools.get(call.name)
+        if tool is None:
+            return unknown(call.name, tools)
+        found = read_input(call)
+        return found if isinstance(found, Refused) else Resolved(tool, found)
+
+    return resolve
 
 
 class Bench:

@@ -11,7 +11,8 @@ from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Prepared
 from holdfast.prefix.core import Verdict
-from holdfast.tools.masking import Masked, Masker
+from holdfast.tools.masking import Masker
+from holdfast.tools.wanting import Masked
 from tests.engine.driving import Driver
 from tests.tools.results import Did, raw_of
 

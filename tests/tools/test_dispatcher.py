@@ -16,11 +16,10 @@ from holdfast.errors import HoldfastError
 from holdfast.events import encode_payload
 from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed
 from holdfast.tools import validating
-from holdfast.tools.answering import CUT, NO_OUTPUT
+from holdfast.tools.answering import NO_OUTPUT
 from holdfast.tools.confirming import Confirmations, Decision, Question
-from holdfast.tools.dispatcher import cancelled
 from holdfast.tools.values import Resolved, ToolExecutionError, ToolOutput, Touch
-from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text, violations
+from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 
 PATH = b'{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'
 
@@ -378,13 +377,6 @@ def test_a_failure_of_shaping_never_loses_the_output(tmp_path: Path, fails: Any,
 def test_an_endless_error_text_is_cut_at_the_hard_cap(tmp_path: Path) -> None:
     bench = Bench(tmp_path, made("t", raises(ToolExecutionError("e" * 2_000_000))))
     assert 100_000 <= len(text(bench.one("t"))) < 100_100
-
-
-def test_a_turn_that_was_cut_can_be_answered(tmp_path: Path) -> None:
-    calls = [call("a", id="1"), call("b", id="2")]
-    answers = cancelled(calls)
-    assert not violations(calls, answers)
-    assert all(answer.cancelled and answer.result.is_error and text(answer) == CUT for answer in answers)
 
 
 def test_a_refusal_by_default_tells_the_model(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ from holdfast.tools import running
 from holdfast.tools.answering import CANCELLED, NOT_BEGUN
 from holdfast.tools.confirming import Confirmations, Decision, Question
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.resolving import by_name
 from holdfast.tools.running import in_thread
 from holdfast.tools.values import Cancel, Effect, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.workspace import Workspace
-from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text, violations
+from tests.tools.dispatching import ALLOW, Bench, by_name, call, made, raises, says, text, violations
 
 
 class Floor:

@@ -313,6 +313,7 @@ def test_no_address_in_memory_reaches_the_model(tmp_path: Path) -> None:
         assert "0x" not in text(bench.one(f"t{n}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alphabet", ["01", "0123456789abcdef"])
 def test_lines_that_look_alike_do_not_take_minutes(alphabet: str) -> None:
     chance = random.Random(1)

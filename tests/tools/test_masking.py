@@ -15,10 +15,11 @@ from holdfast.config.sections.agent import Mask
 from holdfast.engine.editing import unfit
 from holdfast.tools import masking
 from holdfast.tools.guides import wrapped
-from holdfast.tools.masking import PLACEHOLDER, Masked, Masker, masks, placeholder
+from holdfast.tools.masking import PLACEHOLDER, Masker, masks, placeholder
 from holdfast.tools.observations import observe, replaced, sites
 from holdfast.tools.offload import PREFIX
 from holdfast.tools.stripping import strips
+from holdfast.tools.wanting import Masked
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
 from tests.properties.bodies import BODIES

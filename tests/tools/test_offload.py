@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.canonical import Block, Document, Image, Opaque, Text, ToolUse
 from holdfast.config.sections.agent import Offload
-from holdfast.tools.offload import PREFIX, Offloader, characters, forget, is_reference
+from holdfast.tools.offload import PREFIX, Offloader, characters, is_reference
 from tests.tools.offloading import names, numbered, only, stays, stored, tool
 
 PNG = base64.b64decode(
@@ -119,7 +119,7 @@ def test_c17_the_reference_is_the_same_whenever_and_wherever_it_is_made(tmp_path
     again = stored(Offloader(Offload(), tmp_path), text)
     assert again == first
     assert first[1].stat().st_mtime == 0  # what is there already is not written again
-    forget(tmp_path)
+    first[1].unlink()
     assert stored(Offloader(Offload(), tmp_path), text) == first
 
 

@@ -1,4 +1,4 @@
-"""Where offloaded results are kept: disks that are full, links that lead elsewhere, sessions that are over."""
+"""Where offloaded results are kept: disks that are full, links that lead elsewhere."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ import pytest
 from holdfast.canonical import Image, Text
 from holdfast.config.sections.agent import Offload
 from holdfast.tools import safe_files
-from holdfast.tools.offload import Offloader, directory_of, forget, is_reference, sweep
+from holdfast.tools.offload import Offloader, directory_of, is_reference
 from holdfast.tools.private_files import write
 from tests.tools.offloading import names, numbered, only, stays, stored, tool
-
-DAY = 86_400.0
 
 
 @pytest.fixture
@@ -124,7 +122,6 @@ def test_a_directory_that_is_a_symlink_is_not_used(offloader: Offloader, tmp_pat
     offloader.directory.parent.mkdir(parents=True)
     offloader.directory.symlink_to(elsewhere)
     assert stays(offloader, tool(), Text("x" * 9_000))
-    assert not forget(offloader.directory)
     assert names(elsewhere) == ["precious"]
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755
     offloader.directory.unlink()
@@ -202,7 +199,7 @@ def test_results_stored_side_by_side_are_all_whole(offloader: Offloader) -> None
     assert len(names(offloader.directory)) == 4
 
 
-# Sessions come and go
+# Sessions
 
 
 def test_every_session_has_a_directory_of_its_own(tmp_path: Path) -> None:
@@ -212,50 +209,6 @@ def test_every_session_has_a_directory_of_its_own(tmp_path: Path) -> None:
     assert all(directory.parent == tmp_path / "offload" for directory in directories)
     first = next(iter(directories)).name
     assert directory_of(tmp_path, first) not in directories  # a session cannot name itself into another's
-
-
-def test_forgetting_a_session_removes_its_files_and_nothing_else(tmp_path: Path) -> None:
-    directory = tmp_path / "s"
-    write(directory, {"a": b"1", ".b": b"2"})
-    assert forget(directory)
-    assert not directory.exists()
-    assert forget(directory)
-    outside = tmp_path / "outside"
-    outside.write_text("stays")
-    write(directory, {"a": b"1"})
-    (directory / "link").symlink_to(outside)
-    (directory / "below").mkdir()
-    (directory / "below" / "x").write_text("stays")
-    assert not forget(directory)
-    assert names(directory) == ["below"]
-    assert outside.read_text() == (directory / "below" / "x").read_text() == "stays"
-    assert not forget(outside)
-    assert not forget(Path("nul\x00"))
-
-
-def test_a_sweep_forgets_old_sessions_and_keeps_the_others(tmp_path: Path) -> None:
-    now = 1_700_000_000.0
-
-    def aged(name: str, days: float) -> Path:
-        write(tmp_path / name, {"a": b"1"})
-        os.utime(tmp_path / name, (now - days * DAY, now - days * DAY))
-        return tmp_path / name
-
-    old, young, going_on = aged("old", 31), aged("young", 29), aged("going-on", 400)
-    (tmp_path / "file").write_text("x")
-    os.utime(tmp_path / "file", (0, 0))
-    (tmp_path / "link").symlink_to(young)
-    assert sweep(tmp_path, days=30, now=now, keep=[going_on]) == 1
-    assert not old.exists()
-    assert young.exists()
-    assert going_on.exists()
-    assert (tmp_path / "file").exists()
-    assert (tmp_path / "link").is_symlink()
-    for number in range(5):
-        aged(f"s{number}", 50)
-    assert sweep(tmp_path, days=30, now=now, keep=[going_on], most=3) == 3
-    assert sweep(tmp_path, days=30, now=now, keep=[going_on], most=3) == 2
-    assert sweep(tmp_path / "nowhere", days=30, now=now) == 0
 
 
 def test_private_files_are_written_as_a_whole(tmp_path: Path) -> None:

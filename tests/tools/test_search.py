@@ -20,7 +20,7 @@ INDEX = ToolIndex(TOOLS)
 
 
 def names(query: str, limit: int = 5, index: ToolIndex = INDEX) -> list[str]:
-    return [tool.name.removeprefix("mcp__") for tool in index.search(query, limit)]
+    return [tool.name.removeprefix("mcp__") for tool in index.find(query, limit).tools]
 
 
 # C51: words, ranked by BM25
@@ -99,7 +99,7 @@ def test_what_only_shares_a_common_word_is_left_out() -> None:
 
 def test_a_tool_s_own_name_comes_first() -> None:
     for tool in TOOLS:
-        assert INDEX.search(tool.name)[0] is tool
+        assert INDEX.find(tool.name).tools[0] is tool
 
 
 def test_a_part_of_a_word_finds_something_where_no_word_does() -> None:
@@ -109,7 +109,7 @@ def test_a_part_of_a_word_finds_something_where_no_word_does() -> None:
 
 def test_what_nobody_offers_is_not_found() -> None:
     assert names("photosynthesis zebra") == []
-    assert ToolIndex([]).search("anything") == []
+    assert ToolIndex([]).find("anything").tools == ()
 
 
 # Names and servers
@@ -260,7 +260,7 @@ def test_names_and_servers_need_no_library(monkeypatch: pytest.MonkeyPatch) -> N
     assert names("select:send_email", 5, index) == ["send_email"]
     assert names("home", 1, index) == ["home__door.lock"]
     with pytest.raises(HoldfastError, match=r"pip install 'holdfast\[agent\]'"):
-        index.search("send a mail")
+        index.find("send a mail")
 
 
 def test_the_library_is_imported_when_it_is_needed() -> None:
@@ -271,10 +271,10 @@ def test_the_library_is_imported_when_it_is_needed() -> None:
 def test_the_index_is_built_once() -> None:
     index = ToolIndex(TOOLS)
     assert index.unbuilt
-    index.search("select:send_email")
+    index.find("select:send_email")
     assert index.unbuilt
-    index.search("mail")
+    index.find("mail")
     built = index._index
-    index.search("issue")
+    index.find("issue")
     assert index._index is built
     assert not index.unbuilt

@@ -19,11 +19,10 @@ from holdfast.tools.builtin.files import read_file
 from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.guides import Guides, Section, wrapped
 from holdfast.tools.offload import PREFIX, Offloader, directory_of, is_reference
-from holdfast.tools.resolving import by_name
 from holdfast.tools.shaping import finish, shaper
-from holdfast.tools.telling import Teller
 from holdfast.tools.values import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.workspace import Workspace
+from tests.tools.dispatching import by_name
 from tests.tools.offloading import tool
 
 LONG = "".join(f"{number:07d}\n" for number in range(20_000))
@@ -158,17 +157,6 @@ def test_a_guide_can_follow_an_output_without_content(make: Callable[..., Sessio
 def test_without_parts_nothing_is_done() -> None:
     output = ToolOutput(content=LONG)
     assert finish(tool(guide="g"), "t", output, offloader=None, guides=None) == (output, ())
-
-
-def test_events_reach_the_bus_whatever_the_names_are(make: Callable[..., Session]) -> None:
-    name = "x" * 300
-    session = make(Guides({name: "guide"}))
-    bus = Bus()
-    heard = bus.subscribe()
-    shape = shaper(session.offloader, session.guides, Teller(bus, "s"))
-    shape(tool(name), ToolUse("\ud800" * 300, name, b"{}"), ToolOutput(content=LONG), session.context())
-    assert [event.type for event in heard.drain()] == ["tool.offloaded", "guide.delivered"]
-    bus.close()
 
 
 # In the dispatcher

@@ -9,9 +9,10 @@ from holdfast.config.sections.agent import Mask
 from holdfast.engine.editing import unfit
 from holdfast.tools.carriers import functions_text, loaded_text
 from holdfast.tools.guides import wrapped
-from holdfast.tools.masking import Masked, Masker
+from holdfast.tools.masking import Masker
 from holdfast.tools.offload import PREFIX
 from holdfast.tools.stripping import strips
+from holdfast.tools.wanting import Masked
 from holdfast.wire import DIALECTS
 from tests.tools.results import MODELS, Did, body_of, edited, fetched, prompt_of, texts
 
@@ -111,6 +112,3 @@ def test_masks_and_strips_are_asked_for_together() -> None:
     wanted = masker.wanted(body, prompt_of(body), fence=lambda: 0)
     assert [each.tool for each in wanted.masked] == ["fetch", "fetch", "fetch", "discover_tools"]
     assert len(wanted.edits) == 4
-    assert wanted.first == min(
-        index for index, block in enumerate(prompt_of(body).blocks) if block.digest in wanted.edits
-    )

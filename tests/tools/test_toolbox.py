@@ -99,6 +99,15 @@ class TestCalls:
         conversation = (Message("user", (Text("go"),)), said, *ran.messages)
         assert validate(Request(model=MODEL, messages=conversation)) == ()
 
+    def test_calls_of_a_turn_that_was_cut_get_their_answers(self, room: Room) -> None:
+        box = room.open([made("look")])
+        said = Message("assistant", (call("look", "a"), call("look", "b")))
+        ran = box.cut(said)
+        assert all(answer.cancelled and answer.result.is_error for answer in ran.answers)
+        conversation = (Message("user", (Text("go"),)), said, *ran.messages)
+        assert validate(Request(model=MODEL, messages=conversation)) == ()
+        assert box.cut(Message("assistant", (Text("Done."),))).messages == ()
+
     def test_a_message_without_calls_needs_no_answer(self, room: Room) -> None:
         ran = asyncio.run(room.open([]).run(Message("assistant", (Text("Done."),))))
         assert (ran.messages, ran.answers) == ((), ())
@@ -231,6 +240,40 @@ class TestToolsThatComeAndGo:
         assert array(box) != before
         assert [event.tool for event in room.told(ToolDemoted)] == ["mcp__box__send"]
 
+    def test_what_nobody_uses_is_demoted_between_resets_only_where_that_pays(self, room: Room) -> None:
+        box = room.open([mcp("send", description="Send " + "a letter " * 300), mcp("take")])
+        for turn in range(20):
+            do(box, call("mcp__box__take", f"c{turn}"))
+            box.turn_over()
+        engine, before = Engine(Settings()), array(box)
+        send(engine, box, 1)
+        assert box.redeclare(engine, LANE, now=20.0, behind=500_000, requests=1) is None
+        assert array(box) == before
+        changed = box.redeclare(engine, LANE, now=20.0, behind=1_000, requests=1_000)
+        assert changed is not None
+        assert changed.demoted == (("mcp__box__send", 20),)
+        assert [event.idle_turns for event in room.told(ToolDemoted)] == [20]
+        assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
+
+    @pytest.mark.parametrize(
+        ("turns", "demoted"), [(19, []), (20, ["mcp__box__send"]), (21, ["mcp__box__send", "mcp__box__take"])]
+    )
+    def test_c82_it_takes_twenty_whole_turns_without_a_call(self, room: Room, turns: int, demoted: list[str]) -> None:
+        """The turn of the call itself is none of them."""
+        box = room.open([mcp("send"), mcp("take")])
+        do(box, call("mcp__box__take"))
+        for _ in range(turns):
+            box.turn_over()
+        changed = box.at_reset()
+        assert [name for name, _ in (() if changed is None else changed.demoted)] == demoted
+
+    def test_c81_what_nobody_uses_stays_where_the_lifecycle_is_switched_off(self, room: Room) -> None:
+        box = room.open([mcp("send")], settings=Tools(lifecycle=Lifecycle(enabled=False)))
+        for _ in range(50):
+            box.turn_over()
+        assert box.at_reset() is None
+        assert "mcp__box__send" in box.toolset.declared
+
     def test_what_is_found_is_declared_anew_where_that_is_set(self, room: Room) -> None:
         settings = Tools(deferral=Deferral(mode="always", carrier="redeclare"))
         box = room.open([mcp("send", description="Send " + "a letter " * 200)], settings=settings)
@@ -269,6 +312,16 @@ def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
     masked = [event.tool_use_id for event in room.told(ToolMasked)]
     assert len(set(masked)) == len(masked) > 0
     assert "c6" not in masked
+
+
+def test_c56_always_leaves_files_commands_and_what_is_registered_as_core(room: Room) -> None:
+    tools = [made("skill_load", core=True), made("recall", core=True), made("other"), mcp("send"), mcp("pinned")]
+    settings = Tools(deferral=Deferral(mode="always", never=("mcp__box__pinned",)))
+    box = room.open(tools, settings=settings, builtins=True)
+    files = ("read_file", "write_file", "patch_file", "list_dir", "grep_files")
+    commands = ("run_command", "process_output", "process_stop")
+    assert box.toolset.declared == (*files, *commands, "discover_tools", "skill_load", "recall", "mcp__box__pinned")
+    assert box.toolset.deferred == ("other", "mcp__box__send")
 
 
 def test_deferred_definitions_are_found_by_their_words(room: Room) -> None:

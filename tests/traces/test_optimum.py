@@ -233,6 +233,7 @@ def model_for(rng: random.Random, *, raises: bool = False) -> ModelFacts:
     return raising(model) if raises else model
 
 
+@pytest.mark.unmeasured
 @BOTH
 @pytest.mark.parametrize("batch", range(4))
 def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
@@ -244,6 +245,7 @@ def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
 
 
+@pytest.mark.unmeasured
 @BOTH
 @pytest.mark.parametrize("batch", range(4))
 def test_no_choice_of_markers_and_pings_is_cheaper(batch: int, raises: bool) -> None:
@@ -296,6 +298,7 @@ def test_pings_at_other_moments_are_no_cheaper(raises: bool) -> None:
         assert best(calls, model, pings=True) == everything.cost(), seed
 
 
+@pytest.mark.unmeasured
 @BOTH
 def test_missing_an_entry_on_purpose_is_no_cheaper(raises: bool) -> None:
     """The condition of exactness at its edge: a lookback so short that a marker can miss a live entry."""
@@ -381,6 +384,7 @@ def bounds_hold(calls: list[Call], model: ModelFacts) -> tuple[Decimal, Decimal]
     return plain, pinged
 
 
+@pytest.mark.unmeasured
 @BOTH
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5-5"])
 @pytest.mark.parametrize("pattern", ["real", "none", "minutes", "office"])

@@ -6,12 +6,12 @@ point, and what was found until then is worth more than nothing.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import click
 import msgspec
@@ -27,6 +27,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained, SessionFound
+from holdfast.tools.running import Late, bounded, in_thread
 
 MOST_CHARS = 15_000
 """Characters of an answer: what clients take without cutting it or putting it aside."""
@@ -37,8 +38,6 @@ SECONDS = 45.0
 _GRACE_S = 10.0
 _NAMED = 3  # files and broken lines that are named
 _LONGEST = 400  # characters of one text in the JSON
-
-T = TypeVar("T")
 
 
 class Explain(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,41 +70,11 @@ async def explain(asked: Explain, *, seconds: float = SECONDS) -> Explanation:
     """The report; a HoldfastError where nothing could be read."""
     stop = threading.Event()
     deadline = time.monotonic() + seconds
-    work = _beside(lambda: _explain(asked, lambda: stop.is_set() or time.monotonic() > deadline))
+    work = partial(in_thread, _explain, asked, lambda: stop.is_set() or time.monotonic() > deadline)
     try:
-        return await asyncio.wait_for(work, seconds + _GRACE_S)
-    except TimeoutError:
+        return await bounded(work, timeout=seconds + _GRACE_S, grace=0, stopping=stop.set)
+    except Late:
         raise HoldfastError(f"the logs were not found within {seconds:.0f} seconds; name fewer paths") from None
-    finally:
-        stop.set()
-
-
-def _beside(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Work in a thread that does not keep the process: who asked may go, and so may the server."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: T | None, problem: BaseException | None) -> None:
-        if future.cancelled():
-            return
-        if problem is not None:
-            future.set_exception(problem)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        result, problem = None, None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - handed to the one who waits
-            problem = error
-        try:
-            loop.call_soon_threadsafe(tell, result, problem)
-        except RuntimeError:
-            """The loop is closed: nobody waits."""
-
-    threading.Thread(target=run, name="explain", daemon=True).start()
-    return future
 
 
 def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:

@@ -15,7 +15,7 @@ from holdfast.config.origin import Origin, printable
 from holdfast.config.sections.mcp import DeclaredServer
 from holdfast.config.values import NotAllowedError, check
 
-_LONGEST_NAME = 64
+LONGEST_NAME = 64
 
 Place = Callable[[tuple[str, ...]], Origin]
 """Where the key stands that these steps lead to, from the table of servers on."""
@@ -31,8 +31,8 @@ def read(value: object, place: Place, tell: Tell, *, project: bool = False) -> d
     for name, table in value.items():
         if not isinstance(table, Mapping):
             tell(place((name,)), f"{SERVERS} holds one table per server; write [{SERVERS}.NAME]")
-        elif not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            tell(place((name,)), f"a server's name has 1 to {_LONGEST_NAME} printable characters; give it another name")
+        elif not is_name(name):
+            tell(place((name,)), f"a server's name has 1 to {LONGEST_NAME} printable characters; give it another name")
         else:
             _read_one(name, table, place, tell, found, project)
     return found
@@ -62,6 +62,11 @@ def _read_one(
         tell(place((name,)), f"{SERVERS}.{name} {wrong}")
         return
     found[name] = DeclaredServer(**values, origin=str(place((name,))), project=project)
+
+
+def is_name(text: str) -> bool:
+    """Whether a server can be called so."""
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable()
 
 
 def contradiction(values: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches.providers import Rules, rules
-from holdfast.caches.values import Prompt, Section
+from holdfast.caches.values import Block, Prompt, Section
 from holdfast.facts import ModelFacts
 
 from .redact import excerpt
@@ -161,7 +161,7 @@ def _course(old: list[bytes], new: list[bytes], same: int, before: Sent, prompt:
         return "fork"
     counts, again = before.counts(), set(new[same:])
     back = sum(counts[i] for i in range(same, len(old)) if old[i] in again)
-    answered = any(block.role in _ANSWERS for block in prompt.blocks[same:])
+    answered = any(_is_answer(block) for block in prompt.blocks[same:])
     front = _within_one_message(prompt, first, same)
     if _resumes(old[same:], new[same:]):
         whole = same == first or prompt.blocks[same].message != prompt.blocks[same - 1].message
@@ -193,14 +193,19 @@ def _what(
     if gone:
         later = set(now[len(tail) - gone :])
         return ("moved" if all(digest in later for digest in tail[:gone]) else "removed"), gone, 0
-    answered = section == "messages" and any(b.role in _ANSWERS for b in prompt.blocks[same:])
+    answered = section == "messages" and any(_is_answer(b) for b in prompt.blocks[same:])
     came = _resumes(now, tail)
     if came:
-        moved = answered and any(b.role in _ANSWERS for b in prompt.blocks[same : same + came])
+        moved = answered and any(_is_answer(b) for b in prompt.blocks[same : same + came])
         return ("moved" if moved else "inserted"), 0, came
     # The answer follows what it answers without the end of it: that end was for one request only.
-    dropped = answered and prompt.blocks[same].role in _ANSWERS and not set(tail) & set(now)
+    dropped = answered and _is_answer(prompt.blocks[same]) and not set(tail) & set(now)
     return ("removed", len(tail), 0) if dropped or not now else ("changed", 0, 0)
+
+
+def _is_answer(block: Block) -> bool:
+    """Whether the model said this. Items of OpenAI's Responses that are no messages have no role."""
+    return block.role in _ANSWERS or (not block.role and (block.kind == "reasoning" or block.kind.endswith("_call")))
 
 
 def _left_out(prompt: Prompt, index: int) -> bool:

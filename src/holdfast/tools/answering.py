@@ -79,6 +79,6 @@ def failure(call: ToolUse, tool: str, text: str, *, cancelled: bool = False, ela
     return Answer(result=result, tool=tool, error=text, cancelled=cancelled, elapsed_us=elapsed_us)
 
 
-def cancelled(calls: Sequence[ToolUse]) -> tuple[Answer, ...]:
+def cut_off(calls: Sequence[ToolUse]) -> tuple[Answer, ...]:
     """Answers for calls of a turn that was cut, so that the conversation can go on."""
     return tuple(failure(call, call.name, CUT, cancelled=True) for call in calls)

@@ -27,6 +27,7 @@ from holdfast.canonical import (
 )
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS
+from holdfast.wire.codecs.openai_responses import LATE_TOOLS
 from holdfast.wire.values import arr, array_of, canon, obj, object_of, string_of
 
 from .resolving import read_input
@@ -39,20 +40,19 @@ REDUNDANT: frozenset[Carrier] = frozenset({"references", "additional", "redeclar
 """Where the request declares a found tool elsewhere, so that its schema may be left out of the answer, or shortened
 later. With `call_tool` the answer is the only place that has it."""
 
-OPEN, CLOSE = "<functions>", "</functions>"
+OPEN, CLOSE, SHORT = "<functions>", "</functions>", "[Discovery loaded:"
 
 _NATIVE: dict[str, Carrier] = {"anthropic": "references", "openai_responses": "additional"}
 _DEFER = ("defer_loading", b"true")
 _LOOSE = ("strict", b"false")
-_ITEM, _REFERENCE = "additional_tools", "tool_reference"
+_REFERENCE = "tool_reference"
 
 
 class Discovered(Struct, frozen=True, kw_only=True):
-    """What discover_tools answers, the messages that have to follow the answers of the turn, and the names found."""
+    """What discover_tools answers, and the messages that have to follow the answers of the turn."""
 
     blocks: tuple[Block, ...]
     messages: tuple[Message, ...] = ()
-    names: tuple[str, ...]
 
 
 def carrier_of(model: ModelFacts, dialect: str, setting: str) -> Carrier:
@@ -98,7 +98,7 @@ def functions_text(definitions: Sequence[ToolDefinition]) -> str:
 
 def loaded_text(names: Sequence[str]) -> str:
     """The short answer, where the schemas stand elsewhere."""
-    head = f"[Discovery loaded: {len(names)} tool(s) are now callable]"
+    head = f"{SHORT} {len(names)} tool(s) are now callable]"
     return "\n".join((head, *(f"- {name}" for name in names)))
 
 
@@ -118,7 +118,7 @@ def answer(
     late = [definition for definition in found if definition.name in fresh]
     if carrier == "additional" and late:
         messages = (Message("system", (_additional(late),)),)
-    return Discovered(blocks=blocks, messages=messages, names=tuple(names))
+    return Discovered(blocks=blocks, messages=messages)
 
 
 def _reference(name: str) -> Opaque:
@@ -128,7 +128,7 @@ def _reference(name: str) -> Opaque:
 def _additional(definitions: Sequence[ToolDefinition]) -> Opaque:
     body = DIALECTS["openai_responses"].encode(Request(model="", tools=tuple(definitions)))
     tools = (object_of(body) or {}).get("tools", arr(()))
-    return Opaque(_ITEM, obj((("type", encode_string(_ITEM)), ("role", b'"developer"'), ("tools", tools))))
+    return Opaque(LATE_TOOLS, obj((("type", encode_string(LATE_TOOLS)), ("role", b'"developer"'), ("tools", tools))))
 
 
 def loaded(messages: Iterable[Message]) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def loaded(messages: Iterable[Message]) -> tuple[str, ...]:
         array_of((object_of(block.raw) or {}).get("tools", b""))
         for message in messages
         for block in message.content
-        if isinstance(block, Opaque) and block.kind == _ITEM
+        if isinstance(block, Opaque) and block.kind == LATE_TOOLS
     ]
     names = (string_of((object_of(tool) or {}).get("name")) for item in items for tool in item or ())
     return tuple(dict.fromkeys(name for name in names if name is not None))
@@ -154,7 +154,7 @@ def _fitting(message: Message, carrier: Carrier) -> Message | None:
     content = tuple(
         _worded(block) if isinstance(block, ToolResult) and carrier != "references" else block
         for block in message.content
-        if carrier == "additional" or not (isinstance(block, Opaque) and block.kind == _ITEM)
+        if carrier == "additional" or not (isinstance(block, Opaque) and block.kind == LATE_TOOLS)
     )
     if content == message.content:
         return message

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from holdfast.config.origin import printable
 from holdfast.config.sections.agent import Confirm
 from holdfast.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
 
@@ -167,8 +168,7 @@ def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
     """Where its paths really lead: whoever says yes to `notes.txt` must know that it is a link to a hook of git's."""
     said = ""
     for touch in tool.paths:
-        value = input.get(touch.member)
-        for path in value if isinstance(value, list) else [value]:
+        for path in touch.named(input):
             if isinstance(path, str) and (real := workspace.leads(path)) is not None:
                 said += f" ({path} leads to {real})"
     return mend(said)
@@ -176,6 +176,4 @@ def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
 
 def _printable(text: str) -> str:
     """Control characters as escapes: a command must not be able to hide itself from the one who is asked."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in mend(text)
-    )
+    return "\n".join(map(printable, mend(text).split("\n")))

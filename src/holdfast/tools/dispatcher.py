@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.events import Bus, Event
 from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
 
-from .answering import CANCELLED, NOT_BEGUN, cancelled, content, failure, shortened, success, text_of
+from .answering import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
 from .confirming import Confirmations
 from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
 from .telling import Teller
@@ -31,8 +31,6 @@ from .validating import check, require
 from .values import Answer, Cancel, Refused, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
 from .wording import as_json, cut, mend, said, shown, words
 from .workspace import Workspace
-
-__all__ = ["Dispatcher", "Resolve", "Shape", "cancelled"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +42,7 @@ Shape = Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]
 
 AT_ONCE = 64
 """Calls of a turn that run side by side; the others wait. A thousand searches would be a thousand programs."""
+
 Shorten = Callable[[Tool, ToolUse, str, ToolContext], str]
 """What is done to the text of an error before it is a result: a long one is offloaded. May block."""
 
@@ -244,8 +243,7 @@ class Dispatcher:
 
     def _check_paths(self, tool: Tool, input: Mapping[str, Any]) -> None:
         for touch in tool.paths:
-            value = input.get(touch.member)
-            for path in value if isinstance(value, list) else [] if value is None else [value]:
+            for path in touch.named(input):
                 self._workspace.resolve(path, touch.access, outside=touch.outside)
 
     async def _perform(self, job: _Job, tool: Tool, input: Mapping[str, Any]) -> ToolOutput:

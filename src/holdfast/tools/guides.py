@@ -1,7 +1,7 @@
 """Guides that are shown when they are first needed: per tool, or a section held back from the system text.
 
 Each is given once in a session, with the first successful result of its tool. What was given is remembered by name, and
-forgotten where the session is reset or where compaction has removed it from the conversation.
+forgotten where a reset has removed it from the conversation.
 """
 
 from __future__ import annotations
@@ -61,13 +61,8 @@ class Guides:
             self._delivered.update(key for key, _ in due)
         return tuple(Text(wrapped(text)) for _, text in due)
 
-    def reset(self) -> None:
-        """The session begins anew: every guide may be given again."""
-        with self._lock:
-            self._delivered.clear()
-
     def keep(self, messages: Iterable[Message]) -> tuple[str, ...]:
-        """Compaction left these messages: guides that stand in none of their tool results may be given again.
+        """A reset left these messages: guides that stand in none of their tool results may be given again.
 
         Gives the names of those. A guide stands where its whole text does, however the blocks of a result were joined.
         """

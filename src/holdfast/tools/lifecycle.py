@@ -52,10 +52,6 @@ class Usage:
         return self._uses
 
     @property
-    def turns(self) -> int:
-        return self._turns
-
-    @property
     def state(self) -> UsageState:
         return UsageState(turns=self._turns, uses=dict(self._uses), since=dict(self._since), seen=b"".join(self._seen))
 
@@ -77,7 +73,7 @@ class Usage:
         if len(self._seen) > REMEMBERED:
             del self._seen[next(iter(self._seen))]
         self._uses[name] = self._uses.get(name, 0) + 1
-        self._since[name] = self._turns
+        self._since[name] = self._turns + 1  # the turn of the call is none without it
 
     def turn(self) -> None:
         """A turn is over."""
@@ -96,11 +92,11 @@ class Usage:
     def found(self, names: Iterable[str]) -> None:
         """These tools can be called from now on."""
         for name in names:
-            self._since[name] = self._turns
+            self._since[name] = max(self._turns, self._since.get(name, 0))
 
     def idle(self, names: Iterable[str]) -> dict[str, int]:
         """For how many turns each of these was not called; 0 for one that was never heard of."""
-        return {name: self._turns - self._since.get(name, self._turns) for name in names}
+        return {name: max(0, self._turns - self._since.get(name, self._turns)) for name in names}
 
 
 def _call(block: Block) -> tuple[str, bytes] | None:

@@ -21,13 +21,11 @@ from holdfast.wire import Body
 from .dead import Death, deaths
 from .observations import Observation, Site, observe, replaced, sites
 from .stripping import may_strip, strips
-from .values import DISCOVER_TOOLS
+from .values import DISCOVER_TOOLS, SKILL_LOAD
 from .wanting import NOTHING, Masked, Wanted
 
-__all__ = ["PLACEHOLDER", "Masked", "Masker", "Wanted", "masks"]
-
 PLACEHOLDER = "[Tool result cleared: "
-PROTECTED = frozenset({DISCOVER_TOOLS, "skill_load"})
+PROTECTED = frozenset({DISCOVER_TOOLS, SKILL_LOAD})
 """Never masked: without their results the model forgets what it may call and how to do what it was asked to."""
 
 _WHY: dict[Death | None, str] = {
@@ -92,11 +90,7 @@ def masks(
     if not gone:
         return NOTHING
     gone += [n for n in texts if n not in gone and seen[n].digests[0] in edits]  # the same result once more
-    return Wanted(
-        edits=edits,
-        masked=tuple(_masked(seen[number]) for number in sorted(gone)),
-        first=min(seen[number].site.blocks[0] for number in gone),
-    )
+    return Wanted(edits=edits, masked=tuple(_masked(seen[number]) for number in sorted(gone)))
 
 
 class Masker:
@@ -130,7 +124,7 @@ class Masker:
         self._asked = NOTHING
         found = sites(body, prompt)
         standing = _standing(found, prompt, already)
-        waiting = self._waiting(body, prompt, found, standing)
+        waiting = self._waiting(body, found, standing)
         if not waiting:
             return NOTHING
         gone, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(found).difference(standing))
@@ -158,7 +152,7 @@ class Masker:
             self._wasted = Decimal(0)
         return wanted.masked if made else ()
 
-    def _waiting(self, body: Body, prompt: Prompt, found: Sequence[Site], standing: Sequence[Site]) -> list[Site]:
+    def _waiting(self, body: Body, found: Sequence[Site], standing: Sequence[Site]) -> list[Site]:
         """What could perhaps be cleared, without reading any of it."""
         waiting, settings = [], self.settings
         excess = sum([site.size for site in standing])

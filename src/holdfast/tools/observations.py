@@ -16,6 +16,8 @@ from holdfast.caches.values import Prompt
 from holdfast.canonical import encode_string
 from holdfast.engine.editing import is_signed
 from holdfast.wire import DIALECTS, Body
+from holdfast.wire.codecs.gemini import MADE_ID
+from holdfast.wire.codecs.openai_chat import MARKER_KEYS
 from holdfast.wire.values import array_of, canon, obj, object_of, string_of
 
 from .guides import HEADING
@@ -29,8 +31,6 @@ _TEXTS = ("text", "input_text", "output_text")
 _MEDIA = ("image", "document", "image_url", "input_image", "input_file", "file")
 _GEMINI_MEDIA = ("inlineData", "fileData", "inline_data", "file_data")
 _WRAPPED = ("function", "custom", "functionCall")  # where a call's name and input stand, if not beside its id
-_MADE = "gemini-call-"  # the names that the dialect's canonical form gives to calls without an id
-_DROPPED = ("cache_control", "prompt_cache_breakpoint")
 CLEARED = "[cleared]"
 """What stands for the further parts of a result of several: their number has to stay."""
 
@@ -230,7 +230,7 @@ def _calls(body: Body, prompt: Prompt, results: Sequence[tuple[int, _Said]]) -> 
                 continue
             if not call.id:
                 made += 1
-                call = Call(f"{_MADE}{made}", call.tool, call.input, call.at, call.via)
+                call = Call(f"{MADE_ID}{made}", call.tool, call.input, call.at, call.via)
             by_id[call.id] = call
             waiting[call.via or call.tool][call.id] = None
         identity = said.id or next(iter(waiting[said.name]), "")
@@ -286,4 +286,4 @@ def _saying(body: Body, place: int, text: str) -> bytes:
     if span.role == "tool":
         return obj((("type", b'"text"'), ("text", new)))
     name = "output" if "output" in members else "content"
-    return obj((key, new if key == name else value) for key, value in members.items() if key not in _DROPPED)
+    return obj((key, new if key == name else value) for key, value in members.items() if key not in MARKER_KEYS)

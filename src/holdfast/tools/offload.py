@@ -23,17 +23,13 @@ from holdfast.canonical import Block, Document, Image, Opaque, Text, kind_of
 from holdfast.config.sections.agent import Offload
 
 from . import private_files
-from .private_files import forget, sweep
-from .values import MCP_PREFIX, Tool
+from .values import MCP_PREFIX, SKILL_LOAD, Tool
 from .wording import mend, shown
-
-__all__ = ["PREFIX", "Offloaded", "Offloader", "characters", "directory_of", "forget", "is_reference", "sweep"]
 
 PREFIX = "[Tool result offloaded to disk: "
 OFFLOADS = "offload"
 """The directory below HOLDFAST_HOME."""
 READ_FILE = "read_file"
-SKILL_LOAD = "skill_load"
 
 _NAMED = 16  # files that a reference names one by one; the others stand in the text file at their places
 _FORGED = 100_000  # no reference of ours is that long: what begins like one is a tool's own text

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .safe_files import put_file
@@ -19,7 +19,6 @@ PRIVATE_DIRECTORY = 0o700
 
 _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY = _OWN | os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-_DAY_S = 86_400.0
 
 
 def write(directory: Path, files: dict[str, bytes]) -> None:
@@ -39,48 +38,6 @@ def write(directory: Path, files: dict[str, bytes]) -> None:
         for name, data in files.items():
             if not _holds(at, name, data):
                 put_file(directory, [name], data, mode=PRIVATE_FILE)
-
-
-def forget(directory: Path) -> bool:
-    """Remove the files of a directory and the directory itself; whether it is gone. Never follows a symlink, never goes
-    deeper: what lies in a directory below was not put there by us and stays, and so does the directory then."""
-    try:
-        with _opened(directory) as at, os.scandir(at) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    os.unlink(entry.name, dir_fd=at)
-        directory.rmdir()
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def sweep(root: Path, *, days: float, now: float, keep: Collection[Path] = (), most: int = 1000) -> int:
-    """Forget the directories under `root` that nothing was put into for so many days; how many are gone.
-
-    `now` is in seconds since 1970. `keep` are those of sessions that may go on. One sweep removes at most `most`.
-    """
-    kept = {path.name for path in keep}
-    gone = 0
-    try:
-        with os.scandir(root) as entries:
-            for entry in entries:
-                if gone >= most:
-                    break
-                if entry.name not in kept and _older(entry, now - days * _DAY_S) and forget(Path(entry.path)):
-                    gone += 1
-    except (OSError, ValueError):
-        return gone
-    return gone
-
-
-def _older(entry: os.DirEntry[str], than: float) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < than
-    except OSError:
-        return False
 
 
 @contextmanager

@@ -1,33 +1,20 @@
-"""What a call means: the tool it names and the input it brings, or why it leads to none."""
+"""What is wrong with a call: a name that no tool has, an input that is no object."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from holdfast.canonical import ToolUse
 
-from .values import Refused, Resolved, Tool
+from .values import Refused
 from .wording import shown
 
 _LONGEST = 128
 """Characters of a name that are compared with those that exist."""
 _LISTED = 30
-
-
-def by_name(tools: Mapping[str, Tool]) -> Callable[[ToolUse], Resolved | Refused]:
-    """A look-up in these tools, as they are at the time of the call."""
-
-    def resolve(call: ToolUse) -> Resolved | Refused:
-        tool = tools.get(call.name)
-        if tool is None:
-            return unknown(call.name, tools)
-        found = read_input(call)
-        return found if isinstance(found, Refused) else Resolved(tool, found)
-
-    return resolve
 
 
 def unknown(name: str, tools: Iterable[str]) -> Refused:

@@ -75,12 +75,8 @@ class ToolIndex:
         """Whether a query by words has to wait for the index: a few dozen milliseconds for hundreds of tools."""
         return self._index is None
 
-    def search(self, query: str, limit: int = 5) -> list[Tool]:
-        """The tools that a query means, best first."""
-        return list(self.find(query, limit).tools)
-
     def find(self, query: str, limit: int = 5) -> Found:
-        """The same with what else there is to say. `select:a,b` gives the tools of those names in that order, however
+        """The tools that a query means, best first. `select:a,b` gives the tools of those names in that order, however
         many, the name of a server or `server:NAME` its tools by name, anything else what its words find."""
         query, limit = mend(query[:_LONGEST_QUERY]).strip(), max(1, limit)
         if query[: len(SELECT)].lower() == SELECT:

@@ -49,15 +49,14 @@ def finish(
 
 
 def shaper(
-    offloader: Offloader | None, guides: Guides | None, tell: Callable[[Event], None] | None = None
+    offloader: Offloader | None, guides: Guides | None
 ) -> Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]:
-    """What a dispatcher calls for each successful output. Events go to `tell`, or to the call's own context, which
-    knows the turn."""
+    """What a dispatcher calls for each successful output."""
 
     def shape(tool: Tool, call: ToolUse, output: ToolOutput, context: ToolContext) -> ToolOutput:
         shaped, told = finish(tool, call.id, output, offloader=offloader, guides=guides)
         for event in told:
-            (tell or context.tell)(event)
+            context.tell(event)
         return shaped
 
     return shape

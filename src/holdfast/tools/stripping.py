@@ -13,12 +13,11 @@ from collections.abc import Collection, Sequence
 from holdfast.caches.values import Prompt
 from holdfast.wire import Body
 
-from .carriers import CLOSE, OPEN, loaded_text
+from .carriers import CLOSE, OPEN, SHORT, loaded_text
 from .observations import Site, observe, replaced, sites
 from .values import DISCOVER_TOOLS
 from .wanting import NOTHING, Masked, Wanted
 
-SHORT = "[Discovery loaded:"
 _block = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL).search
 
 
@@ -40,7 +39,6 @@ def strips(
             wanted |= Wanted(
                 edits={each.digests[0]: replaced(body, each.site, new)[0]},
                 masked=(Masked(tool=each.tool, tool_use_id=each.call.id, characters=each.characters),),
-                first=each.site.blocks[0],
             )
     return wanted
 

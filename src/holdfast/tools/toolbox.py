@@ -21,6 +21,7 @@ from holdfast.events import Bus
 from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
 
 from .allowing import choice
+from .answering import cut_off
 from .builtin import Processes, builtin_tools
 from .carriers import REDUNDANT, fitting
 from .confirming import Confirmations, Confirmer
@@ -28,6 +29,7 @@ from .dispatcher import Dispatcher
 from .guides import Guides, Section
 from .lifecycle import Usage, UsageState
 from .masking import Masker
+from .mcp.approving import FILE as APPROVALS
 from .offload import OFFLOADS, Offloader, directory_of
 from .remembering import FILE as DECISIONS
 from .shaping import shaper, shortener
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 _OURS = (
     OFFLOADS,
     DECISIONS,
-    "mcp-approved.json",
+    APPROVALS,
     "holdfast.toml",
     "holdfast.db",
     "access-key",
@@ -210,8 +212,7 @@ class Toolbox:
         self, calls: Message | Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
     ) -> Ran:
         """Answer the calls of an assistant's message, each of them, in order."""
-        made = calls.content if isinstance(calls, Message) else calls
-        uses = [block for block in made if isinstance(block, ToolUse)]
+        uses = _uses(calls)
         if not uses:
             return Ran((), ())
         self.usage.observe((Message("assistant", tuple(uses)),), fresh=True)
@@ -227,6 +228,12 @@ class Toolbox:
         said = Message("user", tuple(answer.result for answer in answers))
         late = [message for answer in answers if answer.output is not None for message in answer.output.messages]
         return Ran((said, *late), answers)
+
+    def cut(self, calls: Message | Sequence[ToolUse]) -> Ran:
+        """Answers for calls that nobody will answer any more: their task was cancelled, or the program ended while they
+        ran. Every provider refuses a conversation with open calls."""
+        answers = cut_off(_uses(calls))
+        return Ran((Message("user", tuple(answer.result for answer in answers)),) if answers else (), answers)
 
     def turn_over(self) -> None:
         """A turn of the user's is answered: what was not used in it is idle for one turn more."""
@@ -246,8 +253,7 @@ class Toolbox:
         if left is not None:
             self.guides.keep(left)
         changed = self.toolset.at_reset(left)
-        for name, idle in () if changed is None else changed.demoted:
-            self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
+        self._tell_demoted(changed)
         return changed
 
     def redeclare(self, engine: Engine, lane: Lane, *, now: float, behind: int, requests: float) -> Redeclared | None:
@@ -256,9 +262,12 @@ class Toolbox:
         changed = self.toolset.redeclare() or self.toolset.demote(behind=behind, requests=requests)
         if changed is not None:
             engine.announce(lane, "tools_redeclared", now=now)
-            for name, idle in changed.demoted:
-                self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
+        self._tell_demoted(changed)
         return changed
+
+    def _tell_demoted(self, changed: Redeclared | None) -> None:
+        for name, idle in () if changed is None else changed.demoted:
+            self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
 
     # The session
 
@@ -286,6 +295,11 @@ class Toolbox:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def _uses(calls: Message | Sequence[ToolUse]) -> list[ToolUse]:
+    made = calls.content if isinstance(calls, Message) else calls
+    return [block for block in made if isinstance(block, ToolUse)]
 
 
 def _known(state: bytes) -> ToolboxState:

@@ -8,7 +8,6 @@ discover_tools and called by way of the session's carrier. Knows nothing of how 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from decimal import Decimal
 
 from msgspec import Struct
 
@@ -16,7 +15,6 @@ from holdfast import facts
 from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Tools
 from holdfast.errors import HoldfastError
-from holdfast.prefix.economics import edit_cost
 from holdfast.wire.values import object_of, string_of
 
 from . import deferral
@@ -243,10 +241,6 @@ class ToolSet:
         if self.carrier != "redeclare":
             return ()
         return tuple(name for name in self._recent if name in self._deferred and name in self._tools)
-
-    def price(self, behind: int) -> Decimal:
-        """What another tools array costs, in plain input tokens, where so many tokens are written again."""
-        return edit_cost(Decimal(behind), self.facts.read, self.facts.write())
 
     def redeclare(self) -> Redeclared | None:
         """Declare what is pending, after the others. Everything behind the tools is written again: announce the reset

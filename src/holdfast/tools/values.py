@@ -28,6 +28,7 @@ READ_ONLY: frozenset[Effect] = frozenset({"none", "read"})
 
 DISCOVER_TOOLS = "discover_tools"
 CALL_TOOL = "call_tool"
+SKILL_LOAD = "skill_load"
 MCP_PREFIX = "mcp__"
 
 
@@ -114,6 +115,11 @@ class Touch(Struct, frozen=True):
     member: str
     access: Literal["read", "write"]
     outside: bool = False
+
+    def named(self, input: Mapping[str, Any]) -> list[Any]:
+        """What an input says there: one path, several, or none."""
+        value = input.get(self.member)
+        return value if isinstance(value, list) else [] if value is None else [value]
 
 
 class Tool(Struct, frozen=True, kw_only=True):

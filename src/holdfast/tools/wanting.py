@@ -14,12 +14,10 @@ class Masked(Struct, frozen=True, kw_only=True):
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """Edits to ask for, all together, and the results they clear. `first` is the block of the prompt at which the
-    rewrite would begin, -1 where nothing is wanted."""
+    """Edits to ask for, all together, and the results they clear."""
 
     edits: dict[bytes, bytes] = {}
     masked: tuple[Masked, ...] = ()
-    first: int = -1
 
     def __bool__(self) -> bool:
         return bool(self.edits)
@@ -28,9 +26,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         """Both. One rewrite pays for all that stands behind its beginning."""
         if not (self and other):
             return self or other
-        return Wanted(
-            edits=other.edits | self.edits, masked=(*self.masked, *other.masked), first=min(self.first, other.first)
-        )
+        return Wanted(edits=other.edits | self.edits, masked=(*self.masked, *other.masked))
 
 
 NOTHING = Wanted()

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.config.origin import printable
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ADDRESSES = re.compile(r" at 0x[0-9A-Fa-f]{6,}(?=>| \[)")
 _SHOWN = 200
@@ -37,8 +39,7 @@ def cut(text: str, limit: int) -> str:
 
 def shown(text: object) -> str:
     """A name or a path as a message quotes it: on one line, short, without control characters."""
-    line = cut(mend(str(text)), _SHOWN)
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+    return printable(cut(mend(str(text)), _SHOWN))
 
 
 def words(error: BaseException) -> str:

@@ -61,6 +61,7 @@ def test_all_pages_of_a_list_together_are_no_larger_than_a_message() -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_questions_of_a_server_that_takes_no_answers_do_not_pile_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
 
@@ -72,6 +73,7 @@ def test_questions_of_a_server_that_takes_no_answers_do_not_pile_up(tmp_path: Pa
     asyncio.run(go())
 
 
+@pytest.mark.slow
 def test_a_call_ends_in_time_where_the_server_does_not_read() -> None:
     async def go() -> None:
         async with hub(hostile("deaf", timeout_s=0.2)) as servers:
@@ -95,6 +97,7 @@ def test_a_child_that_does_not_want_to_end_is_ended(tmp_path: Path, monkeypatch:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["new", "sulking"])
 def test_a_server_whose_list_is_never_the_same_or_never_there_is_not_asked_without_end(
     how: str, tmp_path: Path
@@ -159,6 +162,7 @@ def test_a_redirect_with_an_endless_body_is_not_read_to_its_end() -> None:
         asyncio.run(go(serving.url))
 
 
+@pytest.mark.slow
 def test_a_server_that_wants_to_be_listened_to_anew_at_once_has_to_wait() -> None:
     listened: list[float] = []
 

@@ -227,6 +227,7 @@ def test_a_server_that_does_not_answer_when_asked_is_lost(monkeypatch: pytest.Mo
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_result_that_is_too_large_is_an_error_and_the_next_call_works() -> None:
     async def main() -> None:
         settings = Mcp(max_message_bytes=100_000)
@@ -275,6 +276,7 @@ def test_headers_are_sent_and_a_refusal_names_its_status_and_no_secret(caplog: p
     assert "s3cret" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_and_one_that_says_nonsense() -> None:
     def nonsense(message: dict[str, Any]) -> Answer | None:
         return 200, "application/json", b"what?"

@@ -84,6 +84,7 @@ def test_a_program_is_started_in_its_place_with_its_own_variables_only(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_or_hangs_holds_up_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("holdfast.tools.mcp.stdio.STOP_S", 0.1)
     settings = Mcp(reconnect_s=60, start_timeout_s=20)
@@ -239,6 +240,7 @@ def test_a_list_change_adds_what_came_and_removes_what_went() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_server_that_announces_changes_without_end_is_not_asked_without_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
 

@@ -29,7 +29,6 @@ _BAD_JSON = (
 )
 _KINDS = {"array": "an array", "str": "a string", "object": "an object", "int": "an integer", "bool": "a boolean"}
 _KINDS |= {"float": "a decimal", "null": "null"}
-_TYPES = {429: "rate_limit_error", 401: "invalid_request_error"}
 
 
 def unauthorised(call: Call, keys: Collection[str] | None) -> WireError | None:

@@ -13,17 +13,17 @@ from typing import Any, BinaryIO
 from holdfast.canonical import Image
 from holdfast.config.sections.agent import Offload
 
+from ..images import MOST_BYTES, image_type
 from ..running import in_thread
+from ..shaping import EXEMPT
 from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from .listing import Lister
 from .making import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
-from .reading import LOOK, image_type, not_text, read_page
+from .reading import LOOK, not_text, read_page
 
 NOTE_ROOM = 250
 """Characters of a page that are kept free for what is said about it."""
 LEAST_PAGE = 200
-MOST_IMAGE = 3_750_000
-"""Bytes of a picture: five megabytes in base64, which is what providers take."""
 MOST_DEPTH = 8
 
 
@@ -66,12 +66,12 @@ def _read(input: Mapping[str, Any], context: ToolContext, offload: Offload) -> T
     is_text = offloaded and real.suffix == ".txt"
     metadata: dict[str, Any] = {"path": shown}
     if offloaded:
-        metadata["exempt_from_offload"] = True
+        metadata[EXEMPT] = True
     with _open(input["path"], shown, context) as file, in_words(input["path"]):
         head = file.read(LOOK)
         if not is_text and (kind := image_type(head)):
             # A copy of a picture that is on the disk would help nobody.
-            return _image(file, kind, shown, metadata | {"exempt_from_offload": True})
+            return _image(file, kind, shown, metadata | {EXEMPT: True})
         if not is_text and (reason := not_text(head)):
             raise ToolExecutionError(f"{shown} {reason}.")
         page = read_page(
@@ -103,13 +103,13 @@ def _open(named: str, shown: str, context: ToolContext) -> BinaryIO:
 
 def _image(file: BinaryIO, kind: str, shown: str, metadata: Mapping[str, Any]) -> ToolOutput:
     size = os.fstat(file.fileno()).st_size
-    if size > MOST_IMAGE:
+    if size > MOST_BYTES:
         raise ToolExecutionError(
-            f"{shown} is an image of {size} bytes, more than the {MOST_IMAGE} that can be shown; "
+            f"{shown} is an image of {size} bytes, more than the {MOST_BYTES} that can be shown; "
             "make a smaller copy with run_command."
         )
     file.seek(0)
-    data = base64.b64encode(file.read(MOST_IMAGE + 1)).decode("ascii")
+    data = base64.b64encode(file.read(MOST_BYTES + 1)).decode("ascii")
     return ToolOutput(content=(Image(media_type=kind, data=data),), metadata=metadata)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from . import searching
 from .cleaning import output_text
-from .making import as_bytes, flag, in_words, opened_directory, schema, text, whole
+from .making import as_bytes, flag, in_words, opened_directory, path_of, schema, text, whole
 from .processes import Processes, to_end
 
 SECONDS = 30
@@ -46,7 +46,7 @@ def grep_files(processes: Processes, *, seconds: float = SECONDS) -> Tool:
         paths=(Touch("path", "read"),),
         source="builtin",
         core=True,
-        subject=lambda call: str(call.get("path", ".")),
+        subject=path_of,
     )
 
 

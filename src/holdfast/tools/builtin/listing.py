@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from holdfast.config.origin import printable
+
 from ..workspace import Workspace
 from .making import opened_directory
 
@@ -99,10 +101,3 @@ def _lines(entry: Entry, indent: int) -> list[str]:
     if entry.left:
         lines.append("  " * indent + f"[{entry.left} more]")
     return lines
-
-
-def printable(name: str) -> str:
-    """A file's name on one line: bytes that are not UTF-8 and characters that do things are shown as what they are."""
-    if name.isprintable():
-        return name
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in name)

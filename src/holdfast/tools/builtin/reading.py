@@ -24,8 +24,6 @@ LOOK = 8192
 _REPLACED = "\ufffd"
 _MOST_REPLACED = 0.3
 
-_MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-
 Check = Callable[[], None]
 
 
@@ -70,13 +68,6 @@ class Page(Struct, frozen=True, kw_only=True):
             return f"{lines}, to the end."
         on = f"offset={self.next_line}" + (f", start_char={self.next_char}" if cut else "")
         return f"{lines}. Read on with {on}."
-
-
-def image_type(head: bytes) -> str | None:
-    """The media type of a picture that models can see."""
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
 
 
 def not_text(head: bytes) -> str | None:

@@ -7,7 +7,6 @@ tools array, which decides what that does to a prompt. The MCP SDK is imported w
 from .approving import approve, approved, revoke
 from .configured import servers
 from .hub import Hub
-from .naming import tool_name
 from .values import Server, Status
 
-__all__ = ["Hub", "Server", "Status", "approve", "approved", "revoke", "servers", "tool_name"]
+__all__ = ["Hub", "Server", "Status", "approve", "approved", "revoke", "servers"]

@@ -23,7 +23,7 @@ from holdfast.config import Settings
 from holdfast.config.keys import SERVER_KEYS
 from holdfast.config.origin import printable
 from holdfast.config.sections.mcp import DeclaredServer, Mcp
-from holdfast.config.servers import contradiction
+from holdfast.config.servers import LONGEST_NAME, contradiction, is_name
 from holdfast.config.values import NotAllowedError, check, mask
 from holdfast.errors import HoldfastError
 
@@ -32,15 +32,12 @@ from .values import Server
 
 FILE = ".mcp.json"
 _LARGEST = 1_000_000
-_LONGEST_NAME = 64
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _KNOWN = ("command", "args", "env", "cwd", "url", "headers")
 _SSE = (
     'it speaks the old SSE transport only, which is not supported; ask for its streamable HTTP address ("type": "http")'
 )
-
-
 _OURSELVES = "it is Holdfast itself, which would start itself for ever; other clients may use it"
 
 
@@ -197,11 +194,11 @@ def _project_file(path: Path) -> dict[str, tuple[DeclaredServer, str]]:
         raise HoldfastError(f'{where}: this file holds {{"mcpServers": {{NAME: {{…}}}}}}; mend or remove it')
     found: dict[str, tuple[DeclaredServer, str]] = {}
     for name, entry in table.items():
-        if 0 < len(name) <= _LONGEST_NAME and name.isprintable():
+        if is_name(name):
             found[name] = _entry(entry, where)
         else:
             short = printable(name[:40]) or "?"
-            wrong = f"its name has not 1 to {_LONGEST_NAME} printable characters; give it another"
+            wrong = f"its name has not 1 to {LONGEST_NAME} printable characters; give it another"
             found.setdefault(short, (DeclaredServer(origin=where, project=True), wrong))
     return found
 

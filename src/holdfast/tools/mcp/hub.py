@@ -11,7 +11,6 @@ import importlib
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from holdfast.config.sections.mcp import Mcp
@@ -104,9 +103,7 @@ class Hub:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def tools(self) -> tuple[Tool, ...]:

@@ -82,8 +82,6 @@ class Link:
             why=self.why,
             tools=tuple(sorted(self.tools)),
             warnings=self.warnings,
-            origin=self.server.origin,
-            definition=self.server.definition,
             version=self.version,
         )
 

@@ -12,13 +12,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..images import MOST_BYTES, image_type
 from ..wording import cut, mend, shown
 
 INPUT_REQUIRED = "input_required"
 LONGEST_ERROR = 20_000
-_LARGEST_IMAGE = 5_000_000
-"""Characters of base64: the least that providers allow for one image."""
-_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def mended(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,17 +73,9 @@ def _shown(data: object, kind: str, what: str) -> dict[str, Any]:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
         return _text(f"[{what}, {shown(kind)}: not shown, it is no valid base64]")
-    encoded = base64.b64encode(raw).decode("ascii")
-    if (image := _image_type(raw)) and len(encoded) <= _LARGEST_IMAGE:
-        return {"type": "image", "data": encoded, "mimeType": image}
+    if (image := image_type(raw)) and len(raw) <= MOST_BYTES:
+        return {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": image}
     return _text(f"[{what}, {shown(kind)}, {len(raw)} bytes: not shown]")
-
-
-def _image_type(raw: bytes) -> str | None:
-    """By what it begins with: a provider that is told another type than the true one refuses the request."""
-    if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for signature, kind in _SIGNATURES.items() if raw.startswith(signature)), None)
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -56,7 +56,5 @@ class Status(Struct, frozen=True, kw_only=True):
     why: str = ""
     tools: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    origin: str = ""
-    definition: str = ""
     version: str = ""
     """Name and version that the server gave itself."""

@@ -50,7 +50,7 @@ from ..values import (
 NAME = "gemini"
 _TOP = ("contents", "tools")
 _ROLES: dict[str | None, Role] = {"model": "assistant", "system": "system"}
-_MADE = "gemini-call-"
+MADE_ID = "gemini-call-"
 _KEY = "response"  # on the text of a response: the member it stood in, null for the whole object
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
@@ -133,7 +133,7 @@ class _Contents:
             return opaque("functionCall", raw)
         if identity is None:
             self._made += 1
-            identity = f"{_MADE}{self._made}"
+            identity = f"{MADE_ID}{self._made}"
         self._open[name][identity] = None
         args = call.get("args", b"{}")
         if call.keys() - {"id", "name", "args"} or args[:1] != b"{":
@@ -146,7 +146,7 @@ class _Contents:
             return opaque("functionResponse", raw)
         waiting = self._open[name]
         if identity is None:
-            identity = next(iter(waiting), f"{_MADE}unknown-{name}")
+            identity = next(iter(waiting), f"{MADE_ID}unknown-{name}")
         waiting.pop(identity, None)
         if response.keys() - {"id", "name", "response"}:
             return opaque("functionResponse", raw, identity)
@@ -280,7 +280,7 @@ def _encode_part(block: Block, own: bool, names: Mapping[str, str]) -> Iterator[
 
 
 def _identity(identity: str) -> Extra:
-    return () if identity.startswith(_MADE) else (("id", encode_string(identity)),)
+    return () if identity.startswith(MADE_ID) else (("id", encode_string(identity)),)
 
 
 def _encode_response(block: ToolResult, own: bool) -> bytes:
