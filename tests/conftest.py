@@ -46,11 +46,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C works here and in programs that are started: in the background of a script it is ignored, and they
-    inherit that."""
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    if ignored:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Ctrl-C and a terminal that closes work here and in programs that are started: in the background of a script or
+    under nohup they are ignored, and programs inherit that."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in usual if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, usual[number])
     yield
-    if ignored:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
