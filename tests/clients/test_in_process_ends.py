@@ -25,6 +25,8 @@ from .asking import asked, with_http
 from .inside import LIMITS, Inside, opened, used
 from .sessions import MANUAL, Control, Session, adrive, completed, drive
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def address(provider: str) -> str:

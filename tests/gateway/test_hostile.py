@@ -13,6 +13,8 @@ import pytest
 
 from .gate import OK, Gated, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
 
+pytestmark = pytest.mark.slow
+
 BODY = b'{"model":"claude-sonnet-4-5","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}'
 KEY = (("x-api-key", "sk-hostile"),)
 HEAD = b"HTTP/1.1 200 OK\r\n"

@@ -18,6 +18,8 @@ from holdfast.gateway.relay import rest_of
 from .gate import connect, eventually, listen_to, spoken
 from .test_hostile import BODY, HEAD, KEY, OK, Stage
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:

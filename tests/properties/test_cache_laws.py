@@ -202,6 +202,7 @@ def test_markers_are_no_part_of_the_keys(random: Random, length):
             assert prompt_of(Sent(0.0, sent.workspace, sent.dialect, sent.model, raw)).keys == keys
 
 
+@pytest.mark.slow
 @each_model
 @LAX
 @given(randoms, st.integers(2, 6))

@@ -18,6 +18,8 @@ from holdfast.config.sections.cache import Cache
 from tests.properties.lanes import Step, timeline
 from tests.properties.running import Played, Raises, Runner
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("passthrough", "two-point", "rolling", "zones", "three-block", "economic")
 BY_ENTRY = (
     ("anthropic", "claude-opus-4-6"),

@@ -15,6 +15,8 @@ from holdfast.wire.prompts import PromptReader
 
 from . import made
 
+pytestmark = pytest.mark.slow
+
 MODELS = (
     "claude-opus-4-6",
     "claude-sonnet-5-5",
