@@ -36,10 +36,10 @@ imports: $(READY)
 	$(BIN)/lint-imports
 
 check: lint types imports  ## lint, types, import rules and the fast tests
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/pytest -q -n 3 --dist worksteal -m "not slow" $(ARGS)
 
 test: lint types imports clients  ## everything CI runs, with the coverage floor
-	$(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term $(ARGS)
+	$(BIN)/pytest -q -n 3 --dist worksteal --cov --cov-report=term $(ARGS)
 
 CLIENTS ?= claude codex
 
