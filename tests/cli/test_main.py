@@ -207,7 +207,15 @@ def test_main_exits_with_the_code(command, capfd: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    "arguments", ["config show", "config show --json", "models", "models --json", "demo --turns 2", "--help"]
+    "arguments",
+    [
+        "config show",
+        "config show --json",
+        "models",
+        "models --json",
+        pytest.param("demo --turns 2", marks=pytest.mark.slow),
+        "--help",
+    ],
 )
 def test_without_standard_output_it_still_ends_well(tmp_path: Path, arguments: str) -> None:
     done = subprocess.run(

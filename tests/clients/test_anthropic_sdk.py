@@ -30,7 +30,7 @@ from .sessions import (
     schema,
 )
 
-pytestmark = BOTH_WAYS
+pytestmark = [BOTH_WAYS, pytest.mark.slow]
 
 MODEL = "claude-sonnet-4-6"
 KEY = "sk-ant-dummy"

@@ -31,7 +31,7 @@ from .sessions import (
     schema,
 )
 
-pytestmark = BOTH_WAYS
+pytestmark = [BOTH_WAYS, pytest.mark.slow]
 
 MODEL = "gpt-5.6"
 EARLIER = "gpt-5.5"

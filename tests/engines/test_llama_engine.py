@@ -15,6 +15,8 @@ from holdfast.caches.vllm import Vllm
 from .comparing import UNRELATED, differing, line_up, record
 from .conftest import LlamaServer
 
+pytestmark = pytest.mark.slow
+
 FACTS = facts.model("llama:tiny")
 REQUESTS = 40
 AMPLE = 10_000_000  # tokens: more host memory than the conversations need

@@ -25,6 +25,8 @@ from tests.simulator.served import Client
 
 from .gate import OK, Gated, Provider, eventually, gated
 
+pytestmark = pytest.mark.slow
+
 START = 1_790_000_000.0
 SYSTEM = "You keep the records of a library, and answer questions about them. "
 GEMINI = "/v1beta/models/gemini-3-pro:generateContent"

@@ -18,6 +18,8 @@ from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .gate import Gated, Heard, eventually, gated, hear, spoken
 
+pytestmark = pytest.mark.slow
+
 WORDS = "A reply of some length, so that it comes in several pieces and can be cut."
 SCRIPT = Script(name="words", rules=(Rule(Step(say=WORDS, calls=(CallStep("any"),))),))
 SAID = [{"role": "user", "content": "Read the file and say what is in it."}]

@@ -25,6 +25,8 @@ from holdfast.serving import (
     send_together,
 )
 
+pytestmark = pytest.mark.slow
+
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 

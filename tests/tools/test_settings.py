@@ -20,6 +20,8 @@ from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body
 
+pytestmark = pytest.mark.slow
+
 MODEL = "anthropic:claude-haiku-4-5"
 LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
 

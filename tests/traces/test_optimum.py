@@ -20,6 +20,8 @@ from holdfast.traces import Call, Plan, Shape, Trace, cost, frontier, optimal, o
 from tests.traces.exhaustive import Exhaustive, block, call, random_calls, repeated_calls
 from tests.traces.recordings import needs_recordings, own, recorded
 
+pytestmark = pytest.mark.slow
+
 OPUS = facts.model("claude-opus-4-6")
 LOW = replace(OPUS, floor=0)
 
