@@ -19,6 +19,7 @@ NAMES = (
     "faults",
     "padding",
     "tools",
+    "skills",
     "explain",
     "gateway",
     "peers",

@@ -27,7 +27,8 @@ from benchmarks.tools_catalogue import ASKED, Definition, catalogue
 from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
-from holdfast.engine import Engine, Lane
+from holdfast.engine import Engine, Lane, Prepared
+from holdfast.prefix.calls import Verdict
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput
@@ -272,7 +273,6 @@ def _send(
     played: Played,
 ) -> Message:
     """One request through the engine to the simulator; the model's message."""
-    spoken, now = DIALECTS[dialect], clock.now()
     request = Request(
         model=model,
         tools=toolbox.definitions(),
@@ -280,17 +280,8 @@ def _send(
         messages=tuple(messages),
         output_limit=1_000,
     )
-    body = engine.parse(spoken, spoken.encode(request))
-    assert isinstance(body, Body)
-    prepared = toolbox.prepare(engine, body, lane=lane, now=now)
-    exchange = simulator.begin(Call("POST", PATHS[dialect], HEADERS, {}, prepared.raw))
-    if exchange.answer.status != 200:
-        raise RuntimeError(f"{model}: {exchange.answer.body.decode()[:500]}")
-    exchange.finish()
-    used = exchange.record.usage
-    assert used is not None
-    engine.first_token(prepared, now=now)
-    verdict = engine.settle(prepared, used, now=now)
+    prepared, verdict, answer = exchanged(engine, simulator, toolbox, request, dialect, lane, clock.now())
+    used = verdict.usage
     played.requests += 1
     played.prompt += used.prompt
     array = sum(block.tokens for block in prepared.core.outcome.prompt.blocks if block.section == "tools")
@@ -300,10 +291,28 @@ def _send(
     played.dollars += verdict.usage.cost or Decimal(0)
     played.grew = used.prompt - played.last
     played.last = used.prompt
-    return _said(dialect, exchange.answer.body)
+    return said(dialect, answer)
 
 
-def _said(dialect: str, raw: bytes) -> Message:
+def exchanged(
+    engine: Engine, simulator: Simulator, toolbox: Toolbox, request: Request, dialect: str, lane: Lane, now: float
+) -> tuple[Prepared, Verdict, bytes]:
+    """A request through the engine to the simulator, and what came back."""
+    spoken = DIALECTS[dialect]
+    body = engine.parse(spoken, spoken.encode(request))
+    assert isinstance(body, Body)
+    prepared = toolbox.prepare(engine, body, lane=lane, now=now)
+    exchange = simulator.begin(Call("POST", PATHS[dialect], HEADERS, {}, prepared.raw))
+    if exchange.answer.status != 200:
+        raise RuntimeError(f"{request.model}: {exchange.answer.body.decode()[:500]}")
+    exchange.finish()
+    used = exchange.record.usage
+    assert used is not None
+    engine.first_token(prepared, now=now)
+    return prepared, engine.settle(prepared, used, now=now), exchange.answer.body
+
+
+def said(dialect: str, raw: bytes) -> Message:
     """The model's message, read as a client's next request would carry it."""
     answer, spoken = json.loads(raw), DIALECTS[dialect]
     if dialect == "anthropic":

@@ -19,6 +19,7 @@ PAGES = {
     "docs/library.md": "",
     "docs/engine.md": "",
     "docs/tools.md": "",
+    "docs/skills.md": "",
     "docs/simulator.md": "## In process",
 }
 """The pages whose Python is run, and from which heading on."""

@@ -278,6 +278,16 @@ def test_the_page_on_it_names_every_field() -> None:
             assert f"`{name}`" in tables, name
 
 
+def test_the_line_of_a_log_on_the_page_is_read(tmp_path: Path) -> None:
+    page = (OWN.parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"```jsonl\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "requests.jsonl").write_text(line)
+    ran = invoke(command, str(tmp_path / "requests.jsonl"), "--json", "--quiet")
+    (session,) = json.loads(ran.stdout)["sessions"]
+    assert (session["session"], session["models"], session["requests"]) == ("s1", ["claude-opus-4-6"], 1)
+    assert (session["usage"]["read"], session["started"]) == (4_000, 1_793_525_400)
+
+
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     page = (OWN.parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)

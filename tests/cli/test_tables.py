@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +17,9 @@ import pytest
 from holdfast.cli import tables
 from holdfast.cli.asking import print_json
 from holdfast.cli.tables import Column, cost, cut, dollars, printable, short_ids, table, wrapped
+from tests.skills.writing import write_skill
+
+from .test_main import clean
 
 
 class Said(msgspec.Struct):
@@ -82,6 +88,43 @@ def test_wide_characters_and_accents_take_the_places_they_take() -> None:
     lines = list(table(columns, [("漢字", "x"), ("e\u0301", "x"), ("abcd", "x")], None))
     assert lines[1:] == ["漢字  x", "e\u0301     x", "abcd  x"]
     assert cut("漢字漢字", 6) == "漢字…"
+    assert cut("漢字漢字", 6, tail=True) == "…漢字"
+
+
+def test_a_column_may_keep_the_end_of_its_cells() -> None:
+    columns = [Column("A", 0), Column("B", 1, least=4, tail=True)]
+    assert list(table(columns, [("a", "one/two/three")], 10))[1] == "a  …/three"
+
+
+@pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "…"), ("latin-1", "..."), ("ascii", "..."), ("cp1252", "…")])
+def test_a_cut_is_marked_as_the_terminal_can_show_it(encoding: str, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    assert cut("abcdefgh", 6) == f"{'abcdefgh'[: 6 - len(mark)]}{mark}"
+    assert cut("abcdefgh", 6, tail=True).startswith(mark)
+    assert len(cut("abcdefgh", 2)) == 2
+    assert tables.uncut(cut("abcdefgh", 6)) == "abcdefgh"[: 6 - len(mark)]
+
+
+def test_a_terminal_of_another_alphabet_gets_its_table(tmp_path: Path) -> None:
+    write_skill(tmp_path / ".holdfast" / "skills", "pdf", description="Words of a description. " * 10)
+    ours, theirs = os.openpty()
+    environment = {**clean(tmp_path), "PYTHONIOENCODING": "latin-1", "COLUMNS": "80"}
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "holdfast", "skills", "list"],
+                cwd=tmp_path,
+                env=environment,
+                stdout=theirs,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            said = terminal.read(4_096)
+        finally:
+            os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Words of a desc" in said
+    assert b"...  .holdfast/skills/pdf" in said
 
 
 def test_text_of_clients_stays_on_its_line_and_in_its_alphabet(monkeypatch: pytest.MonkeyPatch) -> None:

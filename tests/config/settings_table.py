@@ -94,6 +94,7 @@ OWN: dict[str, object] = {
     "agent.compaction.trigger_at": 0.85,
     "agent.compaction.limit_tokens": None,
     "skills.roots": ("HOLDFAST_HOME/skills", ".holdfast/skills"),
+    "skills.index_chars": 16000,
     "tools.offload.per_tool": {},
     "tools.timeout_s": 300,
     "tools.mask.protected": (),

@@ -253,6 +253,21 @@ def test_paths_know_the_home_of_holdfast_and_of_the_user(place: Place, tmp_path:
     assert config.settings.store.url == f"sqlite:///{tmp_path}/s"
 
 
+def test_a_workspace_may_name_its_own_roots_of_skills_and_those_where_people_have_theirs(
+    place: Place, tmp_path: Path
+) -> None:
+    named = '".claude/skills", "HOLDFAST_HOME/skills", "~/.claude/skills", "~/.agents/skills/"'
+    (place.workspace / "holdfast.toml").write_text(f"skills.roots = [{named}]\n")
+    assert place.load().settings.skills.roots == (
+        ".claude/skills",
+        f"{place.home}/skills",
+        f"{tmp_path}/.claude/skills",
+        f"{tmp_path}/.agents/skills/",
+    )
+    config = place.load({"skills.roots": "/srv/skills,../beside"})
+    assert config.settings.skills.roots == ("/srv/skills", "../beside")
+
+
 def test_a_home_with_odd_characters_stays_one_address(tmp_path: Path) -> None:
     home = tmp_path / "50% off?#"
     config = load(workspace=None, home=home, environ={"HOME": str(tmp_path)})

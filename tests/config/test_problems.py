@@ -122,6 +122,12 @@ def test_a_wrong_value_in_a_file_is_named_with_what_is_allowed(tmp_path: Path, t
     assert problems(tmp_path, f"[gateway]\n{text}") == [f"FILE:2: {line}"]
 
 
+def test_an_empty_text_in_a_list_is_named(tmp_path: Path) -> None:
+    assert problems(tmp_path, 'skills.roots = ["a", ""]') == [
+        'FILE:1: skills.roots = ["a", ""] is not allowed; it must be a list of texts, one line each, none of them empty'
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "text", "allowed"),
     [
@@ -345,3 +351,27 @@ def test_a_user_without_a_home_is_said_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(HoldfastError, match="there is no home directory; set HOME"):
         load(workspace=tmp_path, home=None, environ={})
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "/etc",
+        "~",
+        "~root/x",
+        "~/other/skills",
+        "../beside",
+        "./..",
+        "a/../../b",
+        "HOLDFAST_HOME",
+        "HOLDFAST_HOME/",
+        "HOLDFAST_HOME/other",
+        "HOLDFAST_HOME/skills/../other",
+    ],
+)
+def test_a_workspace_cannot_make_directories_elsewhere_its_roots_of_skills(tmp_path: Path, root: str) -> None:
+    (line,) = problems(tmp_path, f'skills.roots = [".claude/skills", "{root}"]')
+    assert line == (
+        f'FILE:1: skills.roots names "{root}", which is not in this workspace; its file may name HOLDFAST_HOME/skills, '
+        "~/.agents/skills, ~/.claude/skills besides, all others belong into HOLDFAST_HOME/holdfast.toml"
+    )

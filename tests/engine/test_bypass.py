@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import Future
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -397,7 +398,7 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(clocked(0, 0))
     waiting, gate = threading.Event(), threading.Event()
-    names = (replace(driver.lane, id=f"l{number}") for number in range(1_000))
+    names = (replace(driver.lane, id=f"l{number}") for number in count())
     other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
     wait = keeping.wait
 
@@ -428,7 +429,7 @@ def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pyt
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(talk(0))
     reading, gate = threading.Event(), threading.Event()
-    names = (replace(driver.lane, id=f"l{number}") for number in range(1_000))
+    names = (replace(driver.lane, id=f"l{number}") for number in count())
     other = next(lane for lane in names if driver.engine._turn(lane) is driver.engine._turn(driver.lane))
     read = prompts.read_block
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast.engine import Lane, shelf
 from holdfast.errors import HoldfastError
 from holdfast.events.sessions import GatewayPreflight
-from holdfast.store import SqliteStore, open_store
+from holdfast.store import SqliteStore, open_store, writer
 
 from .driving import Driver, raw_of, talk
 from .test_bypass import ON, clocked, edit_of, told, worked
@@ -201,6 +201,47 @@ def test_a_lane_that_cannot_be_read_begins_anew_and_goes_on_when_it_can(
     ledger = driver.engine.ledger(driver.lane, now=driver.now)
     assert ledger.requests == 2  # what was stored, and what came after
     assert driver.send(worked(6))[2].explained
+
+
+@pytest.mark.parametrize("before", [1, 2, 3])
+def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
+    driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many versions of it there are: as many as this process would have written by now, or others."""
+    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(writer, "LINGER", 60.0)  # what was written during the outage is still queued behind it
+    for turns in range(before):
+        driver.send(worked(3 + turns))
+    driver.restart()
+    with broken(driver, moved):
+        driver.send(worked(6))
+        driver.send(worked(7))
+    driver.send(worked(8))
+    assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
+    driver.restart()
+    assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
+
+
+@firmly
+def test_a_lane_that_is_born_while_the_store_is_down_goes_on_from_memory(
+    driver: Driver, how: Breaking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    driver.send(worked(3))
+    other = Lane(tenant="t", session="s2", id="l2", client="cli")
+    with broken(driver, how):
+        for turns in (3, 4):
+            assert driver.send(worked(turns), lane=other)[2].explained
+    driver.send(worked(4))
+    come_back(driver)
+    assert driver.send(worked(5), lane=other)[2].explained
+    assert driver.send(worked(6), lane=other)[2].explained
+    assert driver.engine.ledger(other, now=driver.now).requests == 4
+    driver.restart()
+    assert driver.store is not None
+    assert driver.engine.ledger(other, now=driver.now).requests == 4
+    assert driver.store.lane("t", "l2") is not None
+    assert driver.store.session("t", "s2") is not None
 
 
 def test_a_store_that_was_closed_is_no_error(tmp_path: Path) -> None:

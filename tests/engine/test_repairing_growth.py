@@ -79,6 +79,7 @@ def compact(request: dict[str, Any]) -> bytes:
     return json.dumps(request, separators=(",", ":")).encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(steps)
 def test_what_is_sent_is_what_a_look_at_all_of_it_gives(steps: list[tuple[int, str, int]]) -> None:
@@ -163,6 +164,7 @@ def test_lanes_of_one_memory_keep_their_own_orders() -> None:
     assert names(other.send(talk(4))) == ["read", "edit", "bash"]
 
 
+@pytest.mark.slow
 def test_what_left_the_memory_meanwhile_is_remembered_again() -> None:
     memory = Memory(60_000)
     lane, other = Lane(memory=memory), Lane(memory=memory)

@@ -93,7 +93,7 @@ def ask(gate: Gated, path: str = "/analytics/sessions", host: str | None = None,
 
 
 class TestAdmin:
-    PATHS = ("/calls/x", "/analytics/cache_effectiveness", "/analytics/breaks", "/analytics/sessions", "/runs/x")
+    PATHS = ("/calls/x", "/analytics/cache_effectiveness", "/analytics/breaks", "/analytics/skills", "/runs/x")
 
     @pytest.fixture
     def gate(self, provider: Provider, tmp_path: Path) -> Iterator[Gated]:

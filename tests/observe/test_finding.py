@@ -11,6 +11,7 @@ from holdfast.observe import UnknownIdError
 from holdfast.store import SqliteStore, open_store
 from tests.store.samples import call
 
+from .skilled import Session
 from .worked import CHAT, CODING, NEW, Worked
 
 
@@ -68,3 +69,14 @@ def test_a_tenant_by_its_beginning(store: SqliteStore, tmp_path: Path) -> None:
         observe.find_tenant(store, "x")
     with open_store(tmp_path / "h.db") as empty, pytest.raises(UnknownIdError, match="none yet"):
         observe.find_tenant(empty, "x")
+
+
+def test_a_tenant_that_has_only_events_is_found_where_these_count(tmp_path: Path) -> None:
+    with open_store(tmp_path / "h.db") as store:
+        Session(store, "one", tenant="teller").load("pdf")
+        store.put_call(call(tenant="caller")).result()
+        store.flush()
+        assert observe.find_tenant(store, "tell", events=True) == "teller"
+        assert observe.find_tenant(store, "call", events=True) == "caller"
+        with pytest.raises(UnknownIdError, match="'teller' is no tenant that has calls; there are caller"):
+            observe.find_tenant(store, "teller")

@@ -52,7 +52,7 @@ def sent(
         digests=b"".join(block.digest for block in prompt.blocks),
         tokens=array("I", [block.tokens for block in prompt.blocks]).tobytes(),
         sections=bytes(SECTIONS.index(block.section) for block in prompt.blocks),
-        entries=tuple(enumerate(prompt.keys)),
+        entries=tuple((number, key) for number, key in enumerate(prompt.keys) if number <= last),
         settings=settings,
         marks=prompt.marks,
         first_token=first_token,

@@ -78,6 +78,7 @@ def test_nothing_of_a_recorded_body_is_lost(shape: Shape) -> None:
     assert lost(shape.dialect, shape.body or b"") == Counter()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @LAX
 @given(data=st.data())

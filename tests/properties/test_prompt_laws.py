@@ -223,6 +223,7 @@ def test_tools_that_are_found_on_the_way_count_the_same_with_and_without_the_pas
         assert remembering.read(body, facts) == PromptReader().read(body, facts)
 
 
+@pytest.mark.slow
 @LAX
 @given(st.randoms(use_true_random=False), st.integers(2, 6))
 def test_sessions_that_take_turns_give_the_same_prompts(random, length):
@@ -250,6 +251,7 @@ def test_odd_bodies_parse_the_same_after_one_another(dialect, data):
         same_parse(dialect, raw, like)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sorted(BODIES))
 @LAX
 @given(st.data())

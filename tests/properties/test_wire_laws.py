@@ -130,6 +130,7 @@ def test_recorded_bodies_say_the_same_in_another_spacing(shape: Shape) -> None:
     assert all(reading(shape.dialect, text.encode()) == expected for text in spellings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @LAX
 @given(data=st.data())
@@ -200,6 +201,7 @@ def flat(request: Request) -> tuple[object, ...]:
     return (request.model, request.tools, request.messages, request.output_limit, dict(request.rest), texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @LAX
 @given(data=st.data())

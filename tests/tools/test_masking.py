@@ -451,6 +451,7 @@ def test_where_there_is_nothing_to_mask_the_fence_is_not_asked_for() -> None:
     assert lane.fences == 0
 
 
+@pytest.mark.slow
 def test_results_that_may_not_go_do_not_stand_in_the_way_of_those_that_may() -> None:
     masker = Masker(LOW)
     asked = []

@@ -105,6 +105,7 @@ def test_as_the_client_sent_it(run: list[Shape], encoding: str) -> None:
         assert passage.raw is passage._incoming.body
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.data())
 def test_any_requests_in_any_order_under_any_settings(data: st.DataObject) -> None:

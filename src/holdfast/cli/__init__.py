@@ -6,9 +6,7 @@ quick. A command is the attribute `command` of its module; adding one is a line 
 
 from __future__ import annotations
 
-import difflib
 import errno
-import importlib
 import os
 import sys
 import traceback
@@ -18,6 +16,7 @@ from typing import NamedTuple, NoReturn
 import click
 
 from holdfast import __version__
+from holdfast.cli.lazily import Lazy
 from holdfast.errors import HoldfastError
 
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
@@ -54,6 +53,9 @@ COMMANDS = {
         "Offer explain, and the tools of your MCP servers, to other agents.",
         "holdfast mcp --list",
     ),
+    "skills": Door(
+        "holdfast.cli.skills", "List, check and write skills, and see which are used.", "holdfast skills list"
+    ),
     "simulate": Door(
         "holdfast.cli.simulate",
         "Run a provider on this machine, with its cache and its faults.",
@@ -76,26 +78,8 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
-    """The commands of the table, each imported only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(COMMANDS[cmd_name].module).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-        if close and args[0] not in COMMANDS:
-            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]!r}?")
-        return super().resolve_command(ctx, args)
+class Commands(Lazy):
+    """The commands of the table."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -107,7 +91,12 @@ class Commands(click.Group):
                 formatter.write_text(door.example)
 
 
-@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    modules={name: door.module for name, door in COMMANDS.items()},
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="holdfast")
 @click.pass_context
 def cli(ctx: click.Context) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast import observe
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import printable
+from holdfast.cli.tables import printable, uncut
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, Store, open_existing
@@ -91,7 +91,10 @@ def check_window(since: int | None, until: int | None) -> None:
 
 def in_window(since: int | None, until: int | None) -> str:
     """Ends a sentence about nothing found."""
-    return " yet" if since is None and until is None else " in this window; an earlier --since shows more"
+    if since is None and until is None:
+        return " yet"
+    wider = "a later --until" if since is None else "an earlier --since"
+    return f" in this window; {wider} shows more"
 
 
 @contextmanager
@@ -106,9 +109,9 @@ def looking() -> Iterator[SqliteStore | None]:
         yield store
 
 
-def whose(store: Store, tenant: str | None) -> str | None:
-    """The tenant that was named, by its id or a beginning of it."""
-    return None if tenant is None else observe.find_tenant(store, tenant.rstrip("…"))
+def whose(store: Store, tenant: str | None, *, events: bool = False) -> str | None:
+    """The tenant that was named, by its id or a beginning of it: one that has calls, or with `events` those too."""
+    return None if tenant is None else observe.find_tenant(store, uncut(tenant), events=events)
 
 
 def nothing_yet() -> str:

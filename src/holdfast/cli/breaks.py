@@ -21,6 +21,7 @@ from holdfast.cli.asking import (
 )
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import BreakReport, BreakReports
+from holdfast.observe.explain.sentences import others, with_others
 
 COLUMNS = (
     Column("WHEN", 0),
@@ -144,7 +145,9 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
         newest = those[0]
         setting = f" Or set {newest.setting}." if newest.setting else ""
         cost = f"{counted(len(those), 'break')}, {dollars(_sum(those))}"
-        yield from tables.wrapped(f"  {name} ({cost}): {newest.advice}{setting}", room, indent="    ")
+        first = newest.advice or ""
+        told = with_others(first, others(first, (each.advice or "" for each in those[1:])))
+        yield from tables.wrapped(f"  {name} ({cost}): {told}{setting}", room, indent="    ")
     yield ""
 
 

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.cli import tables
 from holdfast.cli.explain_words import (
+    UNSHARED,
     about,
+    about_head,
     broke,
     by_loss,
     cure,
     dearest,
+    in_heads,
     lifetimes,
     logs,
     notes,
@@ -23,6 +26,7 @@ from holdfast.cli.explain_words import (
     where,
 )
 from holdfast.cli.tables import count, counted, dollars, share
+from holdfast.observe.explain.sentences import with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
 
 MORE = "`--limit` shows more"
@@ -42,6 +46,7 @@ def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
     yield from _sessions(report, limit, names, more)
     yield from _breaks(report, limit, names, more)
     yield from _cures(report)
+    yield from _heads(report, limit, names)
     yield from _money(report)
     for note in notes(report):
         yield ""
@@ -106,7 +111,17 @@ def _cures(report: Explained) -> Iterator[str]:
 
 def _advice(each: CureSum) -> str:
     setting = f" The gateway does it by itself: {_code(each.setting)}." if each.setting else ""
-    return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(each.advice)}{setting}"
+    return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
+
+
+def _heads(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:
+    if not report.totals.heads:
+        return
+    yield from _title(UNSHARED)
+    for each in report.totals.heads[:limit]:
+        told = _plain(with_others(f"{each.what}.", each.also))
+        where = in_heads(report, each, lambda name: _code(names.get(name, name)))
+        yield f"- **{_plain(each.cure)}** ({about_head(each)}): {told} {where}"
 
 
 def _money(report: Explained) -> Iterator[str]:

@@ -8,11 +8,14 @@ from decimal import Decimal
 
 from holdfast.cli import tables
 from holdfast.cli.explain_words import (
+    UNSHARED,
     about,
+    about_head,
     broke,
     by_loss,
     cure,
     dearest,
+    in_heads,
     lifetimes,
     logs,
     notes,
@@ -25,6 +28,7 @@ from holdfast.cli.explain_words import (
     where,
 )
 from holdfast.cli.tables import Column, count, counted, dollars, share
+from holdfast.observe.explain.sentences import with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
 
 SESSIONS = (
@@ -64,6 +68,7 @@ def text(report: Explained, room: int | None, limit: int, *, home: bool = False)
     yield from _sessions(report, room, limit)
     yield from _breaks(report, room, limit)
     yield from _cures(report, room)
+    yield from _heads(report, room, limit)
     yield from _money(report, room)
     yield from _lifetimes(report)
     yield from tables.wrapped(summary(report), room)
@@ -140,8 +145,20 @@ def _cures(report: Explained, room: int | None) -> Iterator[str]:
 
 def _advice(each: CureSum, room: int | None) -> Iterator[str]:
     setting = f" The gateway does it by itself: {each.setting}." if each.setting else ""
-    told = f"  {each.cure} ({about(each)}): {each.advice}{setting}"
+    told = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
     yield from tables.wrapped(told, room, indent="    ")
+
+
+def _heads(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+    if not report.totals.heads:
+        return
+    yield from tables.wrapped(f"{UNSHARED}:", room)
+    names = tables.short_ids(each.session for each in report.sessions)
+    for each in report.totals.heads[:limit]:
+        told = f"  {each.cure} ({about_head(each)}): {with_others(f'{each.what}.', each.also)}"
+        where = in_heads(report, each, lambda name: names.get(name, name))
+        yield from tables.wrapped(f"{told} {where}", room, indent="    ")
+    yield ""
 
 
 def _money(report: Explained, room: int | None) -> Iterator[str]:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
 from holdfast.cli.explain_reading import megabytes
 from holdfast.cli.tables import counted, day, dollars, share
+from holdfast.observe.explain.heads import LOOKS
 from holdfast.observe.explain.pricing import DATED
-from holdfast.observe.explain.values import BreakFound, CureSum, Explained, FileRead, Money, OtherTtl, SessionFound
+from holdfast.observe.explain.report import with_head
+from holdfast.observe.explain.sentences import others
+from holdfast.observe.explain.values import (
+    BreakFound,
+    CureSum,
+    Explained,
+    FileRead,
+    HeadSum,
+    Money,
+    OtherTtl,
+    SessionFound,
+)
 
 MONEY = (
     ("reads", "read from the cache"),
@@ -22,6 +34,7 @@ MONEY = (
 )
 """The parts of the money and what they are called."""
 
+_NAMED = 3  # sessions that are named of one kind of head
 
 _KINDS = {
     "claude-code": "Claude Code",
@@ -105,6 +118,7 @@ def other_advice(report: Explained) -> list[CureSum]:
                 setting=None,
                 breaks=breaks,
                 saves_usd=cost if report.totals.cost_usd else None,
+                also=() if known is None else others(advice, (*known.also, each.advice)),
             )
     return list(found.values())
 
@@ -114,6 +128,25 @@ def about(each: CureSum) -> str:
     found = counted(each.breaks, "break") if each.breaks or not each.requests else ""
     more = counted(each.requests, "request") if each.requests else ""
     return ", ".join(part for part in (found, more, dollars(each.saves_usd)) if part)
+
+
+UNSHARED = "New sessions that could not read the tools and system text of the one before (no breaks)"
+
+
+def about_head(each: HeadSum) -> str:
+    """`2 sessions, 8,120 tokens, $0.05`."""
+    return f"{counted(each.sessions, 'session')}, {counted(each.tokens, 'token')}, {dollars(each.cost_usd)}"
+
+
+def in_heads(report: Explained, each: HeadSum, name: Callable[[str], str]) -> str:
+    """`In b, after a, at byte 15,310; c, after b, at byte 15,310; and 4 more.`"""
+    found = with_head(report.sessions, each.cure)
+    said = []
+    for session, head in found[:_NAMED]:
+        place = "" if head.offset is None else f", at byte {head.offset:,}"
+        said.append(f"{name(session.session)}, after {name(head.before)}{place}")
+    more = f"; and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    return f"In {'; '.join(said)}{more}." if said else ""
 
 
 def summary(report: Explained) -> str:
@@ -145,6 +178,9 @@ def notes(report: Explained) -> list[str]:
     left_out = sum(session.breaks_left_out for session in report.sessions)
     if left_out:
         said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")
+    if totals.heads and totals.heads_left_out:
+        which = counted(totals.heads_left_out, "new session")
+        said.append(f"Not compared with the one before: {which} more; of one agent the first {LOOKS} are.")
     return said
 
 

@@ -80,7 +80,7 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
         if not newest:
             raise HoldfastError("no session has any call yet; `holdfast serve` or `holdfast run -- CLIENT` makes some")
         return observe.session(store, newest[0].session, tenant=newest[0].tenant, limit=limit)
-    named = observe.find(store, id_.rstrip("…"), tenant=tenant)
+    named = observe.find(store, tables.uncut(id_), tenant=tenant)
     if named.kind == "call":
         return observe.call(store, named.id, tenant=named.tenant)
     return observe.session(store, named.id, tenant=named.tenant, limit=limit)

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,7 +24,8 @@ UNKNOWN = "unknown"
 class Column(NamedTuple):
     """A column of a table. `rank` says what a narrow terminal keeps first; `least` is how far its cells may be cut.
 
-    One that is not `always` there goes, unmentioned, where it would say nothing.
+    One that is not `always` there goes, unmentioned, where it would say nothing. Of one with `tail` the end of a cell
+    stays where it is cut.
     """
 
     title: str
@@ -31,6 +33,7 @@ class Column(NamedTuple):
     right: bool = False
     least: int | None = None
     always: bool = True
+    tail: bool = False
 
 
 def width() -> int | None:
@@ -43,7 +46,7 @@ def width() -> int | None:
 def printable(text: object) -> str:
     """One line that the terminal can show, whatever a client put into its words."""
     safe = "".join(character if character.isprintable() else "?" for character in str(text))
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    encoding = _encoding()
     return safe.encode(encoding, "backslashreplace").decode(encoding)
 
 
@@ -58,7 +61,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], room: int
     ]
     widths = _fitted(columns, natural, room)
     for row in ([column.title for column in columns], *cells):
-        line = (_cell(row[index], size, columns[index].right) for index, size in widths.items())
+        line = (_cell(row[index], size, columns[index]) for index, size in widths.items())
         yield GAP.join(line).rstrip()
     if len(widths) < len(columns):
         missing = ", ".join(column.title for index, column in enumerate(columns) if index not in widths)
@@ -88,22 +91,41 @@ def _fitted(columns: Sequence[Column], natural: Sequence[int], room: int | None)
     return widths
 
 
-def _cell(text: str, size: int, right: bool) -> str:
+def _cell(text: str, size: int, column: Column) -> str:
     if _columns(text) > size:
-        text = cut(text, size)
+        text = cut(text, size, tail=column.tail)
     space = " " * (size - _columns(text))
-    return space + text if right else text + space
+    return space + text if column.right else text + space
 
 
-def cut(text: str, size: int) -> str:
-    """The beginning of a text and `…`, in so many columns."""
-    kept, used = [], 0
-    for character in text:
+def cut(text: str, size: int, *, tail: bool = False) -> str:
+    """The beginning of a text and `…`, or this and its end, in so many columns."""
+    mark = _mark(_encoding())[:size]
+    kept, used = "", 0
+    for character in reversed(text) if tail else text:
         used += _columns(character)
-        if used > size - 1:
+        if used > size - len(mark):
             break
-        kept.append(character)
-    return "".join(kept) + "…"
+        kept = character + kept if tail else kept + character
+    return mark + kept if tail else kept + mark
+
+
+def uncut(text: str) -> str:
+    """An id as it was typed from a table, without the mark of a cut."""
+    return text.removesuffix("...").rstrip("…")
+
+
+@cache
+def _mark(encoding: str) -> str:
+    """What stands for what was cut, where the terminal can show it."""
+    try:
+        return "…".encode(encoding).decode(encoding)
+    except UnicodeError:
+        return "..."
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def _columns(text: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
@@ -39,6 +39,10 @@ class Value(msgspec.Struct, frozen=True):
 
 
 Layer = dict[str, Value]
+ROOTS = "skills.roots"
+OWN_ROOTS = ("HOLDFAST_HOME/skills", "~/.agents/skills", "~/.claude/skills")
+"""Where people have their own skills: these a workspace may name too, since its list replaces the default one."""
+
 _LONGEST_NAME = 100
 
 # (lesser, greater): the first may not be larger than the second.
@@ -185,7 +189,8 @@ def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, tex
     try:
         return {key.name: Value(parse(key, str(value)) if text else check(key, value), origin)}
     except NotAllowedError:
-        problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; it must be {key.allowed}")
+        empty = ", none of them empty" if isinstance(value, list) and "" in value else ""
+        problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; it must be {key.allowed}{empty}")
         return {}
 
 
@@ -223,6 +228,10 @@ def _walk(
         elif name == SERVERS:
             place = partial(_place, document, origin, here if agent is None else ("agents", agent, *here))
             layer[name] = Value(servers.read(value, place, problems.add, project=document.workspace), origin)
+        elif name == ROOTS and document.workspace and (strange := _strange(value)):
+            own = ", ".join(OWN_ROOTS)
+            what = f"{name} names {quoted(strange)}, which is not in this workspace; its file may name {own} besides"
+            problems.add(origin, f"{what}, all others belong into HOLDFAST_HOME/{FILE}")
         elif name in KEYS:
             layer |= _checked(KEYS[name], value, origin, problems)
         elif name not in SECTIONS:
@@ -233,6 +242,18 @@ def _walk(
         else:
             problems.add(origin, f"{name} = {quoted(value)} is not allowed; it is a section, write [{name}]")
     return layer
+
+
+def _strange(value: object) -> str | None:
+    """A root of skills that a workspace cannot name: what is in it can be read by tools and stands in prompts, and the
+    workspace may be a stranger's."""
+    for each in value if isinstance(value, list) else ():
+        named = PurePath(each) if isinstance(each, str) else None
+        if named is not None and str(named) not in OWN_ROOTS:
+            first = named.parts[0] if named.parts else ""
+            if named.is_absolute() or ".." in named.parts or first == "HOLDFAST_HOME" or first.startswith("~"):
+                return str(each)
+    return None
 
 
 def _place(document: Document, table: Origin, path: tuple[str, ...], steps: tuple[str, ...]) -> Origin:

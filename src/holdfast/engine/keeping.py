@@ -123,26 +123,30 @@ class Keeper:
             return Kept(Ledger(client=lane.client), Version())
         row = self._store.ledger(lane.tenant, lane.id)
         found = None if row is None else ledger.decode(row.data)
-        if row is None and self._store.down:  # it may be there all the same: it is read again when the store is back
-            return Kept(Ledger(client=lane.client), Version())
+        if row is None and (self._store.down or self._store.ledger_version(lane.tenant, lane.id) != 0):
+            return Kept(Ledger(client=lane.client), Version(unread=True))  # until the store is back
         if found is None:
-            at = _micro(now)
-            self.meet(lane, now)
+            self._enter(lane, now)
+        state = Kept(found or Ledger(client=lane.client), Version(_stored_version(row)))
+        state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
+        return state
+
+    def _enter(self, lane: Lane, now: float) -> None:
+        """Store that there is such a lane."""
+        self.meet(lane, now)
+        if self._store is not None:
             self._store.put_lane(
                 LaneRow(
                     tenant=lane.tenant,
                     id=lane.id,
                     session=lane.session,
                     model="",
-                    started_at=at,
+                    started_at=_micro(now),
                     agent=lane.agent or None,
                     client=lane.client or None,
                     parent=lane.parent,
                 )
             )
-        state = Kept(found or Ledger(client=lane.client), Version(_stored_version(row)))
-        state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
-        return state
 
     def late(self, problem: Exception) -> None:
         """What was to be durable was waited for in vain."""
@@ -169,7 +173,13 @@ class Keeper:
         if store is None or kept is None:
             return None
         others = store.others()
-        if others is not None and others == kept.others:
+        if kept.version.unread:
+            stored = store.ledger_version(lane.tenant, lane.id)
+            stale = bool(stored)
+            if stored == 0 and not store.down:  # there was none: ours is the first
+                kept.version.unread = False
+                self._enter(lane, now)
+        elif others is not None and others == kept.others:
             stale = kept.version.is_stale()
         else:
             stale = kept.version.is_stale(lambda: store.ledger_version(lane.tenant, lane.id))
@@ -214,7 +224,8 @@ class Keeper:
             setattr(kept.ledger, name, getattr(found, name))
 
     def save_lane(self, lane: Lane) -> None:
-        """Write the lane's ledger behind the request. What another process wrote in between stays instead."""
+        """Write the lane's ledger behind the request. What another process wrote in between stays instead, and so does
+        what could not be read."""
         self._put_lane(lane, _THEIRS)
 
     def write_lane(self, lane: Lane) -> list[Future[Any]]:
@@ -228,6 +239,8 @@ class Keeper:
         if self._store is None or kept is None:
             return None
         data, version = ledger.encode(kept.ledger), kept.version
+        if version.unread and merge is not None:
+            return None
         self._encoded[name] = data
         if len(self._encoded) > _ENCODED:
             self._encoded.popitem(last=False)

@@ -1,4 +1,5 @@
-"""Who a divergent block belongs to, as far as a request tells: host, tools, user, assistant, or a tool by its name."""
+"""Who a divergent block belongs to, as far as a request tells: host, tools, the skills' index, a skill or a tool by its
+name, user, assistant."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 
 from holdfast.canonical import ToolUse
 from holdfast.prefix.breaks import Finding
+from holdfast.prefix.cures import Case, Cure, skill_owner
 from holdfast.prefix.values import is_result
 from holdfast.wire import DIALECTS, Body
 
@@ -15,8 +17,11 @@ _answers = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id)"\s*:\s*"([^"\\]{1
 _response = re.compile(rb'"function_?[Rr]esponse"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"\\]{1,128})"').search
 
 
-def owner_of(prepared: Prepared, finding: Finding) -> str | None:
+def owner_of(prepared: Prepared, finding: Finding, told: Case, cure: Cure) -> str | None:
+    """`told` and `cure` are what is known of the texts at the divergence: a system text has parts of several owners."""
     divergence, prompt = finding.divergence, prepared.core.prompt
+    if (skills := skill_owner(told, cure)) is not None:
+        return skills
     if divergence is not None and divergence.setting is not None:
         return "host"
     if divergence is None or divergence.block >= len(prompt.blocks):

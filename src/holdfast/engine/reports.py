@@ -1,8 +1,8 @@
 """Break reports on disk: a JSON line for each break in the file of its UTC day, with the unified diff beside it.
 
-Only this user can read them, and they hold no words of a prompt unless bodies are kept. At most so many are kept, the
-oldest go first. Several threads and processes may write into one directory. A report that cannot be written is counted
-and warned about once; it never gets in the way of a request.
+Only this user can read them, and unless bodies are kept they hold no words of a prompt but the names of tools and
+skills. At most so many are kept, the oldest go first. Several threads and processes may write into one directory. A
+report that cannot be written is counted and warned about once; it never gets in the way of a request.
 """
 
 from __future__ import annotations

@@ -134,7 +134,9 @@ class Teller:
             prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=self._keep_bodies
         )
         model, marks = prepared.core.asked.model, prepared.core.plan.marks
-        cure = cure_for(case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks))
+        told = case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks)
+        cure = cure_for(told)
+        owner = owner_of(prepared, finding, told, cure)
         row = Break(
             tenant=lane.tenant,
             id=self._ids.new(),
@@ -149,7 +151,7 @@ class Teller:
             dollars=finding.dollars,
             path=found.path,
             offset=found.offset,
-            owner=name(owner) if (owner := owner_of(prepared, finding)) is not None else None,
+            owner=None if owner is None else name(owner),
             cure=cure.name,
             data=msgspec.json.encode(cure),
         )

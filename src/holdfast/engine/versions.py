@@ -13,12 +13,14 @@ from holdfast.store.base import Merge, VersionConflictError
 
 
 class Version:
-    """Which version of a stored value we have, with our writes of it that are under way: seldom more than two."""
+    """Which version of a stored value we have, with our writes of it that are under way: seldom more than two.
 
-    __slots__ = ("_under_way", "known", "stale")
+    `unread` says that nobody knows whether there is one: ours began beside it and must not be taken for a later one."""
 
-    def __init__(self, known: int = 0) -> None:
-        self.known = known
+    __slots__ = ("_under_way", "known", "stale", "unread")
+
+    def __init__(self, known: int = 0, *, unread: bool = False) -> None:
+        self.known, self.unread = known, unread
         self.stale = False
         self._under_way: list[tuple[Future[int], int]] = []
 

@@ -41,7 +41,8 @@ Point a client's base URL here:
   Gemini      {address}
 
 GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-token) as Authorization: Bearer:
-  GET /calls/ID   /analytics/cache_effectiveness   /analytics/breaks   /analytics/sessions   /runs/ID
+  GET /calls/ID   /analytics/cache_effectiveness   /analytics/breaks   /analytics/sessions
+      /analytics/skills   /runs/ID
 """
 
 
@@ -57,6 +58,7 @@ class Pages:
             "/analytics/cache_effectiveness": self.cache_effectiveness,
             "/analytics/breaks": self.breaks,
             "/analytics/sessions": self.sessions,
+            "/analytics/skills": self.skills,
             "/runs/{id}": self.run,
         }
         routes = [Route(path, self._guarded(page), methods=["GET"]) for path, page in guarded.items()]
@@ -125,6 +127,11 @@ class Pages:
         return _json(
             await self._ask(lambda store: observe.sessions(store, start=start, end=end, tenant=tenant, limit=limit))
         )
+
+    async def skills(self, request: Request) -> Response:
+        start, end = _window(request)
+        tenant = request.query_params.get("tenant")
+        return _json(await self._ask(lambda store: observe.skills(store, start=start, end=end, tenant=tenant)))
 
     async def run(self, request: Request) -> Response:
         found = self._runs.seen(request.path_params["id"])

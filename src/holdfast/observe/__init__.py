@@ -1,4 +1,4 @@
-"""What was stored, as answers for people: effectiveness, breaks, sessions, single calls, the bill.
+"""What was stored, as answers for people: effectiveness, breaks, sessions, single calls, skills, the bill.
 
 Pure questions to a `Store`; every answer is a frozen value that `msgspec.json.encode` turns into JSON. Times are aware
 UTC datetimes (ISO 8601 in JSON), dollars are Decimals (strings in JSON) and None where no price is known, never 0.
@@ -12,6 +12,7 @@ from .calls import call
 from .effectiveness import cache_effectiveness
 from .finding import UnknownIdError, find, find_tenant
 from .sessions import session, sessions
+from .skills import skills
 from .tally import window
 from .values import (
     Bill,
@@ -30,6 +31,8 @@ from .values import (
     SessionReports,
     SessionSummary,
     SessionSums,
+    SkillUsage,
+    SkillUsages,
     Sums,
     Window,
 )
@@ -51,6 +54,8 @@ __all__ = [
     "SessionReports",
     "SessionSummary",
     "SessionSums",
+    "SkillUsage",
+    "SkillUsages",
     "Sums",
     "UnknownIdError",
     "Window",
@@ -62,5 +67,6 @@ __all__ = [
     "find_tenant",
     "session",
     "sessions",
+    "skills",
     "window",
 ]

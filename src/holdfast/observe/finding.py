@@ -15,6 +15,7 @@ Kind = Literal["session", "call"]
 _RECENT = 200
 _NAMED = 4
 _MOST = 100_000
+_END = 2**62
 
 
 class UnknownIdError(HoldfastError):
@@ -46,14 +47,18 @@ def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | Non
     raise UnknownIdError(f"{_short(text)!r} fits more than one id ({names}); give more of its characters")
 
 
-def find_tenant(store: Store, text: str) -> str:
-    """The tenant with this id, or the only one whose id begins with it."""
-    known = sorted({each.tenant for each in store.active_sessions(limit=_MOST)})
+def find_tenant(store: Store, text: str, *, events: bool = False) -> str:
+    """The tenant with this id, or the only one whose id begins with it, of those that have calls; with `events` also of
+    those that have only events."""
+    owners = {each.tenant for each in store.active_sessions(limit=_MOST)}
+    if events:
+        owners |= {each.tenant for each in store.event_hours(0, _END)}
+    known = sorted(owners)
     found = [text] if text in known else [each for each in known if each.startswith(text)]
     if len(found) == 1:
         return found[0]
     names = ", ".join(map(_short, (found or known)[:_NAMED])) or "none yet"
-    what = "fits more than one tenant" if found else "is no tenant that has calls"
+    what = "fits more than one tenant" if found else f"is no tenant that has calls{' or events' if events else ''}"
     raise UnknownIdError(f"{_short(text)!r} {what}; there are {names}")
 
 

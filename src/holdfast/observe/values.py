@@ -241,3 +241,30 @@ class Bill(Struct, frozen=True, kw_only=True):
     clients: tuple[Sums, ...]
     days: tuple[Sums, ...]
     kinds: tuple[Sums, ...]
+
+
+class SkillUsage(Struct, frozen=True, kw_only=True):
+    """How often a skill was loaded; `skill` is None in the total. `loads` and their `tokens` are by reason: `always` is
+    a body that stood in the prompt from the start, `on_demand` one that the agent asked for.
+
+    `preloaded` counts sessions with that body in their prompt from the start, in the total all such bodies;
+    `referenced` those of them that the agent asked for afterwards. `referenced_share` is None where none was preloaded.
+    """
+
+    skill: str | None
+    loads: dict[str, int]
+    tokens: dict[str, int]
+    sessions: int
+    preloaded: int
+    referenced: int
+    referenced_share: float | None
+    last: datetime | None
+
+
+class SkillUsages(Struct, frozen=True, kw_only=True):
+    """The one that took most tokens first. `never_referenced` names those that were preloaded and never asked for."""
+
+    window: Window
+    skills: tuple[SkillUsage, ...]
+    total: SkillUsage
+    never_referenced: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ Says what happened, not whether it cost anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import AnyStr, Literal
 
 from msgspec import Struct
 
@@ -77,7 +77,7 @@ def compare(
     behind it is lost whatever else changed. `blocks` are its own as columns, where they are at hand."""
     blocks = columns(prompt) if blocks is None else blocks
     grown = blocks.same == len(before)  # then nobody asks for single digests
-    same = blocks.same if grown else _common(before.digests, blocks.digests) // DIGEST
+    same = blocks.same if grown else common(before.digests, blocks.digests) // DIGEST
     grown = grown or same == len(before)
     old, new = ([], []) if grown else (_apart(before.digests), _apart(blocks.digests))
     course = _course(old, new, same, before, prompt)
@@ -117,7 +117,7 @@ def place(before: str | bytes | None, after: str | bytes | None, *, keep_bodies:
     if before is None and after is None:
         return None
     old, new = as_bytes(before), as_bytes(after)
-    offset = _common(old, new)
+    offset = common(old, new)
     if offset == len(old) == len(new):
         return None
     return Place(
@@ -133,8 +133,8 @@ def as_bytes(text: str | bytes | None) -> bytes:
     return text or b""
 
 
-def _common(old: bytes, new: bytes) -> int:
-    """How many leading bytes are the same: slices compare at the speed of memory, halving finds the place."""
+def common(old: AnyStr, new: AnyStr) -> int:
+    """How many leading bytes or characters are the same: slices compare fast, halving finds the place."""
     low, high = 0, min(len(old), len(new))
     if old[:high] == new[:high]:
         return high

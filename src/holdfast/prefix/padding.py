@@ -33,6 +33,11 @@ MARGIN = 20
 _GAP = "\n\n"
 
 
+def skill_heading(name: str, source: str) -> str:
+    """The line above a skill's body, wherever it stands: a pointer refers to it."""
+    return f"# Skill: {name} (source: {source})"
+
+
 class SkillBody(Struct, frozen=True):
     """A skill's instructions as they may be inlined."""
 
@@ -42,8 +47,7 @@ class SkillBody(Struct, frozen=True):
 
     @property
     def section(self) -> str:
-        """The body below the heading that a pointer refers to."""
-        return f"# Skill: {self.name} (source: {self.source}){_GAP}{self.text}"
+        return f"{skill_heading(self.name, self.source)}{_GAP}{self.text}"
 
 
 class Padded(Struct, frozen=True):

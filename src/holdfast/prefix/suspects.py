@@ -125,6 +125,8 @@ def _changed(
     if divergence.what == "model":
         return Suspect("model_changed", 0, prompt.tokens)
     end = max((mark.block for mark in before.marks), default=len(before) - 1)
+    if before.entries:  # some providers cache past the last marker too (B1)
+        end = max(end, before.entries[-1][0])
     if divergence.kept >= sum(before.counts()[: end + 1]):
         return None
     cause = "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]

@@ -5,7 +5,7 @@ Stores values it is given; decides nothing about caches or prompts.
 
 from .base import Store, VersionConflictError, Writes
 from .existing import open_existing
-from .looking import Activity
+from .looking import Activity, EventTold
 from .rows import (
     Blob,
     Break,
@@ -36,6 +36,7 @@ __all__ = [
     "CallStatus",
     "Edit",
     "EventHour",
+    "EventTold",
     "Lane",
     "LateCall",
     "Ledger",

@@ -1,4 +1,5 @@
-"""Questions of people who look at what is stored: many calls in small pieces, newest first, ids by their beginning.
+"""Questions of people who look at what is stored: many calls or events in small pieces, newest first, ids by their
+beginning.
 
 Everything here is a read; `existing.py` opens a database for nothing else.
 """
@@ -9,9 +10,11 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from .reads import _where
+from .rollups import HOUR, hour_of
 from .rows import Break, Call
 from .tables import BREAK_COLUMNS, CALL_COLUMNS, names, read_break, read_call
 
@@ -30,6 +33,15 @@ class Activity(Struct, frozen=True, kw_only=True):
     last: int
 
 
+class EventTold(Struct, frozen=True, kw_only=True, gc=False):
+    """An event as it was told, with the JSON of its payload: another version may have written it."""
+
+    tenant: str
+    session: str
+    at: int
+    payload: bytes
+
+
 class Looks(Protocol):
     """What `observe` asks beyond the rows of one call or session."""
 
@@ -43,6 +55,21 @@ class Looks(Protocol):
         end: int | None = None,
     ) -> None:
         """Show every call, by start, without plan, prediction and chain: any number of them, one at a time."""
+        ...
+
+    def visit_events(
+        self,
+        visit: Callable[[EventTold], None],
+        type: str,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        tool: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        """Show every event of a type, by time (of one session: in the order told), any number of them, one at a
+        time; with `tool` only those whose payload names that tool."""
         ...
 
     def newest_breaks(
@@ -89,6 +116,28 @@ class Looking:
     ) -> None:
         self._read(_visit, visit, *_where({"tenant": tenant, "session": session}, "started_at", start, end))
 
+    def visit_events(
+        self,
+        visit: Callable[[EventTold], None],
+        type: str,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        tool: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        where, values = _where({"tenant": tenant, "session": session}, "at", start, end)
+        where, values = f"{where} AND type = ?", [*values, type]
+        if tool is not None:
+            # Payloads are written without spaces, and quotes inside of texts are escaped: this is the member alone.
+            where, values = f"{where} AND instr(payload, ?)", [*values, msgspec.json.encode({"tool": tool})[1:-1]]
+        if session is not None:
+            self._read(_visit_session, visit, where, values)
+        else:
+            hours = _where({"tenant": tenant}, "hour", None if start is None else hour_of(start), end)
+            self._read(_visit_hours, visit, where, values, type, *hours)
+
     def newest_breaks(
         self,
         tenant: str | None = None,
@@ -118,6 +167,41 @@ class Looking:
 def _visit(connection: sqlite3.Connection, visit: Callable[[Call], None], where: str, values: list[Any]) -> None:
     for row in connection.execute(f"SELECT {_BRIEF} FROM calls WHERE {where} ORDER BY started_at, seq", values):
         visit(read_call(row))
+
+
+_TOLD = "SELECT tenant, session, at, payload FROM"
+
+
+def _visit_session(
+    connection: sqlite3.Connection, visit: Callable[[EventTold], None], where: str, values: list[Any]
+) -> None:
+    tables = "streams CROSS JOIN events INDEXED BY events_by_stream ON events.stream = streams.id"
+    for row in connection.execute(f"{_TOLD} {tables} WHERE {where} ORDER BY events.id", values):
+        visit(_told(row))
+
+
+def _visit_hours(
+    connection: sqlite3.Connection,
+    visit: Callable[[EventTold], None],
+    where: str,
+    values: list[Any],
+    type: str,
+    hours: str,
+    given: list[Any],
+) -> None:
+    """There is no index of types, which every event would pay for. The sums know the hours that have any of it."""
+    sql = f"SELECT DISTINCT hour FROM event_hours WHERE {hours} AND type = ? ORDER BY hour"
+    found = connection.execute(sql, [*given, type]).fetchall()
+    tables = "events INDEXED BY events_by_time CROSS JOIN streams ON streams.id = events.stream"
+    sql = f"{_TOLD} {tables} WHERE {where} AND at >= ? AND at < ? ORDER BY at, seq"
+    for (hour,) in found:
+        for row in connection.execute(sql, [*values, hour, hour + HOUR]):
+            visit(_told(row))
+
+
+def _told(row: tuple[Any, ...]) -> EventTold:
+    tenant, session, at, payload = row
+    return EventTold(tenant=tenant, session=session, at=at, payload=payload)
 
 
 def _newest(connection: sqlite3.Connection, where: str, values: list[Any], limit: int) -> list[Break]:

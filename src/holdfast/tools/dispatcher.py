@@ -24,11 +24,24 @@ from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInp
 
 from .answering import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
 from .confirming import Confirmations
+from .resolving import read_input, unknown
 from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
 from .telling import Teller
 from .turns import Lock, LoopLock, alone
 from .validating import check, require
-from .values import Answer, Cancel, Refused, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
+from .values import (
+    CALL_TOOL,
+    SKILL_LOAD,
+    Answer,
+    Cancel,
+    Refused,
+    Resolved,
+    SkillsInUse,
+    Tool,
+    ToolContext,
+    ToolExecutionError,
+    ToolOutput,
+)
 from .wording import as_json, cut, mend, said, shown, words
 from .workspace import Workspace
 
@@ -66,12 +79,12 @@ class _Job(Struct):
 
 
 class Dispatcher:
-    """The calls of one agent. Several that share `writing` change things one at a time; `grace_s` is how long a call
-    that was told to end is waited for."""
+    """The calls of one agent. `resolve` says what a call means, where no tool of its name is registered. Several that
+    share `writing` change things one at a time; `grace_s` is how long a call that was told to end is waited for."""
 
     def __init__(
         self,
-        resolve: Resolve,
+        resolve: Resolve | None = None,
         *,
         workspace: Workspace,
         settings: Tools,
@@ -81,14 +94,15 @@ class Dispatcher:
         tell: Teller | None = None,
         shape: Shape | None = None,
         shorten: Shorten | None = None,
-        skills: Any = None,
+        skills: SkillsInUse | None = None,
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
         writing: Lock | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         require()
-        self._find, self._workspace, self._settings, self._session = resolve, workspace, settings, session
+        self._resolve, self._workspace, self._settings, self._session = resolve, workspace, settings, session
+        self._registered: dict[str, Tool] = {}
         self._confirmations = confirmations or Confirmations(settings.confirm)
         self._bus, self._teller = bus, tell or Teller(bus, session)
         self._shape, self._shorten = shape, shorten
@@ -96,11 +110,39 @@ class Dispatcher:
         self._writing, self._shaping = writing or LoopLock(), LoopLock()
         self._grace = grace_s
 
+    def register(self, tool: Tool) -> None:
+        """Calls of this name mean this tool."""
+        if tool.name in self._registered:
+            raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
+        self._registered[tool.name] = tool
+
+    def _find(self, call: ToolUse) -> Resolved | Refused:
+        tool = self._registered.get(call.name)
+        if tool is None:
+            return unknown(call.name, self._registered) if self._resolve is None else self._resolve(call)
+        given = read_input(call)
+        return given if isinstance(given, Refused) else Resolved(tool, given)
+
     async def run(
         self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
     ) -> tuple[Answer, ...]:
         """One answer for each call, in order. `cancel` ends those that run and those that have not begun."""
-        cancel = cancel or Cancel()
+        skills = self._skills if any(call.name in (SKILL_LOAD, CALL_TOOL) for call in calls) else None
+        if skills is not None:
+            skills.begun(calls)
+        try:
+            answers = await self._answers(calls, turn, cancel or Cancel())
+        except BaseException:  # nobody gets them
+            if skills is not None:
+                skills.lost(calls)
+            raise
+        if skills is not None:
+            skills.answered(answers)
+        for event in (event for answer in answers for event in _events(answer)):
+            self._teller(event, turn=turn)
+        return answers
+
+    async def _answers(self, calls: Sequence[ToolUse], turn: str | None, cancel: Cancel) -> tuple[Answer, ...]:
         stop = asyncio.create_task(cancel.wait())
         answers: list[Answer] = []
         quiet: list[_Job] = []
@@ -274,8 +316,10 @@ class Dispatcher:
             return msgspec.structs.replace(shaped, content=content(shaped, tool.name))
         except Exception:
             logger.exception("the output of %s could not be shaped", tool.name)
+            if tool.exempt or tool.name == SKILL_LOAD:  # never cut, as where it is shaped
+                return output
             limit = self._settings.offload.hard_cap_chars
-            return msgspec.structs.replace(output, content=shortened(output.blocks, limit))
+            return msgspec.structs.replace(output, content=shortened(output.blocks, limit), events=())
 
     async def _error_text(self, job: _Job, text: str) -> str:
         """What the model is told of an error: all of it, or where all of it is."""
@@ -325,6 +369,11 @@ def _places(found: object) -> tuple[str, ...]:
     if isinstance(found, (tuple, list)):
         return tuple(str(each) for each in found)
     return (found,) if isinstance(found, str) else ()
+
+
+def _events(answer: Answer) -> tuple[Event, ...]:
+    found = None if answer.output is None else answer.output.events
+    return tuple(found) if isinstance(found, (tuple, list)) else ()
 
 
 def _being_cancelled() -> bool:

@@ -7,7 +7,7 @@ a model's words and are never parsed as a language; whatever stands in them is s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import normalize
 
@@ -37,14 +37,14 @@ _SHARE = 0.35
 with every request from then on: with sixty tools asked for in other words, a third less for one search more in twenty.
 """
 
-_COMMON = frozenset(
+COMMON = frozenset(
     re.findall(
         r"\w+",
         "a an and any are as at be by can do does for from get give have how i in into is it its me my need of on or "
         "please should that the their then there this to use want was we what when where which who will with you your",
     )
 )
-"""Words of a question that say nothing of a tool, unless there are no others."""
+"""Words of a question that say nothing of what is looked for, unless there are no others."""
 
 _HEAP, _TOKENIZER = 15_000_000, "tools"
 _word = re.compile(r"[^\W_]+")
@@ -68,7 +68,7 @@ class ToolIndex:
         self.tools = tuple(sorted(tools, key=lambda tool: tool.name))
         self.servers = tuple(sorted({tool.server for tool in self.tools if tool.server}))
         self._by_name = {tool.name: tool for tool in self.tools}
-        self._index: _Index | None = None
+        self._index: WordIndex | None = None
 
     @property
     def unbuilt(self) -> bool:
@@ -98,13 +98,12 @@ class ToolIndex:
         return Found(tools=found[:limit], more=max(0, len(found) - limit))
 
     def _by_words(self, query: str, limit: int) -> Found:
-        said = list(dict.fromkeys(words(query)))
-        asked = ([word for word in said if word not in _COMMON] or said)[:_MOST_WORDS]
+        asked = meant(words(query))
         if not self.tools or not asked:
             return Found()
         if self._index is None:
-            self._index = _Index(self.tools)
-        found = self._index.search(asked, limit)
+            self._index = _index(self.tools)
+        found = self._index.search(asked, limit, share=_SHARE)
         if not found:
             found = [at for at, tool in enumerate(self.tools) if _contains(tool, asked)][:limit]
         tools = [self.tools[at] for at in found]
@@ -112,6 +111,12 @@ class ToolIndex:
         if exact is not None:
             tools = [exact, *(tool for tool in tools if tool is not exact)][:limit]
         return Found(tools=tuple(tools))
+
+
+def meant(said: Iterable[str]) -> list[str]:
+    """The words of a query that are looked for, each once."""
+    every = list(dict.fromkeys(said))
+    return ([word for word in every if word not in COMMON] or every)[:_MOST_WORDS]
 
 
 def words(text: str) -> Iterator[str]:
@@ -148,23 +153,27 @@ def _contains(tool: Tool, asked: Sequence[str]) -> bool:
     return any(word in text for word in asked if len(word) > 2)
 
 
-class _Index:
-    """tantivy's index of the tools, by their places. One thread writes one segment, so that ties are always broken in
-    the tools' own order."""
+class WordIndex:
+    """tantivy's index of texts by their places; `weights` names the fields of each. One thread writes one segment, so
+    that ties are always broken in the texts' own order. ImportError without the library."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tantivy = _library()
+    def __init__(self, texts: Sequence[Mapping[str, str]], weights: Mapping[str, float]) -> None:
+        import tantivy
+
+        self._tantivy: Any = tantivy
+        self._weights = dict(weights)
         self._analyzer = self._make_analyzer()
         builder = self._tantivy.SchemaBuilder()
-        for field in _WEIGHTS:
+        for field in self._weights:
             builder.add_text_field(field, tokenizer_name=_TOKENIZER, index_option="freq")
         builder.add_unsigned_field("at", stored=True)
         self._schema = builder.build()
         index = self._tantivy.Index(self._schema)
         index.register_tokenizer(_TOKENIZER, self._make_analyzer())
         writer = index.writer(_HEAP, 1)
-        for at, tool in enumerate(tools):
-            writer.add_document(self._tantivy.Document(at=at, **_fields(tool)))
+        for at, fields in enumerate(texts):
+            said = {field: " ".join(words(mend(text))) for field, text in fields.items()}
+            writer.add_document(self._tantivy.Document(at=at, **said))
         writer.commit()
         writer.wait_merging_threads()
         index.reload()
@@ -174,38 +183,37 @@ class _Index:
         builder = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.whitespace())
         return builder.filter(self._tantivy.Filter.stemmer("english")).build()
 
-    def search(self, asked: Sequence[str], limit: int) -> list[int]:
-        """The places of the best tools: no more than the limit, and none that is far from what was asked for."""
+    def search(self, asked: Sequence[str], limit: int, *, share: float = 0.0) -> list[int]:
+        """The places of the best: no more than the limit, and none that has less than this share of the best score."""
         make, should = self._tantivy.Query, self._tantivy.Occur.Should
         stems = dict.fromkeys(self._analyzer.analyze(" ".join(asked)))
         terms = [
-            (should, make.disjunction_max_query([self._term(field, stem) for field in _WEIGHTS], 0.1)) for stem in stems
+            (should, make.disjunction_max_query([self._term(field, stem) for field in self._weights], 0.1))
+            for stem in stems
         ]
         hits = self._searcher.search(make.boolean_query(terms), limit, count=False).hits
-        least = _SHARE * max((score for score, _ in hits), default=0)
+        least = share * max((score for score, _ in hits), default=0)
         found = [(-score, int(self._searcher.doc(address)["at"][0])) for score, address in hits if score >= least]
         return [at for _, at in sorted(found)]
 
     def _term(self, field: str, stem: str) -> Any:
         make = self._tantivy.Query
-        return make.boost_query(make.term_query(self._schema, field, stem, "freq"), _WEIGHTS[field])
+        return make.boost_query(make.term_query(self._schema, field, stem, "freq"), self._weights[field])
+
+
+def _index(tools: Sequence[Tool]) -> WordIndex:
+    try:
+        return WordIndex([_fields(tool) for tool in tools], _WEIGHTS)
+    except ImportError as error:
+        raise HoldfastError(
+            "searching for tools by words needs the library tantivy; install it with pip install 'holdfast[agent]'."
+        ) from error
 
 
 def _fields(tool: Tool) -> dict[str, str]:
-    texts = {
+    return {
         "name": tool.name,
         "hints": " ".join(tool.hints),
         "description": tool.description,
         "parameters": " ".join(parameters(tool.input_schema)),
     }
-    return {field: " ".join(words(mend(text))) for field, text in texts.items()}
-
-
-def _library() -> Any:
-    try:
-        import tantivy
-    except ImportError as error:
-        raise HoldfastError(
-            "searching for tools by words needs the library tantivy; install it with pip install 'holdfast[agent]'."
-        ) from error
-    return tantivy

@@ -36,7 +36,7 @@ from .shaping import shaper, shortener
 from .telling import Teller
 from .toolset import Redeclared, ToolSet, ToolSetState
 from .turns import Lock
-from .values import Answer, Cancel, Tool
+from .values import Answer, Cancel, SkillsInUse, Tool
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class Toolbox:
     `hub` brings the tools of MCP servers and tells of changes. `home` is where offloaded results and remembered
     decisions are kept. `confirm` is asked before a call writes, executes or uses the network: without it such calls are
     refused, unless the settings allow them. `stream` gets the output of running commands, with the id of their call.
-    `state` is that of the same session before a restart.
+    `skills` brings its own tools and directories to read, and is this session's alone. `state` is that of the same
+    session before a restart.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Toolbox:
         readable: Sequence[Path] = (),
         bus: Bus | None = None,
         store: Store | None = None,
-        skills: Any = None,
+        skills: SkillsInUse | None = None,
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
         writing: Lock | None = None,
@@ -124,7 +125,7 @@ class Toolbox:
         self.offloader = Offloader(settings.offload, directory_of(home, session, tenant))
         self.workspace = Workspace(
             Path(workspace),
-            readable=readable,
+            readable=(*readable, *(() if skills is None else skills.directories)),
             offloads=(self.offloader.directory,),
             closed=(home, *(home / each for each in _OURS)),
         )
@@ -132,6 +133,9 @@ class Toolbox:
         self.usage = Usage(None if known is None else known.usage)
         self._failed = dict.fromkeys(() if known is None else known.failed)
         own = builtin_tools(settings, self.processes) if builtins else ()
+        if skills is not None:
+            skills.used_by(session)
+            own = (*own, *skills.tools)
         offered = (*own, *tools, *(() if hub is None else hub.tools()))
         filed = {tool.name: tool.guide for tool in offered if tool.guide is not None}
         self.guides = Guides(filed | dict(guides or {}), sections)
@@ -165,7 +169,7 @@ class Toolbox:
         )
         strip = settings.deferral.strip == "when_cold" and self.toolset.carrier in REDUNDANT
         self._masker = Masker(settings.mask, strip=strip)
-        self._hub = hub
+        self._hub, self._skills = hub, skills
         if hub is not None:
             hub.attach(self.toolset, session=session)
         if known is None and self.toolset.deferred:
@@ -232,7 +236,10 @@ class Toolbox:
     def cut(self, calls: Message | Sequence[ToolUse]) -> Ran:
         """Answers for calls that nobody will answer any more: their task was cancelled, or the program ended while they
         ran. Every provider refuses a conversation with open calls."""
-        answers = cut_off(_uses(calls))
+        uses = _uses(calls)
+        if self._skills is not None:
+            self._skills.lost(uses)
+        answers = cut_off(uses)
         return Ran((Message("user", tuple(answer.result for answer in answers)),) if answers else (), answers)
 
     def turn_over(self) -> None:
@@ -245,13 +252,15 @@ class Toolbox:
         """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
         kept).
 
-        What vanished leaves the array, what was found and used joins it, what nobody used is demoted; guides that were
-        removed may be given again. Gives what changed in the array: announce the reset `tools_redeclared` then, because
-        `compaction` speaks of the messages alone. None means that its bytes are the same.
+        What vanished leaves the array, what was found and used joins it, what nobody used is demoted; guides and skills
+        that were removed may be given again. Gives what changed in the array: announce the reset `tools_redeclared`
+        then, because `compaction` speaks of the messages alone. None means that its bytes are the same.
         """
         left = None if kept is None else tuple(kept)
         if left is not None:
             self.guides.keep(left)
+            if self._skills is not None:
+                self._skills.at_reset(left)
         changed = self.toolset.at_reset(left)
         self._tell_demoted(changed)
         return changed

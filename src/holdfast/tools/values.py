@@ -7,12 +7,13 @@ everything it has to say goes out in a `ToolOutput`, or in a `ToolExecutionError
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.canonical import Block, Extra, Message, Text, ToolResult
+from holdfast.canonical import Block, Extra, Message, Text, ToolResult, ToolUse
 from holdfast.errors import HoldfastError
 from holdfast.events import Event
 
@@ -44,6 +45,8 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     """What a call gave: `content` for the model, the rest for the trace.
 
     `messages` are appended to the conversation after the results of the turn, where a provider wants late tools so.
+    `events` are told once all calls of the turn are answered, and not at all if the turn is lost: what they speak of is
+    true only if the answer gets into the conversation.
     """
 
     content: str | tuple[Block, ...] = ""
@@ -51,6 +54,7 @@ class ToolOutput(Struct, frozen=True, kw_only=True):
     files_modified: tuple[str, ...] = ()
     command_executed: str | None = None
     messages: tuple[Message, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -179,3 +183,30 @@ class Answer(Struct, frozen=True, kw_only=True):
     error: str | None = None
     cancelled: bool = False
     elapsed_us: int = 0
+
+
+class SkillsInUse(Protocol):
+    """A session's skills as its Toolbox and Dispatcher see them."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """Declared beside the built-in ones."""
+
+    @property
+    def directories(self) -> Sequence[Path]:
+        """To be read by those who may read outside the workspace."""
+
+    def used_by(self, session: str) -> None:
+        """This session's conversation is the one that bodies are loaded into; HoldfastError if it is another's."""
+
+    def begun(self, calls: Iterable[ToolUse]) -> None:
+        """These calls are run now."""
+
+    def answered(self, answers: Iterable[Answer]) -> None:
+        """These answers go into the conversation."""
+
+    def lost(self, calls: Iterable[ToolUse]) -> None:
+        """Nobody gets the answers of these calls."""
+
+    def at_reset(self, kept: Iterable[Message]) -> None:
+        """These messages are what is left of the conversation."""

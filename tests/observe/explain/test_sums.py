@@ -182,6 +182,7 @@ def test_broken_lines_are_counted_and_the_first_named() -> None:
     assert report.broken_lines[0].source == "a.jsonl:1"
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_requests() -> None:
     def peak(requests: int) -> int:
         explainer, used = Explainer(), billed(read=17_000, short=8_000)

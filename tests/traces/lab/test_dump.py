@@ -39,6 +39,7 @@ def reprice(traces: list[Trace], strategies: list[str], path: Path, *, near: flo
             assert theirs[cheaper] < theirs[dearer]
 
 
+@pytest.mark.slow
 def test_an_outsider_comes_to_the_same_figures(tmp_path: Path) -> None:
     strategies = ["economic", "rolling", "rolling-1h", "two-point", "claude-code", "opencode", "automatic", "none"]
     traces = [made.session(), made.session(name="second", compaction=13)]

@@ -84,6 +84,7 @@ def test_breaks_have_their_cause_and_a_compaction_is_a_reset() -> None:
     assert found["rolling"].surprises == 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_report() -> None:
     noise = Noise(eviction=0.05, replicas=2, bounce=0.1)
 

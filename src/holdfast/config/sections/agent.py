@@ -88,7 +88,8 @@ class Skills(Struct, frozen=True):
         Names,
         about(
             "Directories of skills; relative ones belong to the workspace and win over the others, "
-            "and at each level the first wins.",
+            "and at each level the first wins. A workspace's file can name only its own, HOLDFAST_HOME/skills, "
+            "~/.agents/skills and ~/.claude/skills.",
             path=True,
         ),
     ] = ("HOLDFAST_HOME/skills", ".holdfast/skills")
@@ -96,6 +97,7 @@ class Skills(Struct, frozen=True):
         Literal["full", "capped", "off"],
         about("List of skills in the stable prompt: all, up to a cap, none."),
     ] = "capped"
+    index_chars: Annotated[int, count("Characters of the list where it is capped.")] = 16000
     max_activations: Annotated[
         int, count("Skills loaded on request per session.", seed="MAX_EXPLICIT_ACTIVATIONS_PER_SESSION")
     ] = 3

@@ -44,13 +44,14 @@ LaneName = tuple[str, str, str]
 
 
 class Seen(Struct, frozen=True):
-    """A body beside the lane's last one."""
+    """A body beside the lane's last one, and how that one went out where it was looked at for this."""
 
     body: Body
     earlier: Body | None
     tenant: Tenant
     ledger: Ledger
     prepared: core.Prepared
+    first: core.Prepared | None = None
 
     @property
     def foreseen(self) -> Usage:
@@ -105,13 +106,13 @@ class Bodies:
             return None
         tenant, ledger = Tenant(), Ledger()
         then = 0.0 if before.record.at is None else before.record.at
-        prepared = self._prepare(earlier, before.record, model, tenant, ledger, then)
+        first = self._prepare(earlier, before.record, model, tenant, ledger, then)
         began = before.record.first_token_at
-        core.first_token(tenant, prepared, then if began is None else max(then, began))
+        core.first_token(tenant, first, then if began is None else max(then, began))
         if ledger.last is not None:
-            ledger.last = replace(ledger.last, first_token=prepared.first_token, covered=covered)
+            ledger.last = replace(ledger.last, first_token=first.first_token, covered=covered)
         at = then if record.at is None else record.at
-        return Seen(now, earlier, tenant, ledger, self._prepare(now, record, model, tenant, ledger, at))
+        return Seen(now, earlier, tenant, ledger, self._prepare(now, record, model, tenant, ledger, at), first)
 
     def same(self, record: Logged, lane: LaneName) -> float | None:
         """About which part of a body is the same as before; None where that is not at hand."""

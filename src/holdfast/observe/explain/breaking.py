@@ -6,6 +6,7 @@ import heapq
 from decimal import Decimal
 
 from .pricing import ZERO, Lost, plus
+from .sentences import SENTENCES, kind, others
 from .values import BreakFound, CureSum
 
 MOST_BREAKS = 1_000
@@ -31,9 +32,10 @@ class Sum:
 
 
 class Cured(Sum):
-    """Breaks that one cure is for, and how it reads for the dearest of them."""
+    """Breaks that one cure is for, and how it reads for the dearest of them. `told` are the dearest sentences that name
+    different things, with what each cost."""
 
-    __slots__ = ("advice", "dearest", "requests", "setting")
+    __slots__ = ("advice", "dearest", "requests", "setting", "told")
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,15 +43,32 @@ class Cured(Sum):
         self.advice = ""
         self.setting: str | None = None
         self.dearest = Decimal(-1)
+        self.told: dict[str, tuple[Decimal, str]] = {}
 
     def read_as(self, advice: str, setting: str | None, cost: Decimal) -> None:
         if cost > self.dearest:
             self.advice, self.setting, self.dearest = advice, setting, cost
+        self._tell(advice, cost)
+
+    def read_like(self, other: Cured) -> None:
+        """The same cure of another session."""
+        self.read_as(other.advice, other.setting, other.dearest)
+        for cost, advice in other.told.values():
+            self._tell(advice, cost)
+
+    def _tell(self, advice: str, cost: Decimal) -> None:
+        what = kind(advice)
+        known = self.told.get(what)
+        if known is None or cost > known[0]:
+            self.told[what] = cost, advice
+        if len(self.told) > SENTENCES:
+            del self.told[min(self.told, key=lambda each: self.told[each][0])]
 
     def result(self, name: str) -> CureSum:
         return CureSum(
             cure=name,
             advice=self.advice,
+            also=others(self.advice, (advice for _, advice in sorted(self.told.values(), reverse=True))),
             setting=self.setting,
             breaks=self.breaks,
             saves_usd=self.cost,

@@ -20,6 +20,7 @@ from holdfast.traces.logs.values import Broken, Logged, Record
 from . import advice, report
 from .bodies import Bodies, Seen, facts_of
 from .causes import cause_of
+from .heads import Heads
 from .lanes import Lane
 from .lifetimes import reads
 from .pricing import Bill, Prices
@@ -51,6 +52,7 @@ class Explainer:
         self.sessions = Sessions(window.session)
         self._prices = Prices()
         self._bodies = Bodies()
+        self._heads = Heads(self._bodies)
         self._broken: list[BrokenLine] = []
         self.broken = 0
 
@@ -76,6 +78,7 @@ class Explainer:
             broken=self.broken,
             lines=tuple(self._broken),
             prices="; ".join(sorted(self._prices.versions)),
+            heads_left_out=self._heads.left_out,
         )
 
     def _request(self, session: Session, record: Logged) -> None:
@@ -146,6 +149,8 @@ class Explainer:
         if inside and why is not None:
             self._broke(session, lane, record, usage, why, rates, lost, gap)
         if session.billed:
+            if record.body is not None:
+                self._share(session, lane, record, usage, rates, inside)
             self._bodies.sent(record, name)
         elif seen is not None:
             self._bodies.read(seen, name, usage, record.first_token_at)
@@ -155,6 +160,16 @@ class Explainer:
         else:
             lane.at = at
         lane.reset = None
+
+    def _share(
+        self, session: Session, lane: Lane, record: Logged, usage: Usage, rates: Rates | None, inside: bool
+    ) -> None:
+        """Note what a lane that begins could not share with the session before, and remember it for the next."""
+        if not lane.requests and inside:
+            note = self._heads.first(session, lane, record, usage, rates)
+            if note is not None:
+                session.noted(note)
+        self._heads.sent(session, lane, record)
 
     def _paid(self, session: Session, lane: Lane, usage: Usage, at: float | None) -> tuple[Rates | None, Bill]:
         prompt = usage.prompt

@@ -9,6 +9,7 @@ from . import advice
 from .breaking import Cured, Sum, Why
 from .lifetimes import other_ttl, together
 from .pricing import ZERO, moneys, plus, total
+from .sentences import others
 from .sessions import Session
 from .values import (
     BrokenLine,
@@ -16,6 +17,8 @@ from .values import (
     CureSum,
     Explained,
     FileRead,
+    HeadFound,
+    HeadSum,
     Money,
     OtherTtl,
     SessionFound,
@@ -35,13 +38,14 @@ def explained(
     broken: int,
     lines: tuple[BrokenLine, ...],
     prices: str,
+    heads_left_out: int,
 ) -> Explained:
     ttls = [other_ttl(session.bills) for session in sessions]
     money = [session.money() for session in sessions]
     found = [_session(*each) for each in zip(sessions, ttls, money, strict=True)]
     return Explained(
         sessions=tuple(found),
-        totals=_totals(sessions, found, ttls, moneys(money)),
+        totals=_totals(sessions, found, ttls, moneys(money), heads_left_out),
         read=read,
         broken=broken,
         broken_lines=lines,
@@ -63,6 +67,7 @@ def _session(session: Session, ttl: OtherTtl | None, money: Money) -> SessionFou
         hit_rate=_hit_rate(usage),
         breaks=tuple(advice.with_figures(found, ttl) for found in session.broken.listed()),
         breaks_left_out=session.broken.left_out,
+        head=session.head,
         models=tuple(models),
         client=utf8(session.client),
         source=utf8(session.source),
@@ -74,7 +79,11 @@ def _session(session: Session, ttl: OtherTtl | None, money: Money) -> SessionFou
 
 
 def _totals(
-    sessions: Sequence[Session], found: Sequence[SessionFound], ttls: list[OtherTtl | None], money: Money
+    sessions: Sequence[Session],
+    found: Sequence[SessionFound],
+    ttls: list[OtherTtl | None],
+    money: Money,
+    heads_left_out: int,
 ) -> Totals:
     usage = _tokens(found)
     causes = _causes(sessions)
@@ -105,6 +114,8 @@ def _totals(
         money=money,
         ttl=together(ttls),
         estimated_sessions=sum(each.estimated for each in found),
+        heads=_heads(found),
+        heads_left_out=heads_left_out,
     )
 
 
@@ -141,13 +152,34 @@ def _cures(sessions: Sequence[Session], ttls: Sequence[OtherTtl | None]) -> tupl
                 cost, cheaper = min(saved, cost or ZERO), cheaper + 1
             all_ = cures.setdefault(name, Cured())
             all_.add(cured.breaks, cured.tokens, cost)
-            all_.read_as(cured.advice, cured.setting, cured.dearest)
+            all_.read_like(cured)
     _add_unmarked(sessions, cures)
     if advice.SHORT_EXPIRY in cures:
         pauses = cures[advice.SHORT_EXPIRY]
         pauses.advice, pauses.setting = advice.hour_for(cheaper, pauses.cost or ZERO), advice.ECONOMIC
+        pauses.told.clear()
     ranked = sorted(cures.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, item[0]))
     return tuple(cured.result(name) for name, cured in ranked[:CURES])
+
+
+def with_head(found: Sequence[SessionFound], cure: str) -> list[tuple[SessionFound, HeadFound]]:
+    """New sessions that could not read the head of the one before, of one kind, the dearest first."""
+    noted = [(each, each.head) for each in found if each.head is not None and each.head.cure == cure]
+    return sorted(noted, key=lambda pair: (-(pair[1].cost_usd or ZERO), -pair[1].tokens))
+
+
+def _heads(found: Sequence[SessionFound]) -> tuple[HeadSum, ...]:
+    """By what was recognised, the dearest first."""
+    sums = []
+    for cure in {each.head.cure for each in found if each.head is not None}:
+        heads = [head for _, head in with_head(found, cure)]
+        cost: Decimal | None = None
+        for each in heads:
+            cost = plus(cost, each.cost_usd)
+        tokens, what = sum(each.tokens for each in heads), heads[0].what
+        also = others(what, (each.what for each in heads[1:]))
+        sums.append(HeadSum(cure=cure, what=what, also=also, sessions=len(heads), tokens=tokens, cost_usd=cost))
+    return tuple(sorted(sums, key=lambda each: (-(each.cost_usd or ZERO), -each.tokens, each.cure)))
 
 
 def _add_unmarked(sessions: Sequence[Session], cures: dict[str, Cured]) -> None:
@@ -161,3 +193,4 @@ def _add_unmarked(sessions: Sequence[Session], cures: dict[str, Cured]) -> None:
         cured.requests += unmarked.requests
     told = advice.markers_for(cured.requests, cured.cost or ZERO)
     cured.advice, cured.setting = told, advice.IMPROVE
+    cured.told.clear()

@@ -18,7 +18,7 @@ from .causes import lost_by_provider
 from .lanes import Lane
 from .pricing import Bill, moneys
 from .unmarked import Unmarked
-from .values import BreakFound, Money, Tokens
+from .values import BreakFound, HeadFound, Money, Tokens
 
 MOST_LANES = 1_024
 """Lanes that are remembered of one session: those used last. One that goes on after more others begins anew."""
@@ -30,7 +30,7 @@ LaneKey = tuple[str, str]
 class Session:
     __slots__ = (
         *("_model", "_requests", "_unmarked", "bills", "billed", "broken", "client", "clock", "ended", "estimated"),
-        *("file", "key", "lanes", "latest", "latest_at", "name", "number", "numbered", "origin", "requests"),
+        *("file", "head", "key", "lanes", "latest", "latest_at", "name", "number", "numbered", "origin", "requests"),
         *("source", "started", "unmarked"),
     )
 
@@ -57,6 +57,7 @@ class Session:
         self.bills: list[Bill] = []
         self.estimated = False
         self.broken = NOTHING
+        self.head: HeadFound | None = None
         self.unmarked: Unmarked | None = None  # of lanes that are over
         self._unmarked: dict[LaneKey, Unmarked] | None = None
 
@@ -152,6 +153,11 @@ class Session:
     def broke(self, found: BreakFound) -> None:
         """A break or a reset, once all is known of it."""
         self._breaks().add(found)
+
+    def noted(self, found: HeadFound) -> None:
+        """A head that could not be shared; of several lanes, the dearest."""
+        if self.head is None or found.tokens > self.head.tokens:
+            self.head = found
 
     def _breaks(self) -> Breaks:
         if self.broken is NOTHING:

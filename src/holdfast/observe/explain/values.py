@@ -70,10 +70,34 @@ class BreakFound(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+class HeadFound(Struct, frozen=True, kw_only=True):
+    """The first request of a lane could not read the head (tools and system text) that the session `before` it had left
+    in the cache, because its own differs: a note, no break.
+
+    `what` says how they differ, `cure` is the name of what was recognised, `path` and `offset` are the place in the new
+    request. `tokens` of those that could have been read were billed anew, for `cost_usd` beyond the price of reading.
+    """
+
+    at: float
+    tokens: int
+    cost_usd: Decimal | None
+    cure: str
+    what: str
+    path: str | None
+    offset: int | None
+    request: int
+    before: str
+    gap_s: float
+    model: str
+    agent: str
+    source: str
+
+
 class SessionFound(Struct, frozen=True, kw_only=True):
     """A session. `model` is the one with the most requests. `estimated` says that usage was worked out from the bytes
     by the cache rules, because the log has none; `unpriced` counts requests without a known price, which are not in
-    `cost_usd`. `breaks` has the dearest where there are very many; `breaks_left_out` counts the others."""
+    `cost_usd`. `breaks` has the dearest where there are very many; `breaks_left_out` counts the others. `head` is
+    a note: why it could not share the head of the session before it."""
 
     session: str
     requests: int
@@ -90,6 +114,7 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     ended: float | None = None
     estimated: bool = False
     unpriced: int = 0
+    head: HeadFound | None = None
 
 
 class CauseSum(Struct, frozen=True, kw_only=True):
@@ -103,8 +128,9 @@ class CauseSum(Struct, frozen=True, kw_only=True):
 
 
 class CureSum(Struct, frozen=True, kw_only=True):
-    """What a cure would have saved: the cost of the breaks it is for. `requests` counts those it is for that broke
-    nothing: without a marker they cached nothing at all."""
+    """What a cure would have saved: the cost of the breaks it is for. `advice` is that of the dearest, `also` what the
+    dearest of the others name beside it. `requests` counts those it is for that broke nothing: without a marker they
+    cached nothing at all."""
 
     cure: str
     advice: str
@@ -112,6 +138,19 @@ class CureSum(Struct, frozen=True, kw_only=True):
     breaks: int
     saves_usd: Decimal | None
     requests: int = 0
+    also: tuple[str, ...] = ()
+
+
+class HeadSum(Struct, frozen=True, kw_only=True):
+    """New sessions that could not share the head of the one before, for one reason. Their dollars are in no other
+    sum."""
+
+    cure: str
+    what: str
+    sessions: int
+    tokens: int
+    cost_usd: Decimal | None
+    also: tuple[str, ...] = ()
 
 
 class Money(Struct, frozen=True, kw_only=True):
@@ -153,6 +192,8 @@ class Totals(Struct, frozen=True, kw_only=True):
     money: Money
     ttl: OtherTtl | None
     estimated_sessions: int = 0
+    heads: tuple[HeadSum, ...] = ()
+    heads_left_out: int = 0
 
 
 class FileRead(Struct, frozen=True, kw_only=True):

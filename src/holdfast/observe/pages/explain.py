@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from holdfast.observe.explain.report import with_head
+from holdfast.observe.explain.sentences import with_others
 from holdfast.observe.explain.values import CauseSum, CureSum, Explained, Money, OtherTtl, Totals
 
 from . import charts, page, scales, sessions, texts, words
@@ -41,6 +43,7 @@ def explain_page(report: Explained) -> str:
             _money(totals.money, totals.cost_usd) if totals.sessions else None,
             _causes(totals.causes),
             _cures(totals.cures),
+            _heads(report),
             _ttl(totals.ttl),
             sessions.listed(report.sessions, totals.sessions),
             sessions.broken(report.sessions),
@@ -167,12 +170,33 @@ def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
             tag(
                 "li",
                 tag("h3", texts.clip(each.cure, 80), worth),
-                tag("p", page.prose(texts.clip(each.advice, TEXT))),
+                tag("p", page.prose(texts.clip(with_others(each.advice, each.also), TEXT))),
                 tag("p", "Or let Holdfast do it: ", line) if line else None,
             )
         )
     aside = "What each would have saved, and how many breaks it is for."
     return page.section("What would save most", tag("ol", those, class_="cures"), aside=aside)
+
+
+def _heads(report: Explained) -> Markup | None:
+    """New sessions that could not share the head of the one before, by what differs."""
+    items = []
+    for each in report.totals.heads[:MOST_CURES]:
+        number = texts.counted(each.sessions, "session")
+        worth = f" – {number}, {texts.count(each.tokens)} tokens, {texts.dollars(each.cost_usd)}"
+        names = [session.session for session, _ in with_head(report.sessions, each.cure)]
+        which = [joined(", " if at else "", tag("bdi", texts.clip(name, 40))) for at, name in enumerate(names[:3])]
+        items.append(
+            tag(
+                "li",
+                tag("h3", texts.clip(each.cure, 80), tag("span", worth, class_="soft")),
+                tag("p", page.prose(texts.clip(with_others(f"{each.what}.", each.also), TEXT))),
+                tag("p", "In ", which, f" and {len(names) - 3:,} more" if len(names) > 3 else "", class_="small"),
+            )
+        )
+    aside = "No breaks: what they begin with differs from what the session before them had left in the cache."
+    said = "New sessions that could not read the tools and system text of the one before"
+    return page.section(said, tag("ol", items, class_="cures"), aside=aside) if items else None
 
 
 def _ttl(ttl: OtherTtl | None) -> Markup | None:

@@ -5,6 +5,7 @@ anything, the cause has a plain cure. Knows nothing of how a break is found or k
 """
 
 from .library import RECOGNISERS, cure_for
+from .skills import owner as skill_owner
 from .values import Case, Cure, case
 
-__all__ = ["RECOGNISERS", "Case", "Cure", "case", "cure_for"]
+__all__ = ["RECOGNISERS", "Case", "Cure", "case", "cure_for", "skill_owner"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ..suspects import Cause
-from . import structure, texts
+from . import skills, structure, texts
 from .repairable import would_repair
 from .values import REPAIR, Case, Cure
 
@@ -22,6 +22,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     structure.no_marker,
     structure.lookback,
     structure.mixed_ttl,
+    skills.change,
     texts.thinking,
     texts.key_order,
     texts.whitespace,
@@ -34,6 +35,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     texts.counter,
     texts.reminder,
     texts.pruned,
+    skills.last_body,
 )
 """From the specific to the general: what happened to whole blocks says more than a number in one of them."""
 

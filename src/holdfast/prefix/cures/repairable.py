@@ -23,7 +23,7 @@ def would_repair(case: Case) -> bool:
         return False
     if divergence.section == "tools":
         return bool(between(before.decode("utf-8", "replace"), after.decode("utf-8", "replace")))
-    first, now = _text(before), _text(after)
+    first, now = text_of(before), text_of(after)
     if divergence.section != "system" or first is None or now is None or texts.is_attribution(now):
         return False
     found = _system.match(case.where)
@@ -32,7 +32,7 @@ def would_repair(case: Case) -> bool:
     return difference.repairable or (place > 0 and case.model.ref.startswith("anthropic:") and difference.splits)
 
 
-def _text(content: bytes) -> str | None:
+def text_of(content: bytes) -> str | None:
     """What a block says that is a text."""
     try:
         value = json.loads(content)

@@ -225,10 +225,13 @@ def _encode_function(tool: ToolDefinition, own: bool) -> bytes:
 
 
 def _encode_messages(messages: Iterable[Message], own: bool, names: Mapping[str, str]) -> Iterator[bytes]:
-    """Runs of tool messages become one content: their responses answer one turn of calls."""
+    """Runs of tool messages become one content: their responses answer one turn of calls. Made-up ids come again on
+    every turn, so a response has the name of the last call before it: a later one must not change what was sent."""
     responses: list[bytes] = []
+    called = dict(names)
     for message in messages:
-        parts = [part for block in message.content for part in _encode_part(block, own, names)]
+        called.update((block.id, block.name) for block in message.content if isinstance(block, ToolUse))
+        parts = [part for block in message.content for part in _encode_part(block, own, called)]
         if message.role == "tool":
             responses += parts
             continue

@@ -1,0 +1,36 @@
+"""Groups of commands, each of which is imported only when it is called."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class Lazy(click.Group):
+    """`modules` are those of the commands by name; a command is the attribute `command` of its module."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.modules:
+            return None
+        command = importlib.import_module(self.modules[cmd_name]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        close = difflib.get_close_matches(args[0], self.modules, n=1)
+        if close and args[0] not in self.modules:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,71 @@
+"""The index: one line per skill in the stable prompt, so that an agent knows what it may load.
+
+A pure function of the skills, the settings and what is preloaded. It stands in the cached prefix, so a line's place and
+presence depend on names and descriptions alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from holdfast.config.sections.agent import Skills
+from holdfast.prefix.padding import PRELOADED
+from holdfast.prefix.skill_texts import HEADING, HINT
+from holdfast.tools.wording import mend
+
+from .store import SkillStore
+from .values import Skill
+
+LEFT_OUT = "- … and {number} more, which `skill_search(query)` finds."
+
+_CONTROLS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
+
+
+def render_index(store: SkillStore, settings: Skills, preloaded: Collection[str] = ()) -> str:
+    """The index as it stands in the prompt; nothing where there are no skills or none are to be listed."""
+    skills = store.list_skills()
+    if not skills or settings.index == "off":
+        return ""
+    names = listed(store, settings)
+    lines = [_line(skill, skill.name in preloaded) for skill in skills if skill.name in names]
+    if left_out := len(skills) - len(names):
+        lines.append(LEFT_OUT.format(number=left_out))
+    return _whole(lines)
+
+
+def listed(store: SkillStore, settings: Skills) -> frozenset[str]:
+    """The names of the skills that have a line of their own in the index."""
+    skills: Collection[Skill] = store.list_skills()
+    if settings.index == "capped":
+        skills = _within(skills, settings.index_chars)
+    return frozenset(skill.name for skill in skills if settings.index != "off")
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks of any kind: one space for each, with the white space around it, and one for every
+    other control character, which a terminal or a parser could obey."""
+    return " ".join(line for each in mend(text).splitlines() if (line := each.translate(_CONTROLS).strip()))
+
+
+def _within(skills: Collection[Skill], most: int) -> Collection[Skill]:
+    """Those whose whole lines fit into an index of so many characters, those of the workspace first. A line that is too
+    long keeps no later one out. Lines count without the annotation: what is preloaded must not decide what is listed.
+    """
+    if len(_whole(_line(skill) for skill in skills)) <= most:
+        return skills
+    room = most - len(_whole([LEFT_OUT.format(number=len(skills))]))
+    found = []
+    for skill in sorted(skills, key=lambda skill: (skill.source != "workspace", skill.name)):
+        needed = len(_line(skill)) + 1
+        if needed <= room:
+            room -= needed
+            found.append(skill)
+    return found
+
+
+def _line(skill: Skill, preloaded: bool = False) -> str:
+    return f"- {skill.name}{PRELOADED if preloaded else ''}: {one_line(skill.description)}"
+
+
+def _whole(lines: Iterable[str]) -> str:
+    return "\n".join((HEADING, HINT, "", *lines))

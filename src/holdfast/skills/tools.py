@@ -1,0 +1,170 @@
+"""skill_search and skill_load: how an agent finds skills and reads one.
+
+Both only read. What a load gives is decided by the session's registry; the event that says so goes out with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from holdfast.canonical import Text, ToolUse
+from holdfast.events import LoadReason
+from holdfast.events.tools import SkillLoaded
+from holdfast.prefix.padding import skill_heading
+from holdfast.tools.builtin.making import schema, text, whole
+from holdfast.tools.carriers import given, unwrapped
+from holdfast.tools.values import CALL_TOOL, SKILL_LOAD, Refused, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.wording import mend, shown
+
+from .activation import Activation, Given
+from .files import files_of, named
+from .index import one_line
+from .values import Skill
+
+if TYPE_CHECKING:
+    from holdfast.tools.dispatcher import Dispatcher
+
+    from .session import SessionSkills
+
+SKILL_SEARCH = "skill_search"
+
+UNCONFIGURED = "skills are not configured for this session"
+UNKNOWN = "no skill registered with name '{name}'"
+MATCHES = "Skills matching '{query}' ({number}):"
+MATCH = "- {name} [{source}] — {description}"
+NO_MATCHES = "No skills match '{query}'."
+POINTERS: Mapping[Given, str] = {
+    "already_preloaded": (
+        "This skill's body is already loaded in the system prompt (pre-activated at session start). "
+        'Re-read the system prompt section "# Skill: {name}" for its operating instructions.'
+    ),
+    "already_loaded": (
+        "This skill's body is already in this conversation, loaded earlier in the session. "
+        "Re-read that result for its operating instructions."
+    ),
+}
+
+_SEARCH = "Find skills by words of their names and descriptions. An empty query lists them by name."
+_LOAD = (
+    "Read a skill's instructions, then follow them. Also says where the skill's files are: use read_file and "
+    "run_command for those."
+)
+FILES = "Files of this skill are in {place}: {names}."
+_MOST_FILES = 50
+
+
+async def _search(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    query = str(input["query"]).strip()
+    found = _session(context).store.search(query, limit=int(input.get("limit", 10)))
+    said = shown(one_line(query))
+    lines = [MATCHES.format(query=said, number=len(found)) if found else NO_MATCHES.format(query=said)]
+    lines += [
+        MATCH.format(name=each.name, source=each.source, description=one_line(each.description)) for each in found
+    ]
+    names = [each.name for each in found]
+    return ToolOutput(
+        content="\n".join(lines), metadata={"query": query, "result_count": len(found), "result_names": names}
+    )
+
+
+async def _load(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    session, name = _session(context), str(input["name"])
+    skill, registry = session.store.get(name), session.registry
+    found = registry.standing(name) if skill is None else registry.load(skill, context.tool_use_id)
+    if found is None:
+        raise ToolExecutionError(UNKNOWN.format(name=shown(name)))
+    what, made = found
+    if what == "body" and skill is not None:
+        event = loaded_event(made, "on_demand")
+        content = (Text(mend(skill.section)), *_files(skill, context))
+        return ToolOutput(content=content, metadata=_metadata(made), events=(event,))
+    pointer = Text(f"{skill_heading(made.name, made.source)}\n\n{POINTERS[what].format(name=made.name)}")
+    files = _files(skill, context) if skill is not None and what == "already_preloaded" else ()
+    return ToolOutput(content=(pointer, *files), metadata={**_metadata(made), what: True})
+
+
+def _files(skill: Skill, context: ToolContext) -> tuple[Text, ...]:
+    """What a body may refer to, in a block of its own: the body is given as it is, and names files relative to a
+    directory that it does not know."""
+    found = [shown(named(path, skill.skill_dir)) for path in files_of(skill.skill_dir)]
+    if not found:
+        return ()
+    more = f" and {len(found) - _MOST_FILES} more" if len(found) > _MOST_FILES else ""
+    return (Text(FILES.format(place=_place(skill, context), names=", ".join(found[:_MOST_FILES]) + more)),)
+
+
+def _place(skill: Skill, context: ToolContext) -> str:
+    """As the other tools take it, and with no more of this machine's paths than is needed."""
+    place = context.workspace.relative(skill.skill_dir)
+    with suppress(ValueError, RuntimeError):  # elsewhere, or there is no home
+        place = f"~/{PurePath(place).relative_to(Path.home()).as_posix()}"
+    return shown(place)
+
+
+def asked_for(call: ToolUse) -> str | None:
+    """The name of the skill that a call is to load, also by way of call_tool."""
+    if call.name not in (SKILL_LOAD, CALL_TOOL):
+        return None
+    meant = (SKILL_LOAD, given(call)) if call.name == SKILL_LOAD else unwrapped(call)
+    if isinstance(meant, Refused) or meant[0] != SKILL_LOAD or isinstance(meant[1], Refused):
+        return None
+    return str(meant[1].get("name", ""))
+
+
+def loaded_event(made: Activation, why: LoadReason) -> SkillLoaded:
+    """What is told of a body that is in the prompt now."""
+    return SkillLoaded(
+        skill_id=made.name,
+        skill_version=made.version,
+        load_reason=why,
+        load_size_tokens=made.tokens,
+        source=made.source,
+        triggered_by_tool_use_id=made.tool_use_id,
+    )
+
+
+def _metadata(made: Activation) -> dict[str, Any]:
+    return {
+        "skill_id": made.name,
+        "skill_version": made.version,
+        "source": made.source,
+        "load_size_tokens": made.tokens,
+    }
+
+
+def _session(context: ToolContext) -> SessionSkills:
+    if context.skills is None:
+        raise ToolExecutionError(UNCONFIGURED)
+    session: SessionSkills = context.skills
+    return session
+
+
+SKILL_TOOLS = (
+    Tool(
+        name=SKILL_SEARCH,
+        description=_SEARCH,
+        run=_search,
+        effect="read",
+        input_schema=schema({"query": text()}, {"limit": whole(minimum=1, maximum=50, default=10)}),
+        source="builtin",
+        core=True,
+    ),
+    Tool(
+        name=SKILL_LOAD,
+        description=_LOAD,
+        run=_load,
+        effect="read",
+        input_schema=schema({"name": text(minLength=1, maxLength=64)}),
+        source="builtin",
+        core=True,
+    ),
+)
+
+
+def register_skill_tools(dispatcher: Dispatcher) -> None:
+    """For a dispatcher whose `skills` is a `SessionSkills`."""
+    for tool in SKILL_TOOLS:
+        dispatcher.register(tool)
