@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine import Lane, shelf
+from holdfast.engine.keeping import LEARNED
 from holdfast.errors import HoldfastError
 from holdfast.events.sessions import GatewayPreflight
+from holdfast.prefix import experience
 from holdfast.store import SqliteStore, open_store, writer
 
 from .driving import Driver, raw_of, talk
@@ -220,6 +222,28 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
     assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
     driver.restart()
     assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_what_was_learned_is_added_to_what_could_not_be_read(
+    driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(writer, "LINGER", 60.0)
+    for turns in range(before):
+        driver.send(worked(3 + turns))
+    driver.restart()
+    assert driver.store is not None
+    with broken(driver, moved):
+        for turns in range(before):
+            driver.send(worked(6 + turns))
+            driver.store._write(lambda _: None).exception()  # this write fails, and is made up for by the next
+        driver.send(worked(9))  # this one is written when the store is back
+    driver.restart()
+    assert driver.store is not None
+    row = driver.store.pool("t", LEARNED)
+    assert row is not None
+    assert experience.decode(row.data).clients["cli"].requests == 2 * before + 1
 
 
 @firmly

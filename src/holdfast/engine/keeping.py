@@ -56,6 +56,8 @@ MOST_LANES = 2_000
 _ENCODED = 128
 """Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
+_UNKNOWN = -(1 << 40)
+"""Expected of what could not be read: no version is ever this one, so ours is added to whatever is there."""
 _NOTHING = experience.encode(Experience())
 _THEIRS = Theirs()
 
@@ -263,7 +265,8 @@ class Keeper:
             return Tenant()
         row = self._store.pool(name, LEARNED)
         base = _NOTHING if row is None else row.data
-        self._learned[name] = _Learned(_stored_version(row), base, deque())
+        version = _UNKNOWN if row is None and self._store.down else _stored_version(row)
+        self._learned[name] = _Learned(version, base, deque())
         return Tenant(experience.decode(base))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
@@ -285,7 +288,7 @@ class Keeper:
         while known.under_way and known.under_way[0][0].done():
             future, version, before, data = known.under_way.popleft()
             if future.exception() is not None:  # nothing was written: it is still to be added
-                known.base, known.behind = merged(known.base, before, data), True
+                known.base, known.version, known.behind = merged(known.base, before, data), _UNKNOWN, True
             elif future.result() != version + 1:
                 known.behind = True
         if self._store is None or not known.behind or known.under_way:

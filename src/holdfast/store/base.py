@@ -64,7 +64,7 @@ class Writes(Protocol):
     def put_ledger(
         self, tenant: str, lane: str, data: bytes, *, expected: int, merge: Merge | None = None
     ) -> Future[int]:
-        """Replace version `expected` (0: there is none yet); gives the new one.
+        """Replace version `expected` (0: there is none yet; below 0: nobody knows); gives the new one.
 
         If it is another by now: `merge` makes of it what is stored instead. Without one, or if there is none any more,
         VersionConflictError.

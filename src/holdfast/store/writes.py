@@ -131,15 +131,15 @@ def put_versioned(
 ) -> int:
     """Compare and set: what somebody else wrote since version `expected` is merged, or kept by refusing the write.
 
-    `steps` is how many versions it goes on by: as many as writes it stands for."""
-    if expected == 0:
+    `steps` is how many versions it goes on by: as many as writes it stands for. Below 0 no version is expected."""
+    if expected <= 0:
         sql = f"INSERT INTO {table} (data, version, tenant, {key}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         values: tuple[object, ...] = (data, steps, tenant, name)
     else:
         sql = f"UPDATE {table} SET data = ?, version = ? WHERE tenant = ? AND {key} = ? AND version = ?"
         values = (data, expected + steps, tenant, name, expected)
     if transaction.connection.execute(sql, values).rowcount == 1:
-        return expected + steps
+        return max(expected, 0) + steps
     where = f"WHERE tenant = ? AND {key} = ?"
     row = transaction.connection.execute(f"SELECT data, version FROM {table} {where}", (tenant, name)).fetchone()
     if merge is None or row is None:
