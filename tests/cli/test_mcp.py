@@ -192,6 +192,7 @@ def test_closed_input_ends_it_with_0() -> None:
 
 @pytest.mark.slow
 @ON_POSIX
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("number", "code", "told"), [(signal.SIGINT, 130, b"holdfast: interrupted"), (signal.SIGTERM, 143, b"")]
 )

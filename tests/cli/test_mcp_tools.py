@@ -194,6 +194,7 @@ def test_a_script_that_starts_us_again_does_not_go_on_for_ever(workspace: Path) 
 
 @pytest.mark.slow
 @ON_POSIX
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("end", ["closed", "SIGINT"])
 def test_the_end_comes_in_the_middle_of_a_call(workspace: Path, end: str) -> None:
     pids = weather(workspace)
