@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine import Lane, shelf
-from holdfast.engine.keeping import LEARNED
+from holdfast.engine.keeping import LEARNED, Keeper
 from holdfast.errors import HoldfastError
 from holdfast.events.sessions import GatewayPreflight
-from holdfast.prefix import experience
+from holdfast.prefix import experience, ledger
 from holdfast.store import SqliteStore, open_store, writer
+from holdfast.store.base import VersionConflictError
 
 from .driving import Driver, raw_of, talk
 from .test_bypass import ON, clocked, edit_of, told, worked
@@ -222,6 +223,23 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
     assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
     driver.restart()
     assert driver.engine.ledger(driver.lane, now=driver.now).requests == before + 1
+
+
+def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    driver.send(worked(3))
+    driver.restart()
+    assert driver.store is not None
+    keeper = Keeper(driver.store)
+    with broken(driver, moved):
+        keeper.lane(driver.lane, driver.now).requests = 99
+    for _ in range(4):  # whatever version is stored
+        keeper.save_lane(driver.lane)
+        (written,) = keeper.write_lane(driver.lane)
+        assert isinstance(written.exception(), VersionConflictError)
+    row = driver.store.ledger("t", "l")
+    assert row is not None
+    assert ledger.decode(row.data).requests == 1
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3])

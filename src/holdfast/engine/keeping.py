@@ -241,8 +241,8 @@ class Keeper:
         if self._store is None or kept is None:
             return None
         data, version = ledger.encode(kept.ledger), kept.version
-        if version.unread and merge is not None:
-            return None
+        if version.unread:  # what is stored must stay
+            return None if merge else self._store.put_ledger(lane.tenant, lane.id, data, expected=0, merge=None)
         self._encoded[name] = data
         if len(self._encoded) > _ENCODED:
             self._encoded.popitem(last=False)
