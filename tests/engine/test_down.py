@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine import Lane, shelf
-from holdfast.engine.keeping import LEARNED, Keeper
+from holdfast.engine.keeping import Keeper
+from holdfast.engine.learning import LEARNED
 from holdfast.errors import HoldfastError
 from holdfast.events.sessions import GatewayPreflight
 from holdfast.prefix import experience, ledger

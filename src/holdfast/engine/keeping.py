@@ -8,7 +8,7 @@ another process wrote a ledger in between, it is read again before it is used; w
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
@@ -19,29 +19,23 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.errors import HoldfastError
-from holdfast.prefix import experience, ledger
+from holdfast.prefix import ledger
 from holdfast.prefix.core import Tenant
 from holdfast.prefix.edits import EditRef
-from holdfast.prefix.experience import Experience
 from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.merging import merged as merge_experience
 from holdfast.prefix.pool import Pool
 from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Call, LateCall, Owner, Store
 from holdfast.store import Lane as LaneRow
-from holdfast.store import Ledger as LedgerRow
-from holdfast.store import Pool as PoolRow
 from holdfast.store import Session as SessionRow
 from holdfast.store.base import Merge
 
 from . import editing
 from .effects import Pools, pools_of, stored_effects
+from .learning import Learning
 from .shelf import Shelf
 from .values import Lane
-from .versions import Added, Theirs, Version, merged
-
-LEARNED = ""
-"""The name, among a tenant's pools, of what was learned beyond them."""
+from .versions import Theirs, Version
 
 REBUILT = 3_700.0
 """Seconds of calls from which a pool is rebuilt: what no call used for longer than an hour is dead."""
@@ -56,9 +50,6 @@ MOST_LANES = 2_000
 _ENCODED = 128
 """Ledgers whose stored bytes are at hand: a lane's next request need not encode the same again."""
 _MOST_CALLS = 100_000
-_UNKNOWN = -(1 << 40)
-"""Expected of what could not be read: no version is ever this one, so ours is added to whatever is there."""
-_NOTHING = experience.encode(Experience())
 _THEIRS = Theirs()
 
 
@@ -77,16 +68,6 @@ class Kept(Struct):
     others: int | None = None
 
 
-class _Learned(Struct):
-    """What a tenant's row holds as far as we know, and our writes of it that are under way: what was written, and what
-    had been before. `behind` says that others wrote too."""
-
-    version: int
-    base: bytes
-    under_way: deque[tuple[Future[int], int, bytes, bytes]]
-    behind: bool = False
-
-
 class Keeper:
     """Loads and keeps the state of lanes and tenants."""
 
@@ -97,7 +78,7 @@ class Keeper:
             OrderedDict()
         )  # as the ledger is, if nothing changed it since
         self._met: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._learned: dict[str, _Learned] = {}
+        self._learning = None if self._store is None else Learning(self._store)
         self._blobs = ByteMemory(BLOBS)
         self._replacements = None if self._store is None else editing.Replacements(self._store)
 
@@ -126,10 +107,11 @@ class Keeper:
         row = self._store.ledger(lane.tenant, lane.id)
         found = None if row is None else ledger.decode(row.data)
         if row is None and (self._store.down or self._store.ledger_version(lane.tenant, lane.id) != 0):
-            return Kept(Ledger(client=lane.client), Version(unread=True))  # until the store is back
+            # It may be there all the same: it is looked for again when the store is back.
+            return Kept(Ledger(client=lane.client), Version(unread=True))
         if found is None:
             self._enter(lane, now)
-        state = Kept(found or Ledger(client=lane.client), Version(_stored_version(row)))
+        state = Kept(found or Ledger(client=lane.client), Version(0 if row is None else row.version))
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
 
@@ -261,46 +243,12 @@ class Keeper:
 
     def tenant(self, name: str) -> Tenant:
         """What a tenant's lanes share, without its pools: those are rebuilt one by one."""
-        if self._store is None:
-            return Tenant()
-        row = self._store.pool(name, LEARNED)
-        base = _NOTHING if row is None else row.data
-        version = _UNKNOWN if row is None and self._store.down else _stored_version(row)
-        self._learned[name] = _Learned(version, base, deque())
-        return Tenant(experience.decode(base))
+        return Tenant() if self._learning is None else Tenant(self._learning.load(name))
 
     def save_tenant(self, name: str, tenant: Tenant) -> None:
-        """Write what was learned behind the request: added to what other processes wrote in between."""
-        if self._store is None:
-            return
-        known = self._learned[name]
-        if known.behind or (known.under_way and known.under_way[0][0].done()):
-            self._catch_up(name, tenant.experience)
-        before, data = known.base, experience.encode(tenant.experience)
-        future = self._store.put_pool(name, LEARNED, data, expected=known.version, merge=Added(data, before))
-        known.under_way.append((future, known.version, before, data))
-        known.version, known.base = known.version + 1, data
-
-    def _catch_up(self, name: str, mine: Experience) -> None:
-        """Take in what other processes have learned, once our own writes are done: only then is it known what of the
-        stored is ours."""
-        known = self._learned[name]
-        while known.under_way and known.under_way[0][0].done():
-            future, version, before, data = known.under_way.popleft()
-            if future.exception() is not None:  # nothing was written: it is still to be added
-                known.base, known.version, known.behind = merged(known.base, before, data), _UNKNOWN, True
-            elif future.result() != version + 1:
-                known.behind = True
-        if self._store is None or not known.behind or known.under_way:
-            return
-        row = self._store.pool(name, LEARNED)
-        if row is None and self._store.down:
-            return
-        stored = _NOTHING if row is None else row.data
-        found = merge_experience(experience.decode(stored), mine, experience.decode(known.base))
-        for part in found.__struct_fields__:
-            setattr(mine, part, getattr(found, part))
-        known.version, known.base, known.behind = _stored_version(row), stored, False
+        """Write what was learned behind the request."""
+        if self._learning is not None:
+            self._learning.save(name, tenant.experience)
 
     def load_pool(self, name: str, pool: Pool, alone: Pool, now: float) -> int:
         """Fill a tenant's empty pools: from what was kept when an engine closed, and from the calls since; from the
@@ -384,10 +332,6 @@ class Keeper:
         known = editing.recorded(self._store, lane.tenant, lane.parent)
         mine.edits.update({block: EditRef(block, known[block].replacement, now) for block in born})
         self._lanes[lane.tenant, lane.id].born += born.values()
-
-
-def _stored_version(row: LedgerRow | PoolRow | None) -> int:
-    return 0 if row is None else row.version
 
 
 def _instead(data: bytes) -> Merge:
