@@ -20,6 +20,7 @@ NAMES = (
     "padding",
     "tools",
     "skills",
+    "agent",
     "explain",
     "gateway",
     "peers",

@@ -15,7 +15,10 @@ from holdfast.events.tools import SkillLoaded
 
 NAMES = {
     *("session.started", "session.resumed", "session.ended"),
-    *("turn.started", "turn.completed", "turn.cancelled"),
+    *("session.composed", "session.state", "session.refreshed", "session.redeclared"),
+    *("turn.started", "turn.completed", "turn.cancelled", "turn.answered", "turn.tools_answered"),
+    *("window.appended", "window.sent", "history.trimmed", "volatile.changed", "surroundings.changed"),
+    *("goal.set", "attempt.failed", "task.updated", "setting.toggled", "model.routed"),
     *("llm.call_started", "llm.call_completed", "llm.call_failed"),
     *("cache.planned", "cache.verdict", "cache.break", "cache.reset", "cache.ping", "cache.retention_changed"),
     *("tool.called", "tool.completed", "tool.failed", "tool.input_invalid", "tool.offloaded", "tool.deferred"),
@@ -24,7 +27,7 @@ NAMES = {
     *("guide.delivered", "skill.loaded"),
     *("memory.updated", "memory.surfaced", "memory.evicted"),
     *("compaction.started", "compaction.completed", "compaction.failed"),
-    *("delegate.started", "delegate.completed", "delegate.failed"),
+    *("delegate.started", "delegate.completed", "delegate.failed", "delegate.asked"),
     *("gateway.bypassed", "gateway.preflight", "gateway.auth_failed"),
     *("mcp.server_disconnected", "mcp.tools_changed"),
     *("process.started", "process.exited"),

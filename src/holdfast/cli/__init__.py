@@ -48,6 +48,11 @@ COMMANDS = {
     "run": Door(
         "holdfast.cli.run_client", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"
     ),
+    "chat": Door(
+        "holdfast.cli.chat",
+        "Talk to an agent whose prompt stays cached, and see the cost.",
+        "holdfast chat --simulate",
+    ),
     "mcp": Door(
         "holdfast.cli.mcp",
         "Offer explain, and the tools of your MCP servers, to other agents.",

@@ -88,13 +88,15 @@ class Engine(Beside):
         volatile: Collection[str] = (),
         pinned: Mapping[str, str] | None = None,
         summary: str | None = None,
+        common: str | None = None,
         turn: str | None = None,
         patience: float | None = None,
     ) -> Prepared:
         """Make a client's body ready to be sent, and register it as pending.
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
-        replacements asked for, by the digest of the block; `volatile`, `pinned` and `summary` name blocks by path.
+        replacements asked for, by the digest of the block; `volatile`, `pinned`, `summary` and `common` name blocks
+        by path: the last is where what the agent's other conversations begin with ends.
         `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
         it goes without what is new in it, with markers, and with what was repaired and edited before.
 
@@ -117,6 +119,7 @@ class Engine(Beside):
                         volatile=volatile,
                         pinned=pinned or {},
                         summary=summary,
+                        common=common,
                         strict=self._strict,
                     )
                     prepared = self._planned(draft, asked, body, lane, turn, ids, now)

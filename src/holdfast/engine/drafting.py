@@ -60,11 +60,12 @@ class Draft(Struct, frozen=True, kw_only=True):
         volatile: Collection[str],
         pinned: Mapping[str, str],
         summary: str | None,
+        common: str | None,
         strict: bool,
     ) -> Asked:
         """The same as the core sees it; blocks that are named by their path are found."""
         named = (*volatile, *self.repaired.volatile_paths)
-        if not (named or pinned or summary is not None):
+        if not (named or pinned or summary is not None or common is not None):
             return Asked(
                 call=call,
                 prompt=self.reading.prompt,
@@ -86,6 +87,7 @@ class Draft(Struct, frozen=True, kw_only=True):
             volatile=frozenset(places[path] for path in named if path in places),
             pinned=tuple(Mark(places[path], ttl) for path, ttl in pinned.items() if path in places),
             summary=None if summary is None else places.get(summary),
+            common=None if common is None else places.get(common),
             subagent=lane.subagent,
             strict=strict,
         )
@@ -178,7 +180,9 @@ def _edited(
         wanted,
         load,
         lambda each: state.ours.read(each, model).prompt,
-        further=odds(ledger, tenant.experience, kind_of(reading.prompt), reading.prompt.tokens).remaining,
+        further=odds(
+            ledger, tenant.experience, kind_of(reading.prompt), reading.prompt.tokens, subagent=lane.subagent
+        ).remaining,
         frozen=objects.frozen(state, lane, reading.prompt, now),
     )
     if not proposal.made:

@@ -148,7 +148,7 @@ def offer(state: State, prepared: Prepared, ledger: Ledger, now: float) -> None:
         prepared.sent,
         asked.prompt,
         ledger,
-        odds(ledger, experience, prepared.core.kind, asked.prompt.tokens),
+        odds(ledger, experience, prepared.core.kind, asked.prompt.tokens, subagent=asked.subagent),
         asked.model,
         rates(asked.model.ref, prompt_tokens=asked.prompt.tokens),
         state.settings(lane).gemini,

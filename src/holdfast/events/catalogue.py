@@ -6,7 +6,7 @@ of skills are `tool.failed`; skills are never created or unloaded by an event.
 
 from __future__ import annotations
 
-from . import calls, sessions, tools
+from . import agent, calls, sessions, tools
 from .base import Event
 
 EVENTS: tuple[type[Event], ...] = (
@@ -54,6 +54,23 @@ EVENTS: tuple[type[Event], ...] = (
     tools.McpToolsChanged,
     sessions.ProcessStarted,
     sessions.ProcessExited,
+    agent.SessionComposed,
+    agent.SessionState,
+    agent.SessionRefreshed,
+    agent.SessionRedeclared,
+    agent.VolatileChanged,
+    agent.SurroundingsChanged,
+    agent.WindowAppended,
+    agent.WindowSent,
+    agent.TurnAnswered,
+    agent.TurnToolsAnswered,
+    agent.HistoryTrimmed,
+    agent.GoalSet,
+    agent.AttemptFailed,
+    agent.TaskUpdated,
+    agent.SettingToggled,
+    agent.DelegateAsked,
+    agent.ModelRouted,
     sessions.BusGap,
 )
 

@@ -36,6 +36,8 @@ class TurnStarted(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "turn.started"
     sensitivity: ClassVar[Sensitivity] = "private"
     text: Body = ""
+    attachments: Body = ""
+    """Images and documents that came with it, as JSON text of canonical blocks."""
 
 
 class TurnCompleted(Event, frozen=True, kw_only=True):
@@ -57,6 +59,7 @@ class CompactionStarted(Event, frozen=True, kw_only=True):
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     tokens: Count
     limit: Count
+    why: Name = "limit"
 
 
 class CompactionCompleted(Event, frozen=True, kw_only=True):
@@ -67,6 +70,14 @@ class CompactionCompleted(Event, frozen=True, kw_only=True):
     summary: Body = ""
     elided: bool = False
     cost: Decimal | None = None
+    head: Count = 0
+    """Entries of the window that stay in front of the summary."""
+    cut: Count = 0
+    """The first entry that stays behind it."""
+    entry: Body = ""
+    """The summary as the entry that stands in their place."""
+    payback: Count | None = None
+    """Requests after which it has paid for itself."""
 
 
 class CompactionFailed(Event, frozen=True, kw_only=True):
@@ -82,6 +93,8 @@ class DelegateStarted(Event, frozen=True, kw_only=True):
     delegate: Name
     role: Name
     task: Body = ""
+    awaited: bool = False
+    """Whoever started it waits for its result, so nobody else has to be told."""
 
 
 class DelegateCompleted(Event, frozen=True, kw_only=True):
@@ -90,6 +103,7 @@ class DelegateCompleted(Event, frozen=True, kw_only=True):
     delegate: Name
     result: Body = ""
     cost: Decimal | None = None
+    awaited: bool = False
 
 
 class DelegateFailed(Event, frozen=True, kw_only=True):
@@ -97,6 +111,8 @@ class DelegateFailed(Event, frozen=True, kw_only=True):
     sensitivity: ClassVar[Sensitivity] = "private"
     delegate: Name
     error_message: Body = ""
+    cost: Decimal | None = None
+    awaited: bool = False
 
 
 class ProcessStarted(Event, frozen=True, kw_only=True):

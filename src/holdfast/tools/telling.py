@@ -27,7 +27,10 @@ _ids = Ulids()
 
 
 class Teller:
-    """Puts events of one session on the bus and, where there is a store, appends them for the tenant. Never raises."""
+    """Puts events of one session on the bus and, where there is a store, appends them for the tenant. Never raises.
+
+    `heard` gets each of them first, in whatever thread it is told.
+    """
 
     def __init__(
         self,
@@ -37,28 +40,35 @@ class Teller:
         store: Store | None = None,
         tenant: str = "",
         now: Callable[[], int] = utc_microseconds,
+        heard: Callable[[Envelope], None] | None = None,
     ) -> None:
-        self._bus, self._store, self._tenant, self._now = bus, store, tenant, now
+        self._bus, self._store, self._tenant, self._now, self._heard = bus, store, tenant, now, heard
         self._session = mend(session)
 
     def __call__(self, payload: Event, *, turn: str | None = None, actor: Actor = "tool") -> None:
-        if self._bus is None and self._store is None:
+        if self._bus is None and self._store is None and self._heard is None:
             return
         try:
-            envelope = Envelope.of(
-                mended(payload),
-                id=_ids.new(),
-                at=self._now(),
-                session=self._session,
-                turn=None if turn is None else mend(turn),
-                actor=actor,
-            )
+            envelope = self.envelope(payload, turn=turn, actor=actor)
+            if self._heard is not None:
+                self._heard(envelope)
             if self._store is not None:
                 self._store.append_events(self._tenant, [envelope])
             if self._bus is not None:
                 self._bus.publish(envelope)
         except Exception:
             logger.exception("event %s of a tool could not be told", getattr(payload, "type", "?"))
+
+    def envelope(self, payload: Event, *, turn: str | None = None, actor: Actor = "tool") -> Envelope:
+        """An event of this session that happens now."""
+        return Envelope.of(
+            mended(payload),
+            id=_ids.new(),
+            at=self._now(),
+            session=self._session,
+            turn=None if turn is None else mend(turn),
+            actor=actor,
+        )
 
 
 def mended(payload: Event) -> Event:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from holdfast import facts
 from holdfast.canonical import Extra, Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Tools
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus
+from holdfast.events import Bus, Envelope, Event, utc_microseconds
 from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
 
 from .allowing import choice
@@ -36,7 +37,7 @@ from .shaping import shaper, shortener
 from .telling import Teller
 from .toolset import Redeclared, ToolSet, ToolSetState
 from .turns import Lock
-from .values import Answer, Cancel, SkillsInUse, Tool
+from .values import Answer, Cancel, Refused, Resolved, SkillsInUse, Tool
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "gemini": 
 """How a provider is spoken to where nobody says otherwise; all others speak OpenAI's Chat Completions."""
 
 
+def dialect_of_model(model: str) -> str:
+    """How a model of the form provider:name is spoken to."""
+    return DIALECT_OF.get(model.partition(":")[0], "openai_chat")
+
+
 class Ran(Struct, frozen=True):
     """What the calls of one turn came to: the messages that follow them, and each call's own end."""
 
@@ -77,13 +83,26 @@ class ToolboxState(Struct, frozen=True, kw_only=True):
     delivered: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     processes: int = 0
+    before: tuple[tuple[tuple[str, str], ToolSetState], ...] = ()
+    """Of other models that were used: by name and dialect."""
+
+
+class _Current:
+    """The array in use. The dispatcher asks this one: a reference to the whole box would keep its processes alive."""
+
+    def __init__(self, toolset: ToolSet) -> None:
+        self.toolset = toolset
+
+    def resolve(self, call: ToolUse) -> Resolved | Refused:
+        return self.toolset.resolve(call)
 
 
 class Toolbox:
     """The tools of one session. `tools` are the host's own; the built-in ones come with it unless `builtins` is false.
 
     `hub` brings the tools of MCP servers and tells of changes. `home` is where offloaded results and remembered
-    decisions are kept. `confirm` is asked before a call writes, executes or uses the network: without it such calls are
+    decisions are kept. `heard` gets every event of the session's tools first, in whatever thread it is told, and `now`
+    says when it is. `confirm` is asked before a call writes, executes or uses the network: without it such calls are
     refused, unless the settings allow them. `stream` gets the output of running commands, with the id of their call.
     `skills` brings its own tools and directories to read, and is this session's alone. `state` is that of the same
     session before a restart.
@@ -100,7 +119,7 @@ class Toolbox:
         tenant: str = "",
         dialect: str | None = None,
         settings: Tools | None = None,
-        confirm: Confirmer | None = None,
+        confirm: Confirmer | Confirmations | None = None,
         guides: Mapping[str, str] | None = None,
         sections: Sequence[Section] = (),
         hub: Hub | None = None,
@@ -114,6 +133,8 @@ class Toolbox:
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
         writing: Lock | None = None,
+        heard: Callable[[Envelope], None] | None = None,
+        now: Callable[[], int] = utc_microseconds,
         state: bytes | None = None,
     ) -> None:
         if ":" not in model:
@@ -121,7 +142,7 @@ class Toolbox:
         settings, home = settings or Tools(), Path(home)
         known = None if state is None else _known(state)
         self.settings, self.session = settings, session
-        self.tell = Teller(bus, session, store=store, tenant=tenant)
+        self.tell = Teller(bus, session, store=store, tenant=tenant, now=now, heard=heard)
         self.offloader = Offloader(settings.offload, directory_of(home, session, tenant))
         self.workspace = Workspace(
             Path(workspace),
@@ -141,23 +162,26 @@ class Toolbox:
         self.guides = Guides(filed | dict(guides or {}), sections)
         if known is not None:
             self.guides.restore(known.delivered)
-        self.toolset = ToolSet(
+        first = ToolSet(
             offered,
             settings=settings,
             model=model,
-            dialect=dialect or DIALECT_OF.get(model.partition(":")[0], "openai_chat"),
+            dialect=dialect or dialect_of_model(model),
             server_tools=server_tools,
             uses=uses,
             usage=self.usage,
             discovery=None if hub is None else True,
             state=None if known is None else known.toolset,
         )
+        self._current = _Current(first)
         self.dispatcher = Dispatcher(
-            self.toolset.resolve,
+            self._current.resolve,
             workspace=self.workspace,
             settings=settings,
             session=session,
-            confirmations=Confirmations(settings.confirm, home=home, ask=confirm),
+            confirmations=confirm
+            if isinstance(confirm, Confirmations)
+            else Confirmations(settings.confirm, home=home, ask=confirm),
             bus=bus,
             tell=self.tell,
             shape=shaper(self.offloader, self.guides),
@@ -169,11 +193,16 @@ class Toolbox:
         )
         strip = settings.deferral.strip == "when_cold" and self.toolset.carrier in REDUNDANT
         self._masker = Masker(settings.mask, strip=strip)
-        self._hub, self._skills = hub, skills
-        if hub is not None:
-            hub.attach(self.toolset, session=session)
+        self._hub, self._skills, self._heard = hub, skills, heard
+        self._before: dict[tuple[str, str], ToolSetState] = {} if known is None else dict(known.before)
+        self._attach()
         if known is None and self.toolset.deferred:
             self.tell(ToolDeferred(tools=self.toolset.deferred), actor="system")
+
+    @property
+    def toolset(self) -> ToolSet:
+        """The owner of the tools array; another one after `switch`."""
+        return self._current.toolset
 
     # A request
 
@@ -248,6 +277,28 @@ class Toolbox:
 
     # Resets
 
+    def switch(self, model: str, dialect: str | None = None) -> None:
+        """The conversation goes on with another model. Its array is decided anew; a model that was used before gets the
+        bytes that it had."""
+        dialect = dialect or dialect_of_model(model)
+        now = self.toolset
+        ref = facts.model(model).ref
+        if (now.facts.ref, now.dialect) == (ref, dialect):
+            return
+        self._before[now.facts.ref, now.dialect] = now.state
+        if self._hub is not None:
+            self._hub.detach(now)
+        self._current.toolset = now.another(model, dialect, self._before.pop((ref, dialect), None))
+        self._attach()
+
+    def _attach(self) -> None:
+        if self._hub is not None:
+            self._hub.attach(self.toolset, session=self.session, heard=self._server_told)
+
+    def _server_told(self, event: Event) -> None:
+        if self._heard is not None:
+            self._heard(self.tell.envelope(event, actor="system"))
+
     def at_reset(self, kept: Iterable[Message] | None = None) -> Redeclared | None:
         """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
         kept).
@@ -290,6 +341,7 @@ class Toolbox:
                 delivered=tuple(sorted(self.guides.delivered)),
                 failed=tuple(self._failed),
                 processes=self.processes.started,
+                before=tuple(self._before.items()),
             )
         )
 

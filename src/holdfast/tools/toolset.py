@@ -116,6 +116,20 @@ class ToolSet:
             self._plan()
         self.usage.first_seen(self._tools)
 
+    def another(self, model: str, dialect: str, before: ToolSetState | None = None) -> ToolSet:
+        """The same tools for another model, which had `before` if it was used before."""
+        return ToolSet(
+            self._tools.values(),
+            settings=self.settings,
+            model=model,
+            dialect=dialect,
+            server_tools=self._server_tools,
+            uses=self._before,
+            usage=self.usage,
+            discovery=self._discovery,
+            state=self.state if before is None else before,
+        )
+
     def _discovery_tools(self) -> dict[str, Tool]:
         """discover_tools, and call_tool where that carries; the caller's own if it brought some."""
         wanted = (DISCOVER_TOOLS, CALL_TOOL) if self.carrier == "call_tool" else (DISCOVER_TOOLS,)

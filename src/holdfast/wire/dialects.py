@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Protocol
+from urllib.parse import quote
 
 from holdfast.canonical import Capabilities, Request
 from holdfast.facts import ModelFacts
@@ -62,3 +63,15 @@ def dialect_of(path: str) -> tuple[Dialect, str] | None:
     if (match := _gemini_path(path)) is not None:
         return DIALECTS["gemini"], match[1]
     return None
+
+
+_PATHS = {"anthropic": "/v1/messages", "openai_responses": "/v1/responses", "gemini": "/v1beta/models/{}"}
+
+
+def path_of(dialect: str, model: str) -> tuple[str, dict[str, str]]:
+    """The path and query by which a streamed answer is asked for; `model` is as the provider spells it."""
+    path = _PATHS.get(dialect, "/v1/chat/completions")
+    if dialect != "gemini":
+        return path, {}
+    name = quote(model.removeprefix("models/"), safe="")
+    return f"{path.format(name)}:streamGenerateContent", {"alt": "sse"}

@@ -88,6 +88,11 @@ def _patch_surrogates(raw: bytes) -> bytes | None:
     return bytes(patched)
 
 
+def mended(raw: bytes) -> bytes:
+    """A JSON text without lone surrogates, which no provider takes and no file can hold."""
+    return _patch_surrogates(raw) or raw
+
+
 def skip_value(raw: bytes, pos: int) -> int:
     """The end of the value that begins at `pos`."""
     first = raw[pos : pos + 1]

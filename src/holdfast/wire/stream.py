@@ -51,6 +51,16 @@ class Tap:
         self._data = bytearray()  # the unfinished event
         self.report = Report()
 
+    def also(self, read: Callable[[bytes], None]) -> None:
+        """Give each event's data to another reader too, after the dialect's own."""
+        own = self._read
+
+        def both(data: bytes, report: Report) -> None:
+            own(data, report)
+            read(data)
+
+        self._read = both
+
     @property
     def usage(self) -> Usage | None:
         return None if self.report.counts is None else self._convert(self.report.counts)

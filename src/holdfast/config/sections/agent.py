@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from holdfast.config.sections.marks import MANY, Names, about, count, share
+from holdfast.config.sections.marks import MANY, Names, about, count, name, share
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
 
@@ -41,6 +41,17 @@ class Compaction(Struct, frozen=True):
     keep_recent_tokens: Annotated[
         int, count("Tokens of the newest messages that stay.", seed="session.compaction.keepRecentTokens")
     ] = 32768
+
+
+class Delegates(Struct, frozen=True):
+    """Sub-agents."""
+
+    concurrent: Annotated[int, count("Sub-agents of one agent at work at the same time.", least=1)] = 8
+    timeout_s: Annotated[float, about("Seconds a sub-agent may take.", gt=0, le=86400)] = 600
+    hold_s: Annotated[
+        float, about("Longest wait of the others for the first one's first token.", seed="(staggering)", ge=0, le=60)
+    ] = 5.0
+    depth: Annotated[int, count("How deep sub-agents may start others.", most=8)] = 1
 
 
 class Agent(Struct, frozen=True):
@@ -78,7 +89,18 @@ class Agent(Struct, frozen=True):
         int,
         count("Turns of history that are sent; 0: all.", seed="contextEngine.historyTurns", seed_value=15),
     ] = 0
+    output_tokens: Annotated[int, count("Longest answer of the model; no more than the model can give.", least=1)] = (
+        16384
+    )
+    max_calls: Annotated[int, count("Requests to the model within one turn of the user's.", least=1)] = 100
+    retries: Annotated[int, count("How often a request that failed is sent again.")] = 3
+    timezone: Annotated[str, name("Time zone of times in the prompt, such as Europe/Berlin.")] = "UTC"
+    instructions: Annotated[
+        Names, about("Files with a project's instructions; the first that is there counts.", path=False)
+    ] = ("AGENTS.md", "CLAUDE.md")
+    tree_entries: Annotated[int, count("Entries of the directory tree that a session begins with.")] = 200
     compaction: Compaction = Compaction()
+    delegates: Delegates = Delegates()
 
 
 class Skills(Struct, frozen=True):
@@ -229,6 +251,10 @@ class Memory(Struct, frozen=True):
             seed_value="blocks",
         ),
     ] = "deltas"
+    user_soft: Annotated[int, count("Bytes of USER.md from which on tidying up is asked for.")] = 1536
+    user_hard: Annotated[int, count("Bytes of USER.md that are never passed.")] = 3072
+    notes_soft: Annotated[int, count("Bytes of MEMORY.md from which on tidying up is asked for.")] = 2048
+    notes_hard: Annotated[int, count("Bytes of MEMORY.md that are never passed.")] = 4096
     inject: Annotated[bool, about("Give memory to gateway clients that know nothing of it.")] = False
     retrieve: Annotated[
         Literal["session_start", "every_turn"],

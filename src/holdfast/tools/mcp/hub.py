@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -58,6 +58,7 @@ class Hub:
         self._bus = bus
         self._links: dict[str, Link] = {}
         self._owners: dict[int, tuple[Owner, str | None]] = {}
+        self._heard: dict[int, Callable[[Event], None]] = {}
         self._starting = asyncio.Lock()
         self._started = self._closed = False
 
@@ -119,12 +120,15 @@ class Hub:
             links = list(self._links.values())
         return tuple(sorted((link.status() for link in links), key=lambda status: status.server))
 
-    def attach(self, owner: Owner, *, session: str | None = None) -> None:
-        """Tell this owner of changes from now on; `session` is whose events they are."""
+    def attach(self, owner: Owner, *, session: str | None = None, heard: Callable[[Event], None] | None = None) -> None:
+        """Tell this owner of changes from now on; `session` is whose events they are, and `heard` gets them too."""
         self._owners[id(owner)] = (owner, session)
+        if heard is not None:
+            self._heard[id(owner)] = heard
 
     def detach(self, owner: Owner) -> None:
         self._owners.pop(id(owner), None)
+        self._heard.pop(id(owner), None)
 
     # What links find out
 
@@ -164,6 +168,8 @@ class Hub:
         sessions = {session for _, session in self._owners.values() if session is not None} or {NO_SESSION}
         for session in sorted(sessions):
             Teller(self._bus, session)(event, actor="system")
+        for heard in tuple(self._heard.values()):
+            heard(event)
 
 
 def _same(one: Tool, other: Tool) -> bool:

@@ -2,7 +2,7 @@
 
 On the way back to the dialect these are gone or spelled in one way: markers, which the request says anew; the order of
 members in a block or tool; bare strings, which become one text block; tools, `system` and results that are empty or
-null; `is_error` where it is false.
+null; `is_error` where it is false; a call's input that is no object, which is put into one.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def encode_block(block: Block, own: bool) -> bytes:
                 ("type", b'"tool_use"'),
                 ("id", encode_string(call)),
                 ("name", encode_string(name)),
-                ("input", arguments if arguments[:1] == b"{" or own else obj((("arguments", arguments),))),
+                ("input", arguments if arguments[:1] == b"{" else obj((("arguments", arguments),))),
             ]
         case ToolResult(tool_use_id=call, content=content, is_error=is_error):
             inner = arr(encode_block(b, own) for b in content if own or _travels(b))

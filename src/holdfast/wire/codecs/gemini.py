@@ -97,10 +97,11 @@ def _decode_tools(raw: bytes) -> Iterator[ToolDefinition | Opaque]:
 
 
 class _Contents:
-    """Decodes contents in order, pairing calls with responses."""
+    """Decodes contents in order, pairing calls with responses. `origin` goes into the ids that are made."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "") -> None:
         self._made = 0
+        self._origin = origin
         self._open: dict[str, dict[str, None]] = defaultdict(dict)  # per name, the unanswered calls in order
 
     def message(self, raw: bytes) -> Message:
@@ -133,7 +134,7 @@ class _Contents:
             return opaque("functionCall", raw)
         if identity is None:
             self._made += 1
-            identity = f"{MADE_ID}{self._made}"
+            identity = f"{MADE_ID}{self._origin}{self._made}"
         self._open[name][identity] = None
         args = call.get("args", b"{}")
         if call.keys() - {"id", "name", "args"} or args[:1] != b"{":
@@ -152,6 +153,11 @@ class _Contents:
             return opaque("functionResponse", raw, identity)
         content, is_error = _decode_response(response.get("response", b"{}"))
         return ToolResult(identity, content, is_error, (("name", encode_string(name)), *extra))
+
+
+def decode_parts(parts: Iterable[bytes], origin: str) -> tuple[Block, ...]:
+    """The parts of one answer. With the answer's own `origin` in them, made ids do not come again in later turns."""
+    return _Contents(origin).parts(arr(parts))
 
 
 def _decode_response(raw: bytes) -> tuple[tuple[Block, ...], bool]:

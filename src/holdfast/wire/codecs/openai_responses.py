@@ -67,7 +67,7 @@ def decode(members: Mapping[str, bytes]) -> Request:
 
     `instructions` are the system prompt; without them, the developer messages the input begins with.
     """
-    messages = _decode_input(members.get("input", b"[]"))
+    messages = decode_input(members.get("input", b"[]"))
     system = as_segment((Text(text),) if (text := string_of(members.get("instructions"))) else ())
     if system is None:
         leading: list[Block] = []
@@ -96,7 +96,7 @@ def decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     return ToolDefinition(name, description, canon(members.get("parameters", b"{}")), extra_of(members, known))
 
 
-def _decode_input(raw: bytes) -> list[Message]:
+def decode_input(raw: bytes) -> list[Message]:
     """Items in order; those of one assistant turn, and the results that answer it, become one message."""
     if (text := string_of(raw)) is not None:
         return [Message("user", (Text(text),))]
@@ -239,7 +239,10 @@ def _encode_message(message: Message, own: bool) -> Iterator[bytes]:
             yield _item(role, parts, _from_items(run, own))
         run.clear()
 
-    for block in message.content:
+    content = message.content
+    if message.role == "user":  # answers first: what the user says with them comes after the turn that they end
+        content = tuple(sorted(content, key=lambda block: not isinstance(block, ToolResult)))
+    for block in content:
         item = _encode_item(block, own)
         if item is None:
             if run and own and any(key.startswith(_ITEM) for key, _ in _extra(block)):

@@ -1,0 +1,28 @@
+"""An agent whose prompt cannot break its own cache: sessions, their window, the loop, compaction, sub-agents.
+
+What happened is appended to a session's log; everything else follows from it. May import everything below it; what
+renders a window imports nothing but canonical values.
+"""
+
+from .opening import open_agent
+from .providers import HttpProvider
+from .session import Session
+from .sessions import Sessions
+from .values import Compaction, Delegated, Line, Outgoing, Provider, Shown, Task, Turn, Unreachable, Watch
+
+__all__ = [
+    "Compaction",
+    "Delegated",
+    "HttpProvider",
+    "Line",
+    "Outgoing",
+    "Provider",
+    "Session",
+    "Sessions",
+    "Shown",
+    "Task",
+    "Turn",
+    "Unreachable",
+    "Watch",
+    "open_agent",
+]

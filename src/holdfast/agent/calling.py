@@ -1,0 +1,209 @@
+"""One request to the model: rendered, prepared by the engine, sent, its answer read as it comes, settled.
+
+What fails here may be sent again, because no tool of the answer has begun: tools run when it has come whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from holdfast.canonical import Message, Request
+from holdfast.engine import Prepared
+from holdfast.errors import HoldfastError
+from holdfast.events import ResetReason
+from holdfast.events.agent import WindowSent
+from holdfast.tools import Cancel
+from holdfast.wire import DIALECTS, Body, Unreadable
+from holdfast.wire.answers import Answer, AnswerReader, answer_reader
+
+from .costs import line
+from .routing import retry_after, retryable
+from .values import KeyMissing, Line, Outgoing, Unreachable, Watch
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_MOST_OF_AN_ERROR = 1_048_576
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """An answer that came whole."""
+
+    call: str
+    answer: Answer
+    line: Line
+
+
+class Stopped(Exception):
+    """The user stopped it. `partial` is what had come by then."""
+
+    def __init__(self, partial: Message | None = None) -> None:
+        super().__init__("stopped")
+        self.partial = partial
+
+
+class CallFailed(HoldfastError):
+    """No answer, also after sending again. `status` is 0 where the connection was the reason."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+class _Refused(Exception):
+    """One attempt without an answer."""
+
+    def __init__(self, status: int, text: str, pause: float | None = None, *, again: bool = True) -> None:
+        super().__init__(text)
+        self.status, self.text, self.pause, self.again = status, text, pause, again
+
+
+async def call(
+    session: Session,
+    *,
+    extra: tuple[Message, ...] = (),
+    output_limit: int | None = None,
+    turn: str | None = None,
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> Answered:
+    """Send the session's window, with `extra` messages behind it, and read the answer."""
+    watch, cancel = watch or Watch(), cancel or Cancel()
+    body = parsed(session, session.request(extra, output_limit=output_limit))
+    attempt = 0
+    while True:
+        try:
+            return await _attempt(session, body, turn, watch, cancel)
+        except _Refused as refused:
+            if not refused.again or attempt >= session.settings.agent.retries:
+                raise CallFailed(refused.status, refused.text) from refused
+            pause = refused.pause if refused.pause is not None else retry_after({}, attempt, now=session.clock())
+            watch.retrying(refused.text, pause)
+            await _pause(session, pause, cancel)
+            attempt += 1
+
+
+def parsed(session: Session, asked: Request) -> Body:
+    """A request as the engine takes it."""
+    dialect = DIALECTS[session.dialect]
+    body = session.engine.parse(dialect, dialect.encode(asked), model=session.facts.name)
+    if isinstance(body, Unreadable):
+        raise HoldfastError(f"the conversation {session.id} cannot be sent: {body.reason}.")
+    return body
+
+
+async def _attempt(session: Session, body: Body, turn: str | None, watch: Watch, cancel: Cancel) -> Answered:
+    if cancel.is_set():
+        raise Stopped
+    prepared = session.prepare(body, turn=turn)
+    reader = answer_reader(session.dialect)
+    work = asyncio.ensure_future(_exchange(session, prepared, reader, watch))
+    stop = asyncio.ensure_future(cancel.wait())
+    try:
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Stopped(await _left(session, prepared, reader, work))
+        answer = work.result()
+    except asyncio.CancelledError:
+        await _left(session, prepared, reader, work)
+        raise
+    except (_Refused, Unreachable, KeyMissing) as problem:
+        session.engine.abandon(prepared, now=session.clock(), error=_kind(problem))
+        if isinstance(problem, _Refused):
+            raise
+        if isinstance(problem, KeyMissing):
+            raise _Refused(401, str(problem), again=False) from problem
+        raise _Refused(0, str(problem)) from problem
+    except BaseException as problem:
+        session.engine.abandon(prepared, now=session.clock(), error=type(problem).__name__)
+        raise
+    finally:
+        stop.cancel()
+    return _settled(session, prepared, answer)
+
+
+async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, watch: Watch) -> Answer:
+    asked = Outgoing(dialect=session.dialect, model=session.facts.ref, raw=prepared.raw, session=session.id)
+    session.log(
+        WindowSent(
+            call=prepared.call,
+            model=session.model,
+            entries=len(session.state.window.entries),
+            reset=cast("ResetReason | None", prepared.core.expectation.reset),
+        ),
+        turn=prepared.turn,
+        actor="agent",
+    )
+    async with session.provider.open(asked) as answering:
+        if answering.status >= 400:
+            await _refuse(session, answering.status, dict(answering.headers), aiter(answering))
+        async for chunk in answering:
+            pieces = reader.feed(chunk)
+            if reader.started:
+                session.began(prepared)
+            for piece in pieces:
+                watch.piece(piece.kind, piece.text)
+    answer = reader.close()
+    if not answer.whole or (answer.usage is None and not answer.message.content):
+        raise Unreachable(answer.error or "the answer broke off before its end")
+    return answer
+
+
+async def _refuse(session: Session, status: int, headers: dict[str, str], chunks: AsyncIterator[bytes]) -> None:
+    raw = bytearray()
+    async for chunk in chunks:
+        raw += chunk[: _MOST_OF_AN_ERROR - len(raw)]
+    error = DIALECTS[session.dialect].read_error(status, bytes(raw))
+    told = any(name in headers for name in ("retry-after", "retry-after-ms"))
+    pause = retry_after(headers, 0, now=session.clock()) if told else None
+    text = f"{session.facts.ref} answered {status}: {error.message}"
+    raise _Refused(status, text, pause, again=retryable(status, headers))
+
+
+async def _left(
+    session: Session, prepared: Prepared, reader: AnswerReader, work: asyncio.Future[Answer]
+) -> Message | None:
+    """Give up an answer that is on its way: what had come of it."""
+    work.cancel()
+    await asyncio.wait({work})
+    if not work.cancelled():
+        work.exception()  # heard
+    partial = reader.close()
+    session.engine.abandon(prepared, now=session.clock())
+    return partial.message if partial.message.content else None
+
+
+def _settled(session: Session, prepared: Prepared, answer: Answer) -> Answered:
+    now, finding = session.clock(), None
+    session.began(prepared)
+    if answer.usage is None:
+        session.engine.abandon(prepared, now=now, error="no usage reported")
+        used = prepared.core.outcome.usage(0)
+    else:
+        verdict = session.engine.settle(prepared, answer.usage, now=now)
+        used, finding = verdict.usage, verdict.finding
+    reset = prepared.core.expectation.reset
+    broke = finding is not None and finding.reason is None
+    found = line(session.facts.ref, used, resets=(reset,) if reset else (), breaks=int(broke))
+    return Answered(call=prepared.call, answer=answer, line=found)
+
+
+async def _pause(session: Session, seconds: float, cancel: Cancel) -> None:
+    """Wait, unless the user has had enough."""
+    stop = asyncio.ensure_future(cancel.wait())
+    sleep = asyncio.ensure_future(session.sleep(seconds))
+    try:
+        await asyncio.wait({stop, sleep}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        sleep.cancel()
+    if cancel.is_set():
+        raise Stopped
+
+
+def _kind(problem: Exception) -> str:
+    return f"status {problem.status}" if isinstance(problem, _Refused) else type(problem).__name__

@@ -1,0 +1,307 @@
+"""Compaction and trimming of a session: measure, ask for a summary, log, and tell what it cost.
+
+Until `compaction.completed` is in the log nothing has changed: whatever ends it before leaves the window as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from holdfast.events import Event
+from holdfast.events.agent import HistoryTrimmed, SessionRedeclared
+from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
+from holdfast.tools import Cancel
+
+from ..calling import CallFailed, Stopped, call
+from ..values import Compaction, Line, Watch
+from ..window.entries import Compacted, UserMessage, entry_json, tools_json
+from ..window.rendering import render
+from . import wording
+from .asking import ATTEMPTS, Unusable, instruction, summary_of
+from .composing import Known, composed
+from .cutting import Cut, choose, turn_starts
+from .limits import due, is_too_long, limit_of, reserve_of
+from .measuring import length, measured
+from .reckoning import Reckoned, reckon, summed
+from .sizes import Sizes, message_tokens, rough_tokens
+from .standing import told_again
+from .trimming import trim
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+_SHORTEST = 1_024
+"""Tokens that a summary needs at least: with less room than this none is asked for."""
+
+_GROWTH = 4_096
+"""Tokens by which a conversation grows before it is looked at again whether a compaction would gain something."""
+
+_STOPPED = (Stopped, asyncio.CancelledError, KeyboardInterrupt)
+
+_in_vain: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
+"""Sessions whose user has been told that nothing would be gained, and how long they were then."""
+
+
+class _Work(Struct):
+    """A compaction under way."""
+
+    why: str
+    turn: str | None
+    watch: Watch
+    cancel: Cancel
+    must: bool
+    limit: int
+    sizes: Sizes
+    cut: Cut
+    lines: list[Line]
+    problems: tuple[str, ...] = ()
+    attempts: int = 0
+
+
+class _Quietly(Watch):
+    """Who watches a turn sees nothing of a summary, but that it is waited for."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def retrying(self, why: str, seconds: float) -> None:
+        self._watch.retrying(why, seconds)
+
+
+async def before_request(
+    session: Session, *, turn: str | None = None, watch: Watch | None = None, cancel: Cancel | None = None
+) -> list[Line]:
+    """Make room for the next request where that is due; gives what was paid for it."""
+    watch, lines = watch or Watch(), list[Line]()
+    trim_history(session, turn=turn, watch=watch)
+    state, settings = session.state, session.settings.agent.compaction
+    now = length(session)
+    found = due(
+        settings,
+        context_limit=session.facts.context_limit,
+        used=now.used,
+        pending=now.pending,
+        output_limit=session.output_limit,
+        turns_since=state.turns_since_compaction if state.compactions else None,
+    )
+    futile = _in_vain.get(session)
+    if found is not None and (futile is None or found.tokens >= futile + _GROWTH):
+        await _compact(session, "limit", turn, watch, cancel or Cancel(), lines, must=found.must)
+    return lines
+
+
+async def compact(
+    session: Session, *, why: str = "user", watch: Watch | None = None, cancel: Cancel | None = None
+) -> Compaction:
+    """Put a summary in the place of old history, now, whatever is due. `Stopped` if the user stops it."""
+    lines: list[Line] = []
+    _in_vain.pop(session, None)
+    try:
+        return await _compact(session, why, None, watch or Watch(), cancel or Cancel(), lines)
+    finally:
+        session.lines += lines
+
+
+def elide(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> Compaction:
+    """Make room without a model: the provider says that the conversation is too long even for it."""
+    total = measured(session).total
+    work = _begun(session, "too_long", turn, watch or Watch(), Cancel(), [], must=True, most=total // 2)
+    return work if isinstance(work, Compaction) else _without_model(session, work)
+
+
+async def _compact(
+    session: Session,
+    why: str,
+    turn: str | None,
+    watch: Watch,
+    cancel: Cancel,
+    lines: list[Line],
+    *,
+    must: bool = False,
+) -> Compaction:
+    work = _begun(session, why, turn, watch, cancel, lines, must=must)
+    if isinstance(work, Compaction):
+        return work
+    output = _output(session, work)
+    while output >= _SHORTEST and work.attempts < ATTEMPTS:
+        work.attempts += 1
+        try:
+            text = await _summary(session, work, output)
+        except Unusable as problem:
+            work.problems += (str(problem),)
+        except CallFailed as failed:
+            if is_too_long(failed.status, failed.text):
+                break
+            _failed(session, work, f"status {failed.status}" if failed.status else "not reachable")
+            if not work.must:  # the conversation still fits, and later there may be an answer
+                if why == "user":
+                    raise
+                watch.notice(wording.failed(failed.text))
+                return _unchanged(work)
+            return _without_model(session, work)
+        except BaseException as problem:
+            _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__)
+            raise
+        else:
+            return _completed(session, work, text)
+    if work.problems:
+        _failed(session, work, work.problems[-1])
+    return _without_model(session, work)
+
+
+def _begun(
+    session: Session,
+    why: str,
+    turn: str | None,
+    watch: Watch,
+    cancel: Cancel,
+    lines: list[Line],
+    *,
+    must: bool,
+    most: int | None = None,
+) -> _Work | Compaction:
+    """Measure and decide what goes; what became of it where nothing would be gained."""
+    settings, sizes = session.settings.agent.compaction, measured(session)
+    limit = limit_of(settings, session.facts.context_limit, session.output_limit)
+    limit = limit if most is None else min(limit, most)
+    cut = choose(
+        session.state.window.entries,
+        sizes.entries,
+        fixed=sizes.fixed,
+        anchor=settings.anchor_turns,
+        keep=settings.keep_recent_tokens,
+        limit=limit,
+    )
+    if cut is None or session.state.open_calls:
+        if session not in _in_vain:
+            watch.notice(wording.in_vain(sizes.total, why))
+        _in_vain[session] = sizes.total
+        return Compaction(why=why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
+    session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=why), turn=turn)
+    return _Work(why, turn, watch, cancel, must, limit, sizes, cut, lines)
+
+
+def _output(session: Session, work: _Work) -> int:
+    """Tokens that the summary may have: what is reserved for it, or what is left."""
+    context = session.facts.context_limit
+    asked = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
+    left = context - work.sizes.total - asked
+    return min(reserve_of(session.settings.agent.compaction, context), session.facts.output_limit, left)
+
+
+async def _summary(session: Session, work: _Work, output: int) -> str:
+    """The text that takes the place of what goes, with the model's summary in it."""
+    answered = await call(
+        session,
+        extra=instruction(work.problems),
+        output_limit=output,
+        turn=work.turn,
+        watch=_Quietly(work.watch),
+        cancel=work.cancel,
+    )
+    work.lines.append(answered.line)
+    text = _text(session, work, summary_of(answered.answer))
+    if text is None:
+        raise Unusable("it is longer than what it replaces")
+    return text
+
+
+def _text(session: Session, work: _Work, summary: str | None) -> str | None:
+    state, cut = session.state, work.cut
+    entries = state.window.entries
+    known = Known(
+        files=state.files, tasks=state.tasks, processes=state.running_processes, delegates=state.running_delegates
+    )
+    return composed(
+        entries[cut.head : cut.cut],
+        entries[cut.cut :],
+        known,
+        summary=summary,
+        fits=lambda text: work.sizes.of(text) < cut.dropped,
+    )
+
+
+def _without_model(session: Session, work: _Work) -> Compaction:
+    return _completed(session, work, _text(session, work, None) or "", elided=True)
+
+
+def _completed(session: Session, work: _Work, text: str, *, elided: bool = False) -> Compaction:
+    cut, size = work.cut, work.sizes.of(text)
+    cost = summed(line.cost for line in work.lines)
+    after = cut.kept + size
+    reckoned = reckon(session.facts.ref, before=work.sizes.total, after=after, behind=cut.behind + size, cost=cost)
+    entry = Compacted(at=session.now_us(), text=text, replaced=cut.cut - cut.head)
+    session.log(
+        CompactionCompleted(
+            tokens_before=work.sizes.total,
+            tokens_after=after,
+            summary=text,
+            elided=elided,
+            cost=cost,
+            head=cut.head,
+            cut=cut.cut,
+            entry=entry_json(entry),
+            payback=reckoned.payback,
+        ),
+        turn=work.turn,
+    )
+    _reset(session, work.turn)
+    _in_vain.pop(session, None)
+    made = _compaction(work, after, elided, reckoned)
+    work.watch.notice(wording.done(made))
+    return made
+
+
+def _compaction(work: _Work, after: int, elided: bool, reckoned: Reckoned) -> Compaction:
+    return Compaction(
+        why=work.why,
+        tokens_before=work.sizes.total,
+        tokens_after=after,
+        elided=elided,
+        attempts=work.attempts,
+        cost=summed(line.cost for line in work.lines),
+        rewrite_cost=reckoned.rewrite,
+        saved_per_request=reckoned.saved,
+        payback=reckoned.payback,
+    )
+
+
+def _unchanged(work: _Work) -> Compaction:
+    return _compaction(work, work.sizes.total, False, Reckoned())
+
+
+def _failed(session: Session, work: _Work, error: str) -> None:
+    """No summary came. The next request will go on where the instruction stood: this is its reason."""
+    session.log(CompactionFailed(attempts=work.attempts, error=error), turn=work.turn)
+
+
+def _reset(session: Session, turn: str | None) -> None:
+    """The prefix is lost behind the front: tools and skills hear of what is left."""
+    if session.box.at_reset(render(session.state.window, session.static)) is not None:
+        tools = tools_json(session.box.definitions())
+        session.log(SessionRedeclared(tools=tools, model=session.model), turn=turn)
+    session.keep_state()
+
+
+def trim_history(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> bool:
+    """Leave out old turns where `agent.history_turns` asks for that and it is time."""
+    turns, entries = session.settings.agent.history_turns, session.state.window.entries
+    coming = any(isinstance(item, UserMessage) for item in session.state.queue)
+    if not turns or not coming or len(turn_starts(entries)) < turns:
+        return False
+    lost = session.resets.of(session.model) is not None or not session.engine.fence(session.lane, now=session.clock())
+    rough = [] if lost else [rough_tokens(entry, session.static) for entry in entries]
+    found = trim(entries, turns, coming=True, lost=lost, sizes=rough, model=session.facts)
+    if found is None:
+        return False
+    kept = (*entries[: found.head], *entries[found.cut :])
+    told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
+    session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
+    _reset(session, turn)
+    if watch is not None:
+        watch.notice(wording.trimmed(turns))
+    return True

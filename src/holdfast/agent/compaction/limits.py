@@ -1,0 +1,89 @@
+"""When a conversation has become too long. Pure: what was used, what may be used, how long ago the last time was."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from holdfast.config.sections.agent import Compaction as Settings
+
+_SMALLEST = 4
+"""No more than this part of a context window is reserved for a summary: small models have little to give."""
+
+TOO_LONG = re.compile(
+    "|".join(
+        (
+            r"prompt is too long",  # Anthropic
+            r"exceed context limit",  # Anthropic: input length and `max_tokens` together
+            r"context[_ ]length[_ ]exceeded",  # OpenAI's code
+            r"exceeds the context window",  # OpenAI Responses
+            r"maximum context length",  # OpenAI Chat, OpenRouter, DeepSeek, vLLM
+            r"maximum prompt length is \d",  # Grok
+            r"maximum model length",  # vLLM
+            r"exceeds the maximum number of tokens",  # Gemini
+            r"(exceeds|larger than) the available context size|exceed_context_size",  # llama.cpp
+            r"input is too long for requested model",  # Bedrock
+            r"greater than the context length",  # LM Studio
+            r"exceeded model token limit",  # Kimi
+            r"reduce the length of the messages",  # Groq
+        )
+    ),
+    re.IGNORECASE,
+)
+_LIMITED = frozenset((401, 402, 403, 404, 408, 409, 429))
+"""Refusals for another reason, whatever they say of tokens: a limit of tokens a minute is none of the context."""
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """A compaction is due: so many tokens are in use, and from `limit` on it is time. `must` where the next request
+    would not fit at all."""
+
+    tokens: int
+    limit: int
+    must: bool
+
+
+def reserve_of(settings: Settings, context_limit: int) -> int:
+    """Tokens kept free for the summary."""
+    return max(1, min(settings.reserve_tokens, context_limit // _SMALLEST))
+
+
+def limit_of(settings: Settings, context_limit: int, output_limit: int = 0) -> int:
+    """Tokens in use from which on compaction is due: the share of the window or the user's own limit, and never so late
+    that the request for a summary, or one with an answer of `output_limit` tokens, would not fit."""
+    share = int(context_limit * settings.trigger_at)
+    wanted = share if settings.limit_tokens is None else min(share, settings.limit_tokens)
+    return max(1, min(wanted, context_limit - _answer(settings, context_limit, output_limit)))
+
+
+def _answer(settings: Settings, context_limit: int, output_limit: int) -> int:
+    """Tokens to be kept free for whatever is answered next; what is more than half of the window never fits."""
+    return max(reserve_of(settings, context_limit), min(output_limit, context_limit // 2))
+
+
+def due(
+    settings: Settings,
+    *,
+    context_limit: int,
+    used: int,
+    pending: int = 0,
+    output_limit: int = 0,
+    turns_since: int | None = None,
+) -> Due | None:
+    """Whether it is time. `used` are the tokens of the last answer with its prompt, `pending` those that the next
+    request adds, `output_limit` what it may be answered with; `turns_since` counts turns after the last compaction
+    (None: there was none). While that is fresh nothing is due, unless the next request would not fit at all."""
+    limit = limit_of(settings, context_limit, output_limit)
+    must = used + pending + _answer(settings, context_limit, output_limit) > context_limit
+    if not must and used < limit:
+        return None
+    if not must and turns_since is not None and turns_since < settings.cooldown_turns:
+        return None
+    return Due(tokens=used + pending, limit=limit, must=must)
+
+
+def is_too_long(status: int, text: str) -> bool:
+    """Whether a provider refused a request because it does not fit into the model's context, by the providers' own
+    words. `status` is 0 or 200 where the refusal came within a stream."""
+    return status not in _LIMITED and status < 500 and TOO_LONG.search(text) is not None

@@ -1,0 +1,52 @@
+"""What requests cost and how well the cache served them, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from holdfast import facts
+from holdfast.canonical import Usage, usage
+
+from .values import Line
+
+
+def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int = 0) -> Line:
+    """One request."""
+    priced = used if used.cost is not None else facts.price(used, model)
+    plain = facts.price(usage(input=used.prompt, output=used.output), model)
+    return Line(model=model, usage=priced, cost=priced.cost, without=plain.cost, resets=resets, breaks=breaks)
+
+
+def total(lines: Iterable[Line], model: str) -> Line:
+    """Several requests as one line. A cost that is not known for one of them is not known for all."""
+    found = tuple(lines)
+    used = add(each.usage for each in found)
+    return Line(
+        model=found[-1].model if found else model,
+        usage=used,
+        calls=sum(each.calls for each in found),
+        cost=_sum(each.cost for each in found),
+        without=_sum(each.without for each in found),
+        resets=tuple(reason for each in found for reason in each.resets),
+        breaks=sum(each.breaks for each in found),
+    )
+
+
+def add(used: Iterable[Usage]) -> Usage:
+    writes: dict[str, int] = {}
+    given = read = output = 0
+    for each in used:
+        given, read, output = given + each.input, read + each.read, output + each.output
+        for ttl, tokens in each.writes:
+            writes[ttl] = writes.get(ttl, 0) + tokens
+    return usage(input=given, read=read, output=output, writes=writes)
+
+
+def _sum(values: Iterable[Decimal | None]) -> Decimal | None:
+    result = Decimal(0)
+    for value in values:
+        if value is None:
+            return None
+        result += value
+    return result

@@ -1,0 +1,95 @@
+"""Sub-agents: the `delegate` tool, and the same for programs.
+
+A sub-agent is a session of its own that begins with its parent's tools, system text and surroundings, byte for byte, so
+that what is cached for one is read by all. Its role and task are the first thing it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.builtin.making import flag, schema, text
+
+from .delegating import texts
+from .delegating.crew import MOST, Crew
+from .values import Delegated, Task, Watch
+
+if TYPE_CHECKING:
+    from .session import Session
+
+__all__ = ["Crew", "close", "delegate", "delegate_tool"]
+
+NAME = "delegate"
+_DESCRIPTION = (
+    "Give tasks to sub-agents, which work side by side and report back. They see nothing of this conversation, so a "
+    "task says everything: goal, paths, limits, and what the report should hold. A sub-agent that asked a question "
+    "goes on with `resume`, its id, and the answer as `task`."
+)
+_TASK = {
+    "type": "object",
+    "properties": {
+        "task": text("What is to be done, or the answer to a question", minLength=1),
+        "role": text("As whom it works, in a word or two, such as reviewer"),
+        "resume": text("The id of a sub-agent that goes on"),
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+_TASKS = {"type": "array", "items": _TASK, "minItems": 1, "maxItems": MOST}
+_WAIT = "False: go on at once; their reports come later, together. Default true"
+_SLACK_S = 60.0
+
+
+def delegate_tool(session: Session) -> Tool:
+    """The tool of a session. Its definition is the same for all: a sub-agent that may not delegate is told so when it
+    tries. It changes nothing itself, and what sub-agents change is confirmed call by call; were it to count as
+    changing something, they would wait for their parent for ever."""
+
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        watch, cancel = session.watching
+        wait = bool(input.get("wait", True))
+        tasks = [_task(each) for each in input["tasks"]]
+        try:
+            found = await session.crew.run(
+                tasks, awaited=wait, watch=watch, cancel=cancel, tool=tool, turn=context.turn
+            )
+        except HoldfastError as problem:
+            raise ToolExecutionError(str(problem)) from problem
+        told = {"delegates": [each.id for each in found], "statuses": [each.status for each in found]}
+        return ToolOutput(content=texts.results(found) if wait else texts.started(found), metadata=told)
+
+    tool = Tool(
+        name=NAME,
+        description=_DESCRIPTION,
+        run=run,
+        effect="none",
+        input_schema=schema({"tasks": _TASKS}, {"wait": flag(_WAIT)}),
+        source="builtin",
+        core=True,
+        confirm=False,
+        timeout_s=session.settings.agent.delegates.timeout_s * MOST + _SLACK_S,  # at worst one after the other
+    )
+    return tool
+
+
+def _task(given: Mapping[str, Any]) -> Task:
+    role = str(given.get("role") or "").strip()
+    resume = str(given.get("resume") or "").strip() or None
+    return Task(task=given["task"], role=role or Task(task="").role, resume=resume)
+
+
+async def delegate(
+    session: Session, tasks: Sequence[Task], *, awaited: bool, watch: Watch | None, cancel: Cancel | None
+) -> tuple[Delegated, ...]:
+    """Give tasks to sub-agents of a session, for its host."""
+    return await session.crew.run(
+        tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(session)
+    )
+
+
+async def close(session: Session) -> None:
+    """End what is still at work."""
+    await session.crew.close()

@@ -1,0 +1,265 @@
+"""A session on disk: one event a line, appended and never changed.
+
+A line that was begun when the process was killed is cut off when the log is opened for writing; the cut bytes are kept
+beside it. Whoever writes holds the log alone; reading needs no lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.events import Envelope, decode, encode
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # not everywhere: then it is the user who must not open a session twice
+    fcntl = None
+
+SUFFIX = ".jsonl"
+TORN = ".torn"
+
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_SHOWN = 8
+
+
+class Log:
+    """The log of one session, open for writing. `envelopes` are all that it holds."""
+
+    def __init__(self, path: Path, id: str, descriptor: int, raw: bytes) -> None:
+        self.path, self.id = path, id
+        self._descriptor: int | None = descriptor
+        self.envelopes, self._size = _read(raw, path)
+        self._dirty = False
+
+    @classmethod
+    def create(cls, directory: Path, id: str) -> Log:
+        """A new log. The directory is made if it is missing, for this user alone."""
+        path = log_path(directory, id)
+        try:
+            _make(directory)
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | _OWN, 0o600)
+        except FileExistsError:
+            raise HoldfastError(f"session {id} exists already in {directory}; resume it or take another id") from None
+        except OSError as error:
+            raise HoldfastError(
+                f"session {id} cannot be kept in {directory}: {error.strerror or error}; make that directory writable"
+            ) from error
+        return cls._held(path, id, descriptor)
+
+    @classmethod
+    def open(cls, directory: Path, id: str) -> Log:
+        """A log that is there, for going on with it. A torn end is cut off."""
+        path = log_path(directory, id)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _OWN)
+        except FileNotFoundError:
+            raise HoldfastError(f"there is no session {id} in {directory}; ask for the list of sessions") from None
+        except OSError as error:
+            raise HoldfastError(
+                f"session {id} cannot be opened: {error.strerror or error}; look at the permissions of {path}"
+            ) from error
+        return cls._held(path, id, descriptor)
+
+    @classmethod
+    def _held(cls, path: Path, id: str, descriptor: int) -> Log:
+        try:
+            _lock(descriptor, id)
+            with open(descriptor, "rb", closefd=False) as file:
+                raw = file.read()
+            log = cls(path, id, descriptor, raw)
+            log._mend(raw)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return log
+
+    @property
+    def lines(self) -> int:
+        """How many events the log holds: the number of the next one."""
+        return len(self.envelopes)
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor is None
+
+    def append(self, envelopes: Sequence[Envelope]) -> None:
+        """All of them with one write, or none: on a full disk the file is left as it was."""
+        if self._descriptor is None:
+            raise HoldfastError(f"session {self.id} is closed; resume it first")
+        if not envelopes:
+            return
+        data = b"".join(encode(envelope) + b"\n" for envelope in envelopes)
+        self._write(self._descriptor, data)
+        self.envelopes += envelopes
+
+    def close(self) -> None:
+        """Let others have it. A log that is closed stays closed."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """Take back a log whose session never began."""
+        if self._descriptor is not None:
+            self.path.unlink(missing_ok=True)
+        self.close()
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        try:
+            if self._dirty:
+                os.ftruncate(descriptor, self._size)
+            self._dirty = True
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            self._dirty = False
+            self._size += len(data)
+        except OSError as error:
+            raise HoldfastError(
+                f"session {self.id} cannot be written to {self.path}: {error.strerror or error}; "
+                "nothing was lost of what it held: make room and go on"
+            ) from error
+        finally:
+            if self._dirty:
+                self._undo(descriptor)
+
+    def _undo(self, descriptor: int) -> None:
+        """Take back half a write. If even that fails, it is tried again before the next one."""
+        try:
+            os.ftruncate(descriptor, self._size)
+        except OSError:
+            return
+        self._dirty = False
+
+    def _mend(self, raw: bytes) -> None:
+        """Cut off what a killed process left at the end."""
+        descriptor = self._descriptor
+        assert descriptor is not None
+        try:
+            if self._size < len(raw):
+                _keep(self.path, raw[self._size :])
+                os.ftruncate(descriptor, self._size)
+        except OSError as error:
+            raise HoldfastError(
+                f"the torn end of session {self.id} cannot be cut off: {error.strerror or error}; "
+                f"make room beside {self.path}"
+            ) from error
+        if self._size and raw[self._size - 1 : self._size] != b"\n":
+            self._write(descriptor, b"\n")
+
+
+def log_path(directory: Path, id: str) -> Path:
+    """Where a session is kept. Ids come from users: what could be a path is none."""
+    if not _ID.fullmatch(id):
+        raise HoldfastError(
+            f"{id[:80]!r} is no id of a session; use up to 64 letters, digits, dots, dashes and underscores"
+        )
+    return directory / f"{id}{SUFFIX}"
+
+
+def read_log(path: Path) -> tuple[Envelope, ...]:
+    """The events of a log that somebody may be writing to: what is not complete at its end is not there yet."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be read: {error.strerror or error}; look at its permissions") from error
+    return tuple(_read(raw, path)[0])
+
+
+def listed(directory: Path) -> tuple[str, ...]:
+    """The ids of the sessions that are kept there, in alphabetical order."""
+    try:
+        names = sorted(path.name for path in directory.iterdir() if path.suffix == SUFFIX and path.is_file())
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise HoldfastError(
+            f"the sessions in {directory} cannot be listed: {error.strerror or error}; look at its permissions"
+        ) from error
+    return tuple(each for each in (name.removesuffix(SUFFIX) for name in names) if _ID.fullmatch(each))
+
+
+def find(directory: Path, beginning: str) -> str:
+    """The id of the one session whose id begins like this."""
+    ids = listed(directory)
+    if beginning in ids:
+        return beginning
+    found = [each for each in ids if each.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise HoldfastError(f"no session in {directory} begins with {beginning[:80]!r}; ask for the list of sessions")
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise HoldfastError(
+        f"{len(found)} sessions begin with {beginning[:80]!r}: {', '.join(found[:_SHOWN])}{more}; give more of the id"
+    )
+
+
+def _make(directory: Path) -> None:
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    if directory.stat().st_mode & 0o077:
+        directory.chmod(0o700)
+
+
+def _lock(descriptor: int, id: str) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise HoldfastError(f"session {id} is in use by another process; close it there, or fork it") from None
+    except OSError:
+        return  # a file system without locks
+
+
+def _keep(path: Path, torn: bytes) -> None:
+    """Nothing is thrown away, not even what nobody can read."""
+    beside = path.with_name(path.name + TORN)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _OWN, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(torn if torn.endswith(b"\n") else torn + b"\n")
+
+
+def _read(raw: bytes, path: Path) -> tuple[list[Envelope], int]:
+    """The events, and how many bytes they take: behind that there is only what no longer is, or never was, a line."""
+    envelopes: list[Envelope] = []
+    start, garbage = 0, 0
+    size = 0
+    while start < len(raw):
+        stop = raw.find(b"\n", start)
+        end = len(raw) if stop < 0 else stop
+        line = raw[start:end]
+        number = len(envelopes) + 1
+        if not _is_object(line):
+            garbage = garbage or number
+        elif garbage:
+            raise HoldfastError(f"line {garbage} of {path} is not an event; restore the file from a copy")
+        else:
+            try:
+                envelopes.append(decode(line))
+            except HoldfastError as error:
+                raise HoldfastError(
+                    f"line {number} of {path} cannot be read: {error} (or use the version of Holdfast that wrote it)"
+                ) from error
+            size = min(end + 1, len(raw))
+        start = end + 1
+    return envelopes, size
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return line.startswith(b"{")

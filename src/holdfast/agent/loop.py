@@ -1,0 +1,195 @@
+"""One turn of the user's: ask the model, run the tools it calls, ask again, until it has answered.
+
+Everything that happens is an event of the session before anything is built on it, so a turn that is cut anywhere
+leaves a conversation that can go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast.canonical import Document, Image, Message, Text, ToolUse
+from holdfast.events.agent import AttemptFailed, TurnAnswered
+from holdfast.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
+from holdfast.tools import Cancel
+
+from . import choosing, compaction
+from .calling import Answered, CallFailed, Stopped, call
+from .costs import total
+from .routing import falls_back
+from .values import Ended, Line, Turn, Watch
+from .window.entries import attachments_json, message_json
+
+if TYPE_CHECKING:
+    from .session import Session
+
+CUT = "The answer was cut at the limit of {limit} tokens. Go on where it ended."
+EMPTY = "The last answer was empty. Answer, or call a tool."
+INTERRUPTED = "The user interrupted the last answer."
+CAPPED = "The turn was ended after {calls} requests; what was under way may be unfinished."
+_PATIENCE = 2
+"""How often in a turn an answer that is empty or cut is asked for again."""
+
+
+class _Running(Struct):
+    """A turn under way."""
+
+    id: str
+    watch: Watch
+    cancel: Cancel
+    lines: list[Line]
+    again: int = 0
+    text: str = ""
+    tried: list[str] = []
+    """Models that did not answer."""
+
+
+async def run_turn(
+    session: Session,
+    text: str,
+    *,
+    attachments: tuple[Image | Document, ...] = (),
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> Turn:
+    turn = _Running(session.new_id(), watch or Watch(), cancel or Cancel(), [])
+    session.answer_open_calls()  # of a turn whose results could not be written
+    text = choosing.route_turn(session, text, turn.id, turn.watch, images=bool(attachments))
+    attached = attachments_json(attachments)
+    session.log(TurnStarted(text=text, attachments=attached), turn=turn.id, actor="user")
+    problem = ""
+    try:
+        ended = await _steps(session, turn)
+    except Stopped as stopped:
+        _keep_partial(session, turn, stopped.partial)
+        ended = "cancelled"
+    except CallFailed as failed:
+        ended, problem = "failed", failed.text
+    except asyncio.CancelledError:
+        session.answer_open_calls(turn.id)
+        session.log(TurnCancelled(), turn=turn.id, actor="user")
+        raise
+    line = total(turn.lines, session.model)
+    if ended == "cancelled":
+        session.log(TurnCancelled(), turn=turn.id, actor="user")
+    else:
+        session.log(TurnCompleted(text=turn.text, calls=len(turn.lines), cost=line.cost), turn=turn.id, actor="agent")
+        session.box.turn_over()
+    session.keep_state()
+    return Turn(id=turn.id, ended=ended, text=turn.text, line=line, problem=problem)
+
+
+async def _steps(session: Session, turn: _Running) -> Ended:
+    """Requests and tools in turn, until the model calls no more tools."""
+    most = session.settings.agent.max_calls
+    while len(turn.lines) < most:
+        answered = await _ask(session, turn)
+        if answered is None:
+            continue
+        calls = _calls(answered.answer.message)
+        if not calls:
+            if answered.answer.stop == "length" and _once_more(turn):
+                limit = session.output_limit
+                session.log(AttemptFailed(feedback=CUT.format(limit=limit)), turn=turn.id, actor="system")
+                continue
+            if answered.answer.stop == "paused" and _once_more(turn):
+                continue
+            return "completed"
+        await _run(session, turn, calls)
+        if turn.cancel.is_set():
+            return "cancelled"
+    session.log(AttemptFailed(feedback=CAPPED.format(calls=most)), turn=turn.id, actor="system")
+    return "capped"
+
+
+async def _ask(session: Session, turn: _Running) -> Answered | None:
+    """One answer of the model, kept; None where the question has to be put anew."""
+    turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
+    session.flush(turn.id)
+    try:
+        answered = await call(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
+    except CallFailed as failed:
+        if compaction.is_too_long(failed.status, failed.text) and _once_more(turn):
+            compaction.elide(session, turn=turn.id, watch=turn.watch)
+            return None
+        turn.tried.append(session.model)
+        if falls_back(failed.status) and choosing.fall_back(session, failed, turn.id, turn.watch, turn.tried):
+            return None
+        raise
+    turn.lines.append(answered.line)
+    if not answered.answer.message.content:
+        if not _once_more(turn):
+            raise CallFailed(200, f"{session.model} gave an empty answer.")
+        session.log(AttemptFailed(feedback=EMPTY), turn=turn.id, actor="system")
+        return None
+    turn.text = _text(answered.answer.message) or turn.text
+    _keep(session, turn, answered)
+    turn.watch.answered(answered.answer.message, answered.line)
+    return answered
+
+
+def _keep(session: Session, turn: _Running, answered: Answered) -> None:
+    answer, used = answered.answer, answered.line.usage
+    session.log(
+        TurnAnswered(
+            call=answered.call,
+            model=session.model,
+            dialect=session.dialect,
+            message=message_json(answer.message),
+            stop=answer.stop,
+            input=used.input,
+            read=used.read,
+            written=used.written,
+            output=used.output,
+            cost=answered.line.cost,
+        ),
+        turn=turn.id,
+        actor="agent",
+    )
+
+
+def _keep_partial(session: Session, turn: _Running, partial: Message | None) -> None:
+    """What the user saw of an answer that was stopped is part of the conversation; calls that it began are not."""
+    texts = () if partial is None else tuple(b for b in partial.content if isinstance(b, Text) and b.text.strip())
+    if texts:
+        message = Message("assistant", tuple(Text(block.text) for block in texts))
+        turn.text = _text(message)
+        session.log(
+            TurnAnswered(
+                call="",
+                model=session.model,
+                dialect=session.dialect,
+                message=message_json(message),
+                stop="cancelled",
+            ),
+            turn=turn.id,
+            actor="agent",
+        )
+        session.log(AttemptFailed(feedback=INTERRUPTED), turn=turn.id, actor="system")
+
+
+async def _run(session: Session, turn: _Running, calls: tuple[ToolUse, ...]) -> None:
+    """Answer the calls. Whatever happens, each of them is answered."""
+    for each in calls:
+        turn.watch.calling(each)
+    with session.watched(turn.watch, turn.cancel):
+        ran = await session.box.run(calls, turn=turn.id, cancel=turn.cancel)
+    session.tools_answered(ran.messages, turn.id)
+    for answer in ran.answers:
+        turn.watch.called(answer)
+
+
+def _once_more(turn: _Running) -> bool:
+    turn.again += 1
+    return turn.again <= _PATIENCE
+
+
+def _calls(message: Message) -> tuple[ToolUse, ...]:
+    return tuple(block for block in message.content if isinstance(block, ToolUse))
+
+
+def _text(message: Message) -> str:
+    return "\n\n".join(block.text for block in message.content if isinstance(block, Text) and block.text.strip())

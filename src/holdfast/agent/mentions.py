@@ -1,0 +1,110 @@
+"""A model named at the beginning of a message: `@haiku-4-5 what is this?`.
+
+Only what names exactly one model is taken out of the text; everything else that begins with `@` (a path, a person) is
+the user's and stays. Pure: a text and names in, a model and a text out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from holdfast import facts
+from holdfast.facts.names import normalise
+from holdfast.tools.toolbox import DIALECT_OF
+
+_MENTION = re.compile(r"\s*@(\S+)(?:[^\S\n]*\n|[^\S\n]+|\Z)")
+_PATH = re.compile(r"[./~\\]|[^:]*[/\\]|.*\.[A-Za-z]{1,5}\Z")
+"""`@./notes`, `@src/main.py`, `@README.md`: a file, of which nobody needs to hear that it is no model."""
+
+_GOES_ON = re.compile(r"-\d{1,2}(?!\w)")
+"""A number behind a number is another version: sonnet-5 is not sonnet-5-5."""
+
+_SHOWN = 4
+
+
+class Mention(Struct, frozen=True, kw_only=True):
+    """`model` is None where none was named; then the text is as it was, and `notice` says why if it looked like one."""
+
+    model: str | None = None
+    text: str
+    notice: str = ""
+
+
+def known_models() -> tuple[str, ...]:
+    """Every model that can be named, as provider:name; those that can be asked directly come first."""
+    known = facts.default()
+    refs = [each.ref for provider in _providers() for each in known.models(provider) if not each.ref.endswith("*")]
+    return tuple(refs)
+
+
+def _providers() -> list[str]:
+    reachable = [name for name in facts.default().providers() if name in DIALECT_OF]
+    return sorted(reachable, key=lambda name: name == "openrouter")
+
+
+def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()) -> Mention:
+    """The model that a message begins with, and the text without it. `preferred` decides between several that fit: the
+    models this user has configured."""
+    found = _MENTION.match(text)
+    if found is None:
+        return Mention(text=text)
+    word = found[1].rstrip(",:;!?")
+    if word.endswith("."):
+        word = word.rstrip(".")
+    fits = _fitting(word, known, preferred)
+    own = [model for model in fits if model in preferred]
+    if len(fits) > 1 and len(own) == 1:
+        fits = own
+    if len(fits) == 1:
+        rest = text[found.end() :]
+        if rest.strip():
+            return Mention(model=fits[0], text=rest)
+        return Mention(text=text, notice=f"{fits[0]} was asked nothing; write the question behind its name.")
+    if fits:
+        named = ", ".join(fits[:_SHOWN]) + (" …" if len(fits) > _SHOWN else "")
+        return Mention(text=text, notice=f"@{word} may be one of {named}; it stays in the text.")
+    if not word or _PATH.match(word):
+        return Mention(text=text)
+    return Mention(text=text, notice=f"@{word} names no model that is known; it stays in the text.")
+
+
+def _fitting(word: str, known: Sequence[str], preferred: Sequence[str]) -> list[str]:
+    """The models a word may mean: by its whole name, else by a part of it. Without a provider, models that are reached
+    by way of another one (OpenRouter) are not meant, unless they are configured."""
+    provider, colon, name = word.lower().partition(":")
+    if not colon:
+        provider, name = "", word.lower()
+    every = dict.fromkeys((*preferred, *known))
+    if provider:
+        among = [ref for ref in every if ref.partition(":")[0] == provider]
+    else:
+        among = [ref for ref in every if ref in preferred or not ref.startswith("openrouter:")]
+    if "/" in name:  # a vendor's path has to be named in full: without a provider it is a file's
+        return [ref for ref in among if provider and ref.partition(":")[2] == name]
+    wanted = normalise(name)
+    if not wanted:
+        return []
+    whole = [ref for ref in among if _name(ref) == wanted]
+    if len(whole) == 1 and f"{whole[0].partition(':')[0]}:{name}".startswith(whole[0]):
+        return [f"{whole[0].partition(':')[0]}:{name}"]  # a date at its end asks for that very snapshot
+    if whole:
+        return whole
+    return [ref for ref in among if _is_part(wanted, _name(ref))]
+
+
+def _name(ref: str) -> str:
+    return normalise(ref.partition(":")[2])
+
+
+def _is_part(part: str, name: str) -> bool:
+    """Whether whole words of a name are meant."""
+    for found in re.finditer(re.escape(part), name):
+        start, end = found.span()
+        begins = start == 0 or name[start - 1] == "-"
+        ends = end == len(name) or (name[end] == "-" and not (part[-1].isdigit() and _GOES_ON.match(name, end)))
+        if begins and ends:
+            return True
+    return False

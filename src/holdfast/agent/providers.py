@@ -1,0 +1,211 @@
+"""The providers over HTTP: where a request goes, which key goes with it, and what a broken connection means.
+
+Addresses are the configuration's and keys the environment's; neither is ever part of an error, since a path may hold a
+key too: errors name the host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import SplitResult, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from holdfast.config.sections.serving import Limits, Upstream
+from holdfast.errors import HoldfastError
+from holdfast.serving import is_loopback
+from holdfast.wire.dialects import path_of
+from holdfast.wire.values import wire_model
+
+from .values import KeyMissing, Outgoing, Unreachable
+
+NO_KEY = "holdfast-no-key"
+"""What goes in a key's place to this machine: a simulator takes any, and a gateway passes on what it gets."""
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+}
+"""The variables that a provider's key is looked for in; the first that is set counts."""
+
+_UPSTREAMS = {"anthropic": "anthropic", "gemini": "gemini", "openrouter": "openrouter"}
+_HEADERS = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "holdfast"}
+_VERSION = "2023-06-01"
+_KEEP_ALIVE_S = 15.0
+"""Shorter than providers keep an idle connection: a call must not run into one that is closing."""
+
+_FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
+_version = re.compile(r"/v1(?:beta|alpha)?\Z").search
+_printable = re.compile(r"[!-~]+").fullmatch
+
+
+class HttpProvider:
+    """The configured servers. Its connections belong to the loop that uses it first, and last until `close`."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        environ: Mapping[str, str] | None = None,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  a frozen value
+    ) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._limits = limits
+        self._addresses = {name: _address(name, getattr(upstream, name)) for name in KEYS}
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def open(self, request: Outgoing) -> AsyncIterator[HttpAnswer]:
+        """Send a request; whoever leaves before the answer's end closes the connection."""
+        name = _UPSTREAMS.get(request.dialect, "openai")
+        address = self._addresses[name]
+        local = is_loopback(address.hostname or "")
+        headers = _HEADERS | _credential(name, self._key(name, local=local))
+        if local and request.session:
+            headers["x-holdfast-session"] = request.session
+        response = await self._send(address, _target(address, request), headers, request.raw)
+        try:
+            if 300 <= response.status < 400:
+                raise HoldfastError(
+                    f"upstream.{name} leads to {address.netloc}, which answers with a redirect; set the address that "
+                    "it leads to."
+                )
+            yield HttpAnswer(response, address, self._limits)
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """End all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _send(
+        self, address: SplitResult, target: URL, headers: dict[str, str], raw: bytes
+    ) -> aiohttp.ClientResponse:
+        problem: Exception
+        try:
+            return await self._connections().post(
+                target, data=raw, headers=headers, proxy=_proxy(address), allow_redirects=False
+            )
+        except _FAILURES as error:
+            problem = _unreachable(address, error, self._limits)
+        raise problem  # outside of the handler: the library's errors hold the headers, and with them the key
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            limits = self._limits
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=60),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, connect=limits.connect_s, sock_connect=limits.connect_s, sock_read=limits.idle_s
+                ),
+            )
+        return self._session
+
+    def _key(self, name: str, *, local: bool) -> str:
+        variables = KEYS[name]
+        found = next((variable for variable in variables if self._environ.get(variable, "").strip()), None)
+        if found is None:
+            if local:
+                return NO_KEY
+            raise KeyMissing(f"there is no key for {name}; set {' or '.join(variables)} in the environment.")
+        key = self._environ[found].strip()
+        if _printable(key) is None:
+            raise HoldfastError(f"{found} holds characters that no key has; set it to the key alone.")
+        return key
+
+
+class HttpAnswer:
+    """An answer on its way: its head, and its body as it comes."""
+
+    def __init__(self, response: aiohttp.ClientResponse, address: SplitResult, limits: Limits) -> None:
+        self.status: int = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        self._response = response
+        self._address = address
+        self._limits = limits
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        problem: Exception
+        try:
+            chunk = await self._response.content.readany()
+        except _FAILURES as error:
+            problem = _broken(self._address, error, self._limits)
+        else:
+            if not chunk:
+                raise StopAsyncIteration
+            return chunk
+        raise problem
+
+
+def _address(name: str, text: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018  read, because it is what may be wrong
+    except ValueError as error:
+        raise HoldfastError(f"upstream.{name} is no address ({error}); give one such as https://HOST.") from error
+    if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+        raise HoldfastError(
+            f"upstream.{name} has parts that an upstream cannot have; give scheme, host, port and path only."
+        )
+    return parts
+
+
+def _target(address: SplitResult, request: Outgoing) -> URL:
+    """A base that ends with the version a path begins with is not doubled."""
+    path, query = path_of(request.dialect, wire_model(request.model))
+    base = address.path.rstrip("/")
+    found = _version(base)
+    if found is not None and path.startswith(found[0] + "/"):
+        path = path.removeprefix(found[0])
+    asked = f"{address.scheme}://{address.netloc}{base}{path}"
+    return URL(asked, encoded=True).with_query(query) if query else URL(asked, encoded=True)
+
+
+def _credential(name: str, key: str) -> dict[str, str]:
+    if name == "anthropic":
+        return {"x-api-key": key, "anthropic-version": _VERSION}
+    return {"x-goog-api-key": key} if name == "gemini" else {"authorization": f"Bearer {key}"}
+
+
+def _proxy(address: SplitResult) -> str | None:
+    """`HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; this machine is never asked through one."""
+    host = address.hostname or ""
+    if is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(address.scheme)
+
+
+def _unreachable(address: SplitResult, error: Exception, limits: Limits) -> Unreachable:
+    """Why there is no answer. The words are ours: the library's hold the whole address."""
+    where = address.netloc
+    if isinstance(error, aiohttp.SocketTimeoutError):
+        return Unreachable(f"{where} did not answer within {limits.idle_s:g} seconds.")
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"{where} could not be connected to within {limits.connect_s:g} seconds.")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
+        return Unreachable(f"no secure connection to {where} can be made; check its address and certificate.")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        reason = os.strerror(number) if number is not None and number > 0 else error.os_error.strerror
+        return Unreachable(f"{where} cannot be reached ({reason or 'no connection'}); check the address and network.")
+    return Unreachable(f"{where} broke the connection before it answered.")
+
+
+def _broken(address: SplitResult, error: Exception, limits: Limits) -> Unreachable:
+    if isinstance(error, TimeoutError):
+        return Unreachable(f"{address.netloc} was silent for {limits.idle_s:g} seconds in the middle of its answer.")
+    return Unreachable(f"{address.netloc} broke off in the middle of its answer.")

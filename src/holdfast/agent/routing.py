@@ -1,0 +1,325 @@
+"""Which model a turn goes to, and which one takes over where it cannot answer.
+
+A pure function of what was asked for, the facts of the models and what is warm where. Who asks first wins: the message
+(`@model`), the session, the workspace's file, the user's own, then the fallback chain. A change of the model has a
+price, because what is cached with one model is of no use to another: it is computed before and recorded after. Sends
+nothing, waits for nothing, and reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast import facts
+from holdfast.canonical import Capabilities
+from holdfast.config import Config
+from holdfast.config.document import FILE
+from holdfast.config.origin import printable
+from holdfast.errors import HoldfastError
+from holdfast.events.agent import ModelRouted
+from holdfast.tools.toolbox import DIALECT_OF
+from holdfast.wire import DIALECTS
+from holdfast.wire.openrouter import OpenRouter
+
+from .mentions import Mention, known_models, parse_mention
+from .retrying import falls_back, retry_after, retryable
+
+__all__ = [
+    "Configured",
+    "Gate",
+    "Mention",
+    "Needs",
+    "Route",
+    "capabilities",
+    "cold_switch",
+    "configured",
+    "dialect_of",
+    "fallback",
+    "falls_back",
+    "known_models",
+    "parse_mention",
+    "retry_after",
+    "retryable",
+    "route",
+]
+
+Source = Literal["message", "session", "workspace", "global", "environment", "flag", "settings", "fallback"]
+"""Who asked for the model. `settings`: it was configured, and nobody says where."""
+
+Warm = Callable[[str], int]
+"""How many tokens of the conversation are in the cache of a model: it may have been asked before."""
+
+_LATER, _SWITCH = "stands later in the chain", "; a switch: "
+_LONGEST = 256  # characters of a name in an event
+_NOBODY = "no model is chosen; set agent.model to one, such as anthropic:claude-haiku-4-5, or name it with /model"
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """What a model must be able to do to go on with this conversation."""
+
+    tokens: int = 0
+    tools: bool = True
+    images: bool = False
+
+
+class Gate(Struct, frozen=True, kw_only=True):
+    """What decides whether OpenRouter is said to cache: `cache.openrouter.caching`, and where a read was seen."""
+
+    openrouter: Literal["never", "seen"] = "seen"
+    seen: frozenset[str] = frozenset()
+
+
+NEEDS, GATE = Needs(), Gate()
+"""What an ordinary conversation needs, and what is believed of OpenRouter before anything was seen."""
+
+
+class Configured(Struct, frozen=True, kw_only=True):
+    """What the configuration says about models."""
+
+    model: str | None = None
+    source: Source = "settings"
+    fallback: tuple[str, ...] = ()
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A decision. `before` is the model of the request before; `cold_tokens` and `cold_cost` are what a change writes
+    or reads anew at the new model's price (None: not known). `passed_over` are all the others with the reason."""
+
+    model: str
+    source: Source
+    text: str = ""
+    before: str | None = None
+    cold_tokens: int = 0
+    cold_cost: Decimal | None = None
+    caching: bool = True
+    passed_over: tuple[tuple[str, str], ...] = ()
+    notice: str = ""
+    """What the user should know; empty where all is as before."""
+
+    @property
+    def changed(self) -> bool:
+        return self.before is not None and self.before != self.model
+
+    def event(self) -> ModelRouted:
+        return ModelRouted(
+            model=self.model[:_LONGEST],
+            source=self.source,
+            before=None if self.before is None else self.before[:_LONGEST],
+            cold_tokens=self.cold_tokens,
+            cold_cost=self.cold_cost,
+            caching=self.caching,
+            passed_over=tuple((model[:_LONGEST], why[:_LONGEST]) for model, why in self.passed_over),
+        )
+
+
+class _Candidate(Struct, frozen=True, kw_only=True):
+    model: str
+    source: Source
+    cold_tokens: int
+    cold_cost: Decimal | None
+    caching: bool
+    lacks: str
+
+    def why_not(self, reason: str) -> tuple[str, str]:
+        price = "price unknown" if self.cold_cost is None else f"${self.cold_cost:.4f}"
+        return self.model, f"{reason}{_SWITCH}{self.cold_tokens:,} tokens, {price}"
+
+
+class _Judge(Struct, frozen=True, kw_only=True):
+    """What every candidate is measured by."""
+
+    needs: Needs
+    before: str | None
+    warm: Warm
+    gate: Gate
+    at: datetime | None
+
+    def of(self, model: str, source: Source) -> _Candidate:
+        can = capabilities(model, self.gate)
+        in_use = model == self.before
+        prompt = 0 if in_use else self.needs.tokens
+        tokens, cost = cold_switch(model, prompt, warm=0 if in_use else self.warm(model), at=self.at)
+        lacks = _lacks(model, can, self.needs, in_use=in_use)
+        return _Candidate(
+            model=model,
+            source=source,
+            cold_tokens=tokens,
+            cold_cost=cost,
+            caching=can.supports_prompt_caching,
+            lacks=lacks,
+        )
+
+
+def route(
+    text: str,
+    *,
+    configured: Configured,
+    session: str | None = None,
+    before: str | None = None,
+    needs: Needs = NEEDS,
+    warm: Warm = lambda _model: 0,
+    known: Sequence[str] | None = None,
+    gate: Gate = GATE,
+    at: datetime | None = None,
+) -> Route:
+    """Where a message of the user's goes. `session` is the model chosen for the session, `before` that of its last
+    request. A model that cannot take the conversation is passed over, unless none can: then the first is asked, which
+    says more about the reason than we know. `at` is the day of the prices, today where there is none."""
+    wishes = [session, configured.model, *configured.fallback]
+    mention = parse_mention(text, known_models() if known is None else known, [each for each in wishes if each])
+    judge = _Judge(needs=needs, before=before, warm=warm, gate=gate, at=at)
+    asked: list[tuple[str | None, Source]] = [
+        (mention.model, "message"),
+        (session, "session"),
+        (configured.model, configured.source),
+    ]
+    wanted = _first_of_each((model, source) for model, source in asked if model)
+    chain = _first_of_each((model, "fallback") for model in configured.fallback if model not in wanted)
+    if not wanted and not chain:
+        raise HoldfastError(_NOBODY)
+    own = [judge.of(model, source) for model, source in wanted.items()]
+    others = [judge.of(model, source) for model, source in chain.items()]
+    able = next((each for each in own if not each.lacks), None)
+    if able is not None:
+        passed = tuple(each.why_not(each.lacks) for each in own[: own.index(able)])
+        return _decided(able, passed, before, mention)
+    taken, passed = _substitute(others)
+    passed = (*(each.why_not(each.lacks) for each in own), *passed)
+    if taken is None:
+        taken = (own or others)[0]
+        passed = tuple(each for each in passed if each[0] != taken.model)
+    return _decided(taken, passed, before, mention)
+
+
+def fallback(
+    chain: Sequence[str],
+    *,
+    after: str,
+    why: str,
+    needs: Needs = NEEDS,
+    tried: Collection[str] = (),
+    warm: Warm = lambda _model: 0,
+    gate: Gate = GATE,
+    at: datetime | None = None,
+) -> Route | None:
+    """The next model of the chain after one that did not answer, None where there is none left. `tried` are those that
+    failed before it."""
+    judge = _Judge(needs=needs, before=after, warm=warm, gate=gate, at=at)
+    gone = {after, *tried}
+    left = _first_of_each((model, "fallback") for model in chain if model not in gone)
+    taken, passed = _substitute([judge.of(model, source) for model, source in left.items()])
+    if taken is None:
+        return None
+    return _decided(taken, ((after, why), *passed), after, None)
+
+
+def _substitute(candidates: Sequence[_Candidate]) -> tuple[_Candidate | None, tuple[tuple[str, str], ...]]:
+    """The first that can take the conversation and caches prompts (statement A28); one that does not, only where no
+    other is left: it pays the whole conversation with every request, which no price of a switch makes up for."""
+    able = [each for each in candidates if not each.lacks]
+    taken = next((each for each in able if each.caching), able[0] if able else None)
+    passed = []
+    for each in candidates:
+        if each is taken:
+            continue
+        if each.lacks:
+            passed.append(each.why_not(each.lacks))
+        elif taken is not None and taken.caching and not each.caching:
+            passed.append(each.why_not("caches no prompts"))
+        else:
+            passed.append(each.why_not(_LATER))
+    return taken, tuple(passed)
+
+
+def _decided(
+    taken: _Candidate, passed: tuple[tuple[str, str], ...], before: str | None, mention: Mention | None
+) -> Route:
+    notes = [] if mention is None or not mention.notice else [mention.notice]
+    for model, why in passed:
+        reason, priced, _ = why.partition(_SWITCH)
+        if not priced:
+            notes.append(f"{model} did not answer: {reason.rstrip('.')}.")
+        elif reason != _LATER:
+            notes.append(f"{model} was passed over: {reason}.")
+    if before is not None and taken.model != before:
+        notes.append(_change(taken))
+    return Route(
+        model=taken.model,
+        source=taken.source,
+        text="" if mention is None else mention.text,
+        before=before,
+        cold_tokens=taken.cold_tokens,
+        cold_cost=taken.cold_cost,
+        caching=taken.caching,
+        passed_over=passed,
+        notice=" ".join(notes),
+    )
+
+
+def _change(taken: _Candidate) -> str:
+    cost = "at an unknown price" if taken.cold_cost is None else f"for ${taken.cold_cost:.4f}"
+    anew = f"{taken.cold_tokens:,} tokens are not cached there and are sent anew {cost}"
+    if not taken.caching:
+        anew += "; it caches no prompts, so every request pays for all of them"
+    return f"{taken.model} answers now: {anew}."
+
+
+def _first_of_each(pairs: Iterable[tuple[str, Source]]) -> dict[str, Source]:
+    found: dict[str, Source] = {}
+    for model, source in pairs:
+        found.setdefault(model, source)
+    return found
+
+
+def dialect_of(model: str) -> str:
+    """How a model of the form provider:name is spoken to."""
+    return DIALECT_OF.get(model.partition(":")[0], "openai_chat")
+
+
+def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
+    """What a model can do by the way it is spoken to."""
+    dialect, known = DIALECTS[dialect_of(model)], facts.model(model)
+    if isinstance(dialect, OpenRouter):
+        return dialect.capabilities(known, caching=gate.openrouter, read_seen=model in gate.seen)
+    return dialect.capabilities(known)
+
+
+def _lacks(model: str, can: Capabilities, needs: Needs, *, in_use: bool) -> str:
+    """What a model cannot do that is needed; empty where it can all. What no source states is no reason to refuse it,
+    and what has become too long for the model in use is compacted, not sent elsewhere."""
+    known = facts.model(model)
+    if needs.tools and not can.tools:
+        return "cannot use tools"
+    if needs.images and not can.images and known.known:
+        return "cannot see images"
+    limit_known = known.known and "context_limit" not in known.conservative
+    if limit_known and not in_use and can.context_limit < needs.tokens:
+        return f"holds {can.context_limit:,} tokens, the conversation has {needs.tokens:,}"
+    return ""
+
+
+def cold_switch(model: str, tokens: int, *, warm: int = 0, at: datetime | None = None) -> tuple[int, Decimal | None]:
+    """What a prompt of so many tokens costs at a model where only `warm` of them are cached: tokens and dollars."""
+    cold = max(tokens - warm, 0)
+    price = facts.rates(model, at, tokens)
+    return cold, None if price is None else cold * price.write()
+
+
+def configured(config: Config, agent: str | None = None) -> Configured:
+    """What the configuration says, and which file said it."""
+    settings = config.for_agent(agent or "")
+    origin = config.origin("agent.model", agent)
+    source: Source = "settings"
+    if origin.kind in ("file", "agent"):
+        here = config.workspace is not None and origin.where == printable(config.workspace / FILE)
+        source = "workspace" if here else "global"
+    elif origin.kind == "environment":
+        source = "environment"
+    elif origin.kind == "flag":
+        source = "flag"
+    return Configured(model=settings.agent.model, source=source, fallback=settings.agent.fallback)

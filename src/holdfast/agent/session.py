@@ -1,0 +1,402 @@
+"""One conversation: its log, what follows from it, and everything that may be done with it.
+
+State changes in one way only: an event is appended to the log, then the projection takes it up. Whatever has to be the
+same after a restart is therefore in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast import facts
+from holdfast.canonical import Document, Image, Message, Request
+from holdfast.engine import Lane, Prepared
+from holdfast.events import Actor, Envelope, Event
+from holdfast.events.agent import (
+    GoalSet,
+    ModelRouted,
+    SessionState,
+    SurroundingsChanged,
+    TurnAnswered,
+    TurnToolsAnswered,
+    VolatileChanged,
+    WindowAppended,
+)
+from holdfast.events.sessions import SessionEnded
+from holdfast.events.tools import MemoryUpdated
+from holdfast.skills.session import SessionSkills
+from holdfast.tools import Cancel, Confirmations, Toolbox
+from holdfast.tools.telling import mended
+from holdfast.tools.toolbox import dialect_of_model
+from holdfast.wire import Body
+
+from . import choosing, compaction, costs, delegates, inspecting, volatile
+from .keeping import for_store, from_tools
+from .log import Log
+from .loop import run_turn
+from .requests import request
+from .resets import Resets
+from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
+from .window.entries import Compacted, SessionContext, Static, message_json, to_json
+from .window.flushing import flush
+from .window.projection import State, advance
+from .window.rendering import render
+
+if TYPE_CHECKING:
+    from holdfast.config.schema import Settings
+    from holdfast.memory.files import MemoryFiles
+
+    from .sessions import Sessions
+
+CLIENT = "holdfast"
+"""What the engine calls this client."""
+
+
+class Session:
+    """A conversation with one agent. Made by `Sessions`. `parent` is the one it works for, if it is a sub-agent's."""
+
+    def __init__(
+        self,
+        host: Sessions,
+        log: Log,
+        *,
+        agent: str,
+        model: str,
+        settings: Settings,
+        skills: SessionSkills,
+        memory: MemoryFiles,
+        parent: Session | None = None,
+    ) -> None:
+        self.host, self.id, self.agent, self.settings = host, log.id, agent, settings
+        self.skills, self.memory, self.parent = skills, memory, parent
+        self.engine, self.provider, self.clock, self.sleep = host.engine, host.provider, host.clock, host.sleep
+        self.state = State()
+        self.resets = Resets()
+        self.lines: list[Line] = []
+        """What was paid since the session was opened, request by request."""
+        self.children: dict[str, Session] = {}
+        self._log, self._seq = log, 0
+        self._guard = threading.RLock()  # events come from the threads of background commands too
+        self.reading: set[str] = set()
+        """Models that have read something of this conversation from a cache."""
+        self.chosen: str | None = None
+        """The model that the user chose for the session."""
+        self._stored = ("", "")
+        self._watch, self._cancel = Watch(), Cancel()
+        self._turn = asyncio.Lock()
+        self.around = ""
+        """The surroundings as the conversation knows them, where they changed since it began."""
+        self.confirmations: Confirmations
+        self.crew = delegates.Crew(self)
+        self.on_planned: Callable[[Prepared], None] | None = None
+        self.on_begun: Callable[[], None] | None = None
+        """Called for each request: when it is planned, and when its answer begins."""
+        self.box: Toolbox
+        self._speak_to(model)
+
+    def _speak_to(self, model: str) -> None:
+        self.facts = facts.model(model)
+        self.model = model
+        self.dialect = dialect_of_model(model)
+        self.lane = self.lane_of(model)
+
+    def lane_of(self, model: str) -> Lane:
+        """The lane of this conversation with a model."""
+        return Lane(
+            tenant=self.host.tenant,
+            session=self.id,
+            id=f"{self.id}/{self.agent or 'main'}/{facts.model(model).ref}",
+            client=CLIENT,
+            agent=self.agent,
+            parent=None if self.parent is None else self.parent.lane.id,
+            subagent=self.parent is not None,
+        )
+
+    # What happened
+
+    def new_id(self) -> str:
+        return self.host.ids.new()
+
+    def now_us(self) -> int:
+        return int(self.clock() * 1_000_000)
+
+    def log(self, *payloads: Event, turn: str | None = None, actor: Actor = "system") -> None:
+        """These things happened, now: in the log at once, all or none."""
+        with self._guard:
+            at = self.now_us()
+            made = [
+                Envelope.of(mended(payload), id=self.new_id(), at=at, session=self.id, turn=turn, actor=actor)
+                for payload in payloads
+            ]
+            self._append(made)
+            self._publish(made)
+
+    def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
+        """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
+        the next time."""
+        self.log(payload, actor=actor, turn=turn)
+
+    def heard(self, envelope: Envelope) -> None:
+        """A tool told something; its teller has published it."""
+        kept = from_tools(envelope)
+        if isinstance(envelope.payload, MemoryUpdated) and self.settings.agent.volatile == "system":
+            kept = None  # the volatile system text says it
+        if kept is not None:
+            with self._guard:
+                self._append([kept])
+
+    def fold(self, envelopes: Sequence[Envelope]) -> None:
+        """What stands in the log already."""
+        for envelope in envelopes:
+            self._take(envelope)
+
+    def _append(self, envelopes: list[Envelope]) -> None:
+        self._log.append(envelopes)
+        for envelope in envelopes:
+            self._take(envelope)
+
+    def _take(self, envelope: Envelope) -> None:
+        payload = envelope.payload
+        self.state = advance(self.state, envelope, self._seq)
+        self._seq += 1
+        self.resets.take(envelope)
+        if isinstance(payload, TurnAnswered) and payload.read:
+            self.reading.add(payload.model)
+        elif isinstance(payload, ModelRouted) and payload.source == "session":
+            self.chosen = payload.model
+        elif isinstance(payload, SurroundingsChanged):
+            self.around = payload.around
+        elif isinstance(payload, SessionState):
+            self._stored = (self.state.box, self.state.skills)
+
+    def _publish(self, envelopes: list[Envelope]) -> None:
+        host = self.host
+        if host.bus is not None:
+            for envelope in envelopes:
+                host.bus.publish(envelope)
+        if host.store is not None:
+            bodies = self.settings.store.keep_bodies
+            kept = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
+            if kept:
+                host.store.append_events(host.tenant, kept)
+
+    # A request
+
+    @property
+    def static(self) -> Static:
+        composed = self.state.composed
+        zone = "UTC" if composed is None else composed.timezone
+        return Static(timezone=zone, model=self.model, dialect=self.dialect)
+
+    @property
+    def output_limit(self) -> int:
+        return min(self.settings.agent.output_tokens, self.facts.output_limit)
+
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation as this model is sent it."""
+        return self.box.fitting(render(self.state.window, self.static))
+
+    def request(self, extra: Sequence[Message] = (), *, output_limit: int | None = None) -> Request:
+        composed = self.state.composed
+        return request(
+            (*self.messages(), *extra),
+            model=self.facts,
+            dialect=self.dialect,
+            system="" if composed is None else composed.system,
+            volatile=self.state.volatile,
+            tools=self.box.definitions(),
+            choice=self.box.choice(),
+            output_limit=self.output_limit if output_limit is None else output_limit,
+        )
+
+    def prepare(self, body: Body, *, turn: str | None) -> Prepared:
+        anthropic = self.dialect == "anthropic"
+        prepared = self.box.prepare(
+            self.engine,
+            body,
+            lane=self.lane,
+            now=self.clock(),
+            turn=turn,
+            reset=self.resets.of(self.model),
+            volatile=("system[1]",) if anthropic and self.state.volatile else (),
+            summary=self._summary_path() if anthropic else None,
+            common=self._common_path(body),
+        )
+        if self.on_planned is not None:
+            self.on_planned(prepared)
+        return prepared
+
+    def _common_path(self, body: Body) -> str | None:
+        """Where the surroundings end: so far an agent and its sub-agents send the same."""
+        first = self.state.window.entries[0] if self.state.window.entries else None
+        if not isinstance(first, SessionContext) or not first.text.strip():
+            return None
+        if self.parent is None and not self.settings.agent.delegates.depth:
+            return None
+        return next((span.path for span in body.blocks if span.section == "messages"), None)
+
+    def _summary_path(self) -> str | None:
+        """Where the summary of a compaction stands."""
+        window = self.state.window
+        for place, entry in enumerate(window.entries):
+            if isinstance(entry, Compacted):
+                head = type(window)(window.entries[: place + 1], window.borders[: place + 1])
+                messages = render(head, self.static)
+                return f"messages[{len(messages) - 1}].content[{len(messages[-1].content) - 1}]"
+        return None
+
+    def began(self, prepared: Prepared) -> None:
+        """The answer begins."""
+        if prepared.core.first_token is None:
+            self.engine.first_token(prepared, now=self.clock())
+            if self.on_begun is not None:
+                self.on_begun()
+
+    def flush(self, turn: str | None = None) -> None:
+        """What has happened since becomes one more entry, for ever."""
+        self._look_at_memory(turn)
+        with self._guard:
+            entries = flush(self.state, self.now_us())
+            if entries:
+                self.log(WindowAppended(entries=to_json(entries)), turn=turn)
+
+    def _look_at_memory(self, turn: str | None) -> None:
+        """USER.md and MEMORY.md may have changed by our tools or by somebody's hand. A sub-agent is told its task and
+        nothing beside it."""
+        if self.parent is not None:
+            return
+        if self.settings.agent.volatile == "system":
+            text = volatile.current(self.memory)
+            if text != self.state.volatile:
+                self.log(VolatileChanged(text=text), turn=turn)
+            return
+        known = volatile.told(self.state.window.entries, self.state.queue)
+        for event in volatile.news(known, self.memory):
+            self.log(event, turn=turn)
+
+    # A turn
+
+    async def ask(
+        self,
+        text: str,
+        *,
+        attachments: Sequence[Image | Document] = (),
+        watch: Watch | None = None,
+        cancel: Cancel | None = None,
+    ) -> Turn:
+        """Say something to the agent and wait until it has answered. One turn at a time: others wait for it."""
+        async with self._turn:
+            turn = await run_turn(self, text, attachments=tuple(attachments), watch=watch, cancel=cancel)
+        self.lines.append(turn.line)
+        return turn
+
+    @contextmanager
+    def watched(self, watch: Watch, cancel: Cancel) -> Iterator[None]:
+        """Tools run now: who sees their output, and what stops those that they start."""
+        before = self._watch, self._cancel
+        self._watch, self._cancel = watch, cancel
+        try:
+            yield
+        finally:
+            self._watch, self._cancel = before
+
+    @property
+    def watching(self) -> tuple[Watch, Cancel]:
+        return self._watch, self._cancel
+
+    def tools_answered(self, messages: tuple[Message, ...], turn: str | None) -> None:
+        """The answers to the open calls, and what tools and skills know by now."""
+        state = self._changed_state()
+        answered = TurnToolsAnswered(messages=message_json(messages))
+        self.log(answered, *(() if state is None else (state,)), turn=turn, actor="tool")
+
+    def answer_open_calls(self, turn: str | None = None) -> None:
+        """Calls that nobody will answer any more get an answer that says so."""
+        calls = self.state.open_calls
+        if calls:
+            self.tools_answered(self.box.cut(calls).messages, turn)
+
+    def keep_state(self) -> None:
+        state = self._changed_state()
+        if state is not None:
+            self.log(state)
+
+    def _changed_state(self) -> SessionState | None:
+        now = (b64encode(self.box.state).decode(), b64encode(self.skills.state).decode())
+        if now == self._stored:
+            return None
+        return SessionState(tools=now[0], skills=now[1])
+
+    # Which model
+
+    def set_model(self, model: str) -> None:
+        """Another model from the next turn on."""
+        choosing.choose(self, model if ":" in model else self.host.model_named(model))
+
+    def switch(self, model: str) -> None:
+        """Speak to this model from now on."""
+        if model != self.model:
+            self._speak_to(model)
+            self.box.switch(model, self.dialect)
+
+    # Whatever else may be asked for
+
+    def set_goal(self, text: str) -> None:
+        """What the session is to reach, from the next turn on; an empty text gives it up."""
+        self.log(GoalSet(goal=text.strip()), actor="user")
+
+    async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
+        """Put a summary in the place of old history, now."""
+        async with self._turn:
+            return await compaction.compact(self, why="user", watch=watch, cancel=cancel)
+
+    async def delegate(
+        self,
+        tasks: Sequence[Task],
+        *,
+        awaited: bool = True,
+        watch: Watch | None = None,
+        cancel: Cancel | None = None,
+    ) -> tuple[Delegated, ...]:
+        """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
+        return await delegates.delegate(self, tasks, awaited=awaited, watch=watch, cancel=cancel)
+
+    def inspect(self) -> tuple[Shown, ...]:
+        """Every block of the next request: whose it is, how large, how old, and whether it is cached."""
+        return inspecting.inspect(self)
+
+    def totals(self) -> Line:
+        """What was paid since the session was opened."""
+        return costs.total(self.lines, self.model)
+
+    async def end(self) -> None:
+        """The session is over. It stays on disk."""
+        self.log(SessionEnded(turns=self.state.turns, cost=self.state.cost), actor="user")
+        await self.close()
+        for model in self.resets.used:
+            self.engine.end(self.lane_of(model), now=self.clock())
+
+    def discard(self) -> None:
+        """It never came about."""
+        self._log.discard()
+
+    async def close(self) -> None:
+        """Leave the session as it is; it can be resumed. What runs in the background ends."""
+        await delegates.close(self)
+        await self.box.close()
+        if not self._log.closed:
+            self.answer_open_calls()
+            self.keep_state()
+            self._log.close()
+        self.host.forget(self)
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,449 @@
+"""Begin, resume and fork conversations.
+
+What stays the same for a whole session is made here, once, and stored: system text, tools array, surroundings. A
+session that is resumed sends the bytes that it sent before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from holdfast.config.schema import Settings
+from holdfast.engine import Engine
+from holdfast.errors import HoldfastError
+from holdfast.events import Bus, Envelope, Event, Ulids
+from holdfast.events.agent import (
+    SessionComposed,
+    SessionRedeclared,
+    SessionRefreshed,
+    SessionState,
+    SurroundingsChanged,
+    TurnAnswered,
+    VolatileChanged,
+    WindowAppended,
+)
+from holdfast.events.sessions import (
+    CompactionCompleted,
+    DelegateCompleted,
+    DelegateFailed,
+    ProcessExited,
+    SessionResumed,
+    SessionStarted,
+)
+from holdfast.memory.files import MemoryFiles
+from holdfast.memory.tools import memory_tools
+from holdfast.skills.session import SessionSkills
+from holdfast.store import Store
+from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
+from holdfast.tools.mcp import Hub
+from holdfast.tools.offload import directory_of
+from holdfast.tools.turns import LoopLock
+
+from . import delegates
+from .composing import compose
+from .listing import Stored, forked_from, stored
+from .log import Log, find, log_path, read_log
+from .mentions import known_models, parse_mention
+from .routing import Configured
+from .session import Session
+from .surroundings import changed, surroundings
+from .values import Provider
+from .window.entries import SessionContext, Static, to_json, tools_json
+from .window.projection import State, project
+from .window.rendering import render
+from .window.times import zone
+
+EXPECTED_CALLS = 20.0
+"""Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
+
+
+class Sessions:
+    """The conversations of one workspace. `config` gives the settings of an agent by its name.
+
+    `tools` are the host's own, beside the built-in ones; `persona` takes the place of ours. `confirm` is asked before a
+    tool changes something. `chosen` says which models are configured and by whom. Times come from `clock`.
+    """
+
+    def __init__(
+        self,
+        config: Callable[[str], Settings] | Settings,
+        *,
+        workspace: Path,
+        home: Path,
+        provider: Provider,
+        engine: Engine,
+        store: Store | None = None,
+        bus: Bus | None = None,
+        tenant: str = "",
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        confirm: Confirmer | None = None,
+        tools: Sequence[Tool] = (),
+        builtins: bool = True,
+        hub: Hub | None = None,
+        persona: str | None = None,
+        chosen: Callable[[str], Configured] | None = None,
+    ) -> None:
+        self.settings: Callable[[str], Settings] = (lambda _: config) if isinstance(config, Settings) else config
+        self.workspace, self.home, self.directory = Path(workspace).resolve(), Path(home), Path(home) / "sessions"
+        self.provider, self.engine, self.store, self.bus = provider, engine, store, bus
+        self.tenant, self.clock, self.sleep = tenant, clock, sleep
+        self.ids = Ulids()
+        self._confirm, self._tools, self._builtins, self._hub = confirm, tuple(tools), builtins, hub
+        self._persona, self._configured = persona, chosen
+        self._writing = LoopLock()
+        self._open: dict[str, Session] = {}
+
+    def configured(self, agent: str) -> Configured:
+        """The models that are configured for an agent."""
+        if self._configured is not None:
+            return self._configured(agent)
+        chosen = self.settings(agent).agent
+        return Configured(model=chosen.model, fallback=chosen.fallback)
+
+    def model_named(self, text: str) -> str:
+        """The one model that a name, or a part of one, stands for."""
+        found = parse_mention(f"@{text} .", known_models(), [])
+        if found.model is None:
+            raise HoldfastError(f"no model is named {text!r}; give one as provider:name, such as anthropic:{text}.")
+        return found.model
+
+    # A new one
+
+    async def create(
+        self,
+        *,
+        agent: str = "",
+        model: str | None = None,
+        goal: str | None = None,
+        system_prompt: str | None = None,
+    ) -> Session:
+        """Begin a conversation. `system_prompt` takes the place of persona and project instructions."""
+        settings = self.settings(agent)
+        chosen = self.configured(agent)
+        model = model or chosen.model or next(iter(chosen.fallback), None)
+        if model is None:
+            raise HoldfastError(
+                "no model is chosen; set agent.model to one, such as anthropic:claude-haiku-4-5, or name it."
+            )
+        if ":" not in model:
+            model = self.model_named(model)
+        zone(settings.agent.timezone)
+        skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
+        session = self._session(Log.create(self.directory, self.ids.new()), agent, model, settings, skills)
+        try:
+            composed = await asyncio.to_thread(self._composed, session, system_prompt)
+            around = await asyncio.to_thread(self._around, settings)
+            self._begin(session, composed, around, SessionStarted(agent=agent or None, client="holdfast", model=model))
+        except BaseException:
+            await self._undo(session)
+            raise
+        skills.announce(session.box.tell)
+        session.keep_state()
+        if goal:
+            session.set_goal(goal)
+        return session
+
+    def _begin(self, session: Session, composed: SessionComposed, around: str, *first: Event) -> None:
+        """All that a session consists of, in one write."""
+        context = SessionContext(at=session.now_us(), text=around)
+        state = SessionState(tools=_packed(session.box.state), skills=_packed(session.skills.state))
+        session.log(*first, composed, WindowAppended(entries=to_json((context,))), state)
+
+    async def _undo(self, session: Session) -> None:
+        session.discard()
+        await session.box.close()
+        self.forget(session)
+
+    def _session(
+        self,
+        log: Log,
+        agent: str,
+        model: str,
+        settings: Settings,
+        skills: SessionSkills,
+        *,
+        parent: Session | None = None,
+        state: bytes | None = None,
+        readable: Sequence[Path] = (),
+    ) -> Session:
+        memory = MemoryFiles(self.workspace / ".holdfast", settings.memory)
+        session = Session(
+            self, log, agent=agent, model=model, settings=settings, skills=skills, memory=memory, parent=parent
+        )
+        confirm = (
+            parent.confirmations
+            if parent is not None
+            else Confirmations(settings.tools.confirm, home=self.home, ask=self._confirm)
+        )
+        session.confirmations = confirm
+        session.box = Toolbox(
+            (*self._tools, *memory_tools(memory), delegates.delegate_tool(session)),
+            model=model,
+            dialect=session.dialect,
+            workspace=self.workspace,
+            home=self.home,
+            session=session.id,
+            tenant=self.tenant,
+            settings=settings.tools,
+            confirm=confirm,
+            hub=self._hub,
+            builtins=self._builtins,
+            readable=readable,
+            bus=self.bus,
+            store=self.store,
+            skills=skills,
+            memory=memory,
+            stream=lambda call, text: session.watching[0].output(call, text),
+            writing=self._writing,
+            heard=session.heard,
+            now=session.now_us,
+            state=state,
+        )
+        self._open[session.id] = session
+        return session
+
+    def _composed(self, session: Session, system_prompt: str | None) -> SessionComposed:
+        settings, tools = session.settings, session.box.definitions()
+        models = (session.model, *self.configured(session.agent).fallback)
+        made = compose(
+            session.skills,
+            settings=settings,
+            workspace=self.workspace,
+            tools=tools,
+            models=models,
+            calls=EXPECTED_CALLS,
+            persona=self._persona,
+            system_prompt=system_prompt,
+        )
+        return SessionComposed(
+            system=made.text,
+            tools=tools_json(tools),
+            model=session.model,
+            dialect=session.dialect,
+            timezone=settings.agent.timezone,
+            agent=session.agent,
+            workspace=str(self.workspace),
+            preloaded=made.preloaded,
+            padding=made.why,
+        )
+
+    def _around(self, settings: Settings) -> str:
+        chosen = settings.agent
+        return surroundings(self.workspace, now=self.clock(), timezone=chosen.timezone, entries=chosen.tree_entries)
+
+    # One that was there before
+
+    async def resume(self, named: str) -> Session:
+        """Go on with a session, by its id or a unique beginning of it."""
+        id_ = find(self.directory, named)
+        if id_ in self._open:
+            raise HoldfastError(f"session {id_} is open already.")
+        log = Log.open(self.directory, id_)
+        try:
+            composed = project(log.envelopes).composed
+            if composed is None:
+                raise HoldfastError(f"session {id_} was never begun; begin a new one.")
+            self._check_place(id_, composed)
+            session = await self._resumed(log, log.envelopes, composed)
+        except BaseException:
+            log.close()
+            raise
+        session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
+        session.answer_open_calls()
+        _leave_behind(session, INTERRUPTED)
+        await self._look_around(session)
+        return session
+
+    def _check_place(self, id: str, composed: SessionComposed) -> None:
+        if composed.workspace and Path(composed.workspace) != self.workspace:
+            raise HoldfastError(f"session {id} belongs to {composed.workspace}; go there to go on with it.")
+
+    async def _resumed(
+        self, log: Log, past: Sequence[Envelope], composed: SessionComposed, *, parent: Session | None = None
+    ) -> Session:
+        state = project(past)
+        settings = self.settings(composed.agent)
+        static = Static(timezone=composed.timezone, model=state.model, dialect=composed.dialect)
+        messages = render(state.window, static)
+        skills = await asyncio.to_thread(
+            SessionSkills.begin,
+            settings.skills,
+            self.workspace,
+            state=b64decode(state.skills) or None,
+            messages=messages,
+        )
+        session = self._session(
+            log,
+            composed.agent,
+            state.model or composed.model,
+            settings,
+            skills,
+            parent=parent,
+            state=b64decode(state.box) or None,
+            readable=self._offloads(state),
+        )
+        session.fold(past)
+        return session
+
+    async def _look_around(self, session: Session) -> None:
+        """`agent.on_load`: surroundings are read again where nothing is cached; where something is, the conversation
+        goes on as it was sent and is told what has changed."""
+        mode, first = session.settings.agent.on_load, session.state.window.entries[0]
+        if mode == "replay" or not isinstance(first, SessionContext):
+            return
+        around = await asyncio.to_thread(self._around, session.settings)
+        cold = not session.engine.fence(session.lane, now=session.clock())
+        if mode == "refresh" or cold:
+            if around != first.text:
+                entry = SessionContext(at=session.now_us(), text=around)
+                session.log(SessionRefreshed(entry=to_json((entry,))))
+            if session.box.at_reset(None) is not None:
+                session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
+            return
+        news = changed(session.around or first.text, around)
+        if news is not None:
+            session.log(SurroundingsChanged(text=news, around=around))
+
+    def _offloads(self, state: State) -> tuple[Path, ...]:
+        """Where results lie that the sessions before this one have put aside: it goes on from them."""
+        found: list[Path] = []
+        before = state.forked_from
+        while before is not None and len(found) < 64:
+            found.append(directory_of(self.home, before, self.tenant))
+            before = forked_from(self.directory, before)
+        return tuple(path for path in found if path.is_dir())
+
+    async def fork(self, named: str) -> Session:
+        """A new session that goes on from where another is now; both go their own ways. What is cached for one is for
+        the other."""
+        id_ = find(self.directory, named)
+        events = read_log(log_path(self.directory, id_))
+        state = project(events)
+        if state.composed is None:
+            raise HoldfastError(f"session {id_} was never begun; begin a new one.")
+        self._check_place(id_, state.composed)
+        log = Log.create(self.directory, self.ids.new())
+        try:
+            first = SessionStarted(agent=state.composed.agent or None, client="holdfast", forked_from=id_)
+            past = [self._envelope(log.id, first), *self._copies(log.id, events)]
+            log.append(past)
+            session = await self._resumed(log, past, state.composed)
+        except BaseException:
+            log.close()
+            raise
+        session.answer_open_calls()
+        _leave_behind(session, ELSEWHERE)
+        return session
+
+    def _envelope(self, session: str, payload: Event) -> Envelope:
+        at = int(self.clock() * 1_000_000)
+        return Envelope.of(payload, id=self.ids.new(), at=at, session=session, actor="user")
+
+    def _copies(self, session: str, events: Sequence[Envelope]) -> list[Envelope]:
+        """What happened to another session, as this one's past. What was paid for it was paid there."""
+        made = []
+        for each in events:
+            payload = each.payload
+            if isinstance(payload, SessionStarted):
+                continue
+            if isinstance(payload, TurnAnswered | CompactionCompleted | DelegateCompleted | DelegateFailed):
+                payload = replace(payload, cost=Decimal(0))
+            made.append(replace(each, id=self.ids.new(), session=session, payload=payload))
+        return made
+
+    # Sub-agents
+
+    async def child(self, parent: Session, role: str) -> Session:
+        """A session for a sub-agent: the tools and the system text of its parent to the byte, and its surroundings, so
+        that the parent's entries in the cache are read."""
+        settings = self.settings(role)
+        composed, first = parent.state.composed, parent.state.window.entries[0]
+        assert composed is not None
+        model = settings.agent.model if settings.agent.model != self.settings(parent.agent).agent.model else None
+        model = model or parent.model
+        skills = await asyncio.to_thread(
+            SessionSkills.begin, settings.skills, self.workspace, state=parent.skills.state, messages=()
+        )
+        session = self._session(
+            Log.create(self.directory, self.ids.new()),
+            role,
+            model,
+            settings,
+            skills,
+            parent=parent,
+            state=parent.box.state,
+            readable=(parent.box.offloader.directory,),
+        )
+        try:
+            around = first.text if isinstance(first, SessionContext) else self._around(settings)
+            mine = replace(composed, agent=role, parent=parent.id, model=model, dialect=session.dialect)
+            session.box.guides.keep(())  # what its parent was told and found stands in the parent's conversation
+            session.box.toolset.lost(session.box.toolset.found)
+            volatile = (VolatileChanged(text=parent.state.volatile),) if parent.state.volatile else ()
+            self._begin(session, mine, around, SessionStarted(agent=role, client="holdfast", model=model), *volatile)
+        except BaseException:
+            await self._undo(session)
+            raise
+        return session
+
+    async def resume_child(self, parent: Session, id: str) -> Session:
+        """A sub-agent that has asked something goes on."""
+        log = Log.open(self.directory, find(self.directory, id))
+        try:
+            composed = project(log.envelopes).composed
+            if composed is None or composed.parent != parent.id:
+                raise HoldfastError(f"{id} is no sub-agent of this session.")
+            session = await self._resumed(log, log.envelopes, composed, parent=parent)
+        except BaseException:
+            log.close()
+            raise
+        session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
+        session.answer_open_calls()
+        _leave_behind(session, INTERRUPTED)
+        return session
+
+    # What there is
+
+    def stored(self, *, everywhere: bool = False) -> list[Stored]:
+        """The sessions of this workspace, or of all, the newest first."""
+        found = stored(self.directory)
+        return found if everywhere else [each for each in found if each.workspace == str(self.workspace)]
+
+    def forget(self, session: Session) -> None:
+        self._open.pop(session.id, None)
+
+    async def close(self) -> None:
+        """Leave all sessions that are open."""
+        for session in tuple(self._open.values()):
+            if session.parent is None:
+                await session.close()
+
+
+INTERRUPTED = "It was interrupted when the program ended."
+ELSEWHERE = "It works for the session that this one was forked from."
+
+
+def _leave_behind(session: Session, why: str) -> None:
+    """What ran for this conversation and will never report to it has ended, as far as it is concerned."""
+    gone: list[Event] = [
+        ProcessExited(process=each.process, exit_code=None) for each in session.state.running_processes
+    ]
+    gone += [
+        DelegateFailed(delegate=each.delegate, error_message=why)
+        for each in session.state.running_delegates
+        if not each.question
+    ]
+    if gone:
+        session.log(*gone)
+
+
+def _packed(state: bytes) -> str:
+    return b64encode(state).decode()

@@ -1,0 +1,244 @@
+"""Where a session takes place: day, platform, git, files. Read once, when it begins, and compared when it goes on.
+
+The same disk, day and machine give the same text. Names are shown as they are, except for what a terminal or a model
+could take for something else.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.config.origin import printable
+from holdfast.tools.builtin.making import opened_directory
+
+from . import git
+from .window.times import zone_of
+
+DEPTH = 3
+STATUS_LINES = 30
+CHANGED_PATHS = 20
+UNSHOWN = frozenset({".git", ".hg", ".holdfast", ".svn", ".venv", "__pycache__", "node_modules"})
+"""Somebody else's files by the thousand, and our own."""
+
+TITLE = "# Surroundings"
+GIT = "## Git"
+FILES = "## Files"
+MORE = "… and {number} more"
+NONE = "(none)"
+UNKNOWN = "not known"
+
+_DATE, _PLATFORM, _BRANCH, _STATUS = "Date: ", "Platform: ", "Branch: ", "Status:"
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_PART = 8
+"""A directory below the first level takes at most one part in so many of the room, so that others have some too."""
+_ASKED = 5_000
+"""Names of one level that git is asked about."""
+
+
+class _Node(Struct):
+    """A directory: what is shown of it, and how much is not."""
+
+    parts: tuple[str, ...]
+    names: list[str] = []
+    labels: list[str] = []
+    below: dict[str, _Node] = {}
+    left: int = 0
+    remark: str = ""
+
+
+def surroundings(workspace: Path, *, now: float, timezone: str, entries: int) -> str:
+    """The text that a session begins with. Reads the disk and asks git: not for an event loop."""
+    root = Path(os.path.realpath(workspace))
+    found = git.look(root)
+    system = f"{platform.system()} {platform.machine()}".strip()
+    sections = [TITLE, f"{_DATE}{_day(now, timezone)}\n{_PLATFORM}{printable(system)}"]
+    if found is not None:
+        sections += [GIT, "\n".join(_git(found))]
+    if entries > 0:
+        tree = _tree(root, entries, repository=found is not None)
+        sections += [FILES, "\n".join(_lines(tree, 0)) or NONE]
+    return "\n\n".join(sections)
+
+
+def _day(now: float, timezone: str) -> str:
+    moment = datetime.fromtimestamp(now, zone_of(timezone) or UTC)
+    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d} ({_DAYS[moment.weekday()]})"
+
+
+def _git(found: git.Repository) -> Iterator[str]:
+    yield _BRANCH + (f"none, at commit {found.commit}" if found.branch is None else printable(found.branch))
+    if found.status is None:
+        yield f"{_STATUS} {UNKNOWN}"
+        return
+    # Our own files are told of in another way; that one of them is new is nothing to speak of.
+    lines = [f"{letters} {_shown(path)}" for letters, path in found.status if path.split("/")[0] != ".holdfast"]
+    yield _STATUS if lines else f"{_STATUS} clean"
+    yield from lines[:STATUS_LINES]
+    if len(lines) > STATUS_LINES:
+        yield MORE.format(number=len(lines) - STATUS_LINES)
+
+
+def _tree(root: Path, entries: int, *, repository: bool) -> _Node:
+    """The levels nearest to the root first, as far as there is room."""
+    top = _Node(parts=())
+    level, room = [top], entries
+    for depth in range(DEPTH):
+        found = {node.parts: _scan(root, node, nested=repository and depth > 0) for node in level}
+        paths = ["/".join((*parts, name)) for parts, items in found.items() for name in items]
+        hidden = git.ignored(root, paths[:_ASKED]) if repository else frozenset()
+        for node in level:
+            items = {name: label for name, label in found[node.parts].items() if _path(node, name) not in hidden}
+            most = min(room, entries if depth == 0 else max(1, entries // _PART))
+            node.names, node.labels = list(items)[:most], list(items.values())[:most]
+            node.left = len(items) - len(node.names)
+            room -= len(node.names)
+            if depth < DEPTH - 1:
+                pairs = zip(node.names, node.labels, strict=True)
+                node.below = {name: _Node(parts=(*node.parts, name)) for name, label in pairs if label.endswith("/")}
+        level = [below for node in level for below in node.below.values()]
+    return top
+
+
+def _path(node: _Node, name: str) -> str:
+    return "/".join((*node.parts, name))
+
+
+def _scan(root: Path, node: _Node, *, nested: bool) -> dict[str, str]:
+    """Names and labels, sorted. A repository inside of another one has rules of its own and is not opened."""
+    try:
+        with opened_directory(root, node.parts) as at, os.scandir(at) as items:
+            found = sorted(items, key=lambda item: item.name)
+            if nested and any(item.name == ".git" for item in found):
+                node.remark = " (a repository of its own)"
+                return {}
+            return {item.name: _label(item, at) for item in found if item.name not in UNSHOWN}
+    except OSError:  # gone meanwhile, swapped for a link, or not for us
+        node.remark = " (not readable)"
+        return {}
+
+
+def _label(item: os.DirEntry[str], at: int) -> str:
+    name = _shown(item.name)
+    if item.is_symlink():
+        try:
+            return f"{name} -> {printable(os.readlink(item.name, dir_fd=at))}"
+        except OSError:
+            return f"{name} -> ?"
+    if item.is_dir(follow_symlinks=False):
+        return f"{name}/"
+    return name if item.is_file(follow_symlinks=False) else f"{name} (not a regular file)"
+
+
+def _shown(name: str) -> str:
+    """A name on one line. A space before it would look like another level."""
+    text = printable(name)
+    return f"\\x20{text[1:]}" if text.startswith(" ") else text
+
+
+def _lines(node: _Node, indent: int) -> Iterator[str]:
+    margin = "  " * indent
+    for name, label in zip(node.names, node.labels, strict=True):
+        below = node.below.get(name)
+        yield margin + label + (below.remark if below is not None else "")
+        if below is not None:
+            yield from _lines(below, indent + 1)
+    if node.left:
+        yield margin + MORE.format(number=node.left)
+
+
+class _Listing(Struct):
+    """A tree read back: by directory what is shown in it, and the directories of which not all is shown."""
+
+    shown: dict[str, list[str]]
+    cut: set[str]
+
+
+def changed(before: str, after: str) -> str | None:
+    """What is different now, one fact in a line; None where nothing is. What only one of the texts speaks of is not
+    compared, nor what has merely found no room."""
+    old, new = _facts(before), _facts(after)
+    lines = []
+    for key, what in ((_DATE, "The date"), (_PLATFORM, "The platform"), (_BRANCH, "The git branch")):
+        if key in new and old.get(key) != new[key]:
+            was = f" (before: {old[key]})" if key in old else ""
+            lines.append(f"{what} is now {new[key]}{was}.")
+    status = new.get(_STATUS, UNKNOWN)
+    if status not in (UNKNOWN, old.get(_STATUS)):
+        lines.append("git status is now" + (f":{status}" if status.startswith("\n") else f" {status}."))
+    if FILES in old and FILES in new:
+        there, here = _listing(old[FILES]), _listing(new[FILES])
+        lines += _named("New", _only(here, there))
+        lines += _named("Gone", _only(there, here))
+    return "\n".join(lines) or None
+
+
+def _facts(text: str) -> dict[str, str]:
+    """The parts of a text of ours. Between its sections, and nowhere else, are empty lines."""
+    sections = text.split("\n\n")
+    found = {}
+    for line in sections[1].split("\n") if len(sections) > 1 else ():
+        for key in (_DATE, _PLATFORM):
+            if line.startswith(key):
+                found[key] = line.removeprefix(key)
+    for heading, body in pairwise(sections):
+        if heading == GIT:
+            branch, _, status = body.partition("\n")
+            found |= {_BRANCH: branch.removeprefix(_BRANCH), _STATUS: status.removeprefix(_STATUS).removeprefix(" ")}
+        elif heading == FILES:
+            found[FILES] = body
+    return found
+
+
+def _listing(text: str) -> _Listing:
+    found = _Listing(shown={"": []}, cut=set())
+    inside = [""]
+    for line in text.split("\n") if text != NONE else ():
+        label = line.lstrip(" ")
+        depth = (len(line) - len(label)) // 2
+        inside = inside[: depth + 1]
+        here = inside[-1]
+        if _more(label):
+            found.cut.add(here)
+            continue
+        found.shown[here].append(label)
+        if "/" in label.partition(" -> ")[0]:
+            inside.append(here + label)
+            found.shown[here + label] = []
+    return found
+
+
+def _more(label: str) -> bool:
+    start, _, end = MORE.partition("{number}")
+    return label.startswith(start) and label.endswith(end)
+
+
+def _only(one: _Listing, other: _Listing) -> list[str]:
+    """What the first shows and the second does not, where it would."""
+    found = []
+    for place, labels in one.shown.items():
+        known = other.shown.get(place)
+        if known is None:  # the directory itself is named
+            continue
+        last = _order(known[-1]) if known else ""
+        cut = place in other.cut
+        found += [place + each for each in labels if each not in known and not (cut and _order(each) > last)]
+    return found
+
+
+def _order(label: str) -> str:
+    """What a name is sorted by."""
+    return label.partition(" -> ")[0].partition("/")[0]
+
+
+def _named(what: str, paths: list[str]) -> list[str]:
+    if not paths:
+        return []
+    more = f" {MORE.format(number=len(paths) - CHANGED_PATHS)}" if len(paths) > CHANGED_PATHS else ""
+    return [f"{what}: {', '.join(paths[:CHANGED_PATHS])}{more}."]

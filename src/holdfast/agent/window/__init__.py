@@ -1,0 +1,5 @@
+"""The window of a conversation: a pure projection of events, rendered by pure functions of its entries.
+
+`projection` folds events into a state, `flushing` makes entries of what waits, `rendering` makes messages of entries.
+Imports canonical, events and errors; what renders (entries, rendering, coalescing, wording, times) not even events.
+"""

@@ -1,0 +1,232 @@
+"""What a window is made of: frozen entries, and the frozen items of a timeline.
+
+An entry holds everything its text is made of; a time in it is the time of the event it came from, in UTC microseconds.
+Nothing here knows where an entry came from, what has become of it since, or what time it is.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.canonical import Document, Image, Message, Opaque, ToolDefinition
+
+Status = Literal["started", "completed", "failed", "cancelled"]
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """One thing that happened. `seq` is the number of its event in the session: it orders what has the same time."""
+
+    at: int
+    seq: int
+
+
+class UserMessage(Item, frozen=True, kw_only=True, tag="user_message"):
+    text: str
+    attachments: tuple[Image | Document, ...] = ()
+
+
+class ProcessStarted(Item, frozen=True, kw_only=True, tag="detached_process_started"):
+    process: str
+    command: str
+
+
+class ProcessExited(Item, frozen=True, kw_only=True, tag="detached_process_exited"):
+    process: str
+    exit_code: int | None
+
+
+class SubagentStatus(Item, frozen=True, kw_only=True, tag="subagent_status"):
+    delegate: str
+    status: Status
+    role: str = ""
+    text: str = ""
+
+
+class TaskUpdate(Item, frozen=True, kw_only=True, tag="task_update"):
+    task: str
+    status: str
+    text: str = ""
+
+
+class Escalation(Item, frozen=True, kw_only=True, tag="escalation"):
+    delegate: str
+    question: str
+
+
+class MemoryChanged(Item, frozen=True, kw_only=True, tag="memory_changed"):
+    """`text` is what the store says now, in full."""
+
+    store: str
+    text: str
+
+
+class ToolServerGone(Item, frozen=True, kw_only=True, tag="tool_server_gone"):
+    server: str
+    tools: tuple[str, ...] = ()
+
+
+class SettingToggled(Item, frozen=True, kw_only=True, tag="setting_toggled"):
+    setting: str
+    value: str
+
+
+class SurroundingsChanged(Item, frozen=True, kw_only=True, tag="surroundings_changed"):
+    text: str
+
+
+class Continue(Item, frozen=True, kw_only=True, tag="continue"):
+    """Nothing new was said, and the model is to go on."""
+
+
+TimelineItem = (
+    UserMessage
+    | ProcessStarted
+    | ProcessExited
+    | SubagentStatus
+    | TaskUpdate
+    | Escalation
+    | MemoryChanged
+    | ToolServerGone
+    | SettingToggled
+    | SurroundingsChanged
+    | Continue
+)
+
+
+class SessionContext(Struct, frozen=True, kw_only=True, tag="session_context"):
+    """Where the session takes place, read once: position 0."""
+
+    at: int
+    text: str
+
+
+class AssistantTurn(Struct, frozen=True, kw_only=True, tag="assistant_turn"):
+    """What the model said, and the messages that answer its calls; none yet while they run."""
+
+    at: int
+    message: Message
+    results: tuple[Message, ...] = ()
+    model: str = ""
+    dialect: str = ""
+
+
+class Context(Struct, frozen=True, kw_only=True, tag="context"):
+    """A timeline: what happened since the entry before it."""
+
+    at: int
+    items: tuple[TimelineItem, ...]
+
+
+class Compacted(Struct, frozen=True, kw_only=True, tag="compacted"):
+    """What stands in the place of entries that are no longer sent."""
+
+    at: int
+    text: str
+    replaced: int = 0
+
+
+class GoalInjection(Struct, frozen=True, kw_only=True, tag="goal_injection"):
+    """What the session is to reach; empty where that was given up."""
+
+    at: int
+    text: str
+
+
+class AttemptFeedback(Struct, frozen=True, kw_only=True, tag="attempt_feedback"):
+    """What was wrong with the answer before."""
+
+    at: int
+    text: str
+
+
+Entry = SessionContext | AssistantTurn | Context | Compacted | GoalInjection | AttemptFeedback
+
+
+class Window(Struct, frozen=True):
+    """The entries in order. `borders` says of each entry whether a new message has to begin with it, because what
+    stands before it has been sent; `results_sent` that the last entry's results have been."""
+
+    entries: tuple[Entry, ...] = ()
+    borders: tuple[bool, ...] = ()
+    sent: int = 0
+    """So many entries have left with a request."""
+    results_sent: bool = False
+
+
+class Static(Struct, frozen=True, kw_only=True):
+    """What rendering may know beside the entries: fixed for a session and a model."""
+
+    timezone: str = "UTC"
+    model: str = ""
+    """What only the model that said it can read (thoughts, sealed parts) goes to no other one."""
+    dialect: str = ""
+
+
+def to_json(entries: tuple[Entry, ...]) -> str:
+    return _json(entries)
+
+
+def from_json(text: str) -> tuple[Entry, ...]:
+    return msgspec.json.decode(text, type=tuple[Entry, ...])
+
+
+def entry_json(entry: Entry) -> str:
+    return _json(entry)
+
+
+def entry_from(text: str) -> Entry:
+    """One entry, alone or as the only one of several."""
+    if not text.startswith("["):
+        return msgspec.json.decode(text, type=Entry)  # type: ignore[no-any-return]
+    (entry,) = from_json(text)
+    return entry
+
+
+def message_json(messages: Message | tuple[Message, ...]) -> str:
+    return _json(messages)
+
+
+def messages_from(text: str) -> tuple[Message, ...]:
+    return msgspec.json.decode(text, type=tuple[Message, ...])
+
+
+def message_from(text: str) -> Message:
+    return msgspec.json.decode(text, type=Message)
+
+
+def tools_json(tools: tuple[ToolDefinition | Opaque, ...]) -> str:
+    return _json(tools)
+
+
+def tools_from(text: str) -> tuple[ToolDefinition | Opaque, ...]:
+    return msgspec.json.decode(text, type=tuple[ToolDefinition | Opaque, ...]) if text else ()
+
+
+def attachments_json(attachments: tuple[Image | Document, ...]) -> str:
+    return _json(attachments) if attachments else ""
+
+
+def attachments_from(text: str) -> tuple[Image | Document, ...]:
+    return msgspec.json.decode(text, type=tuple[Image | Document, ...]) if text else ()
+
+
+def _json(value: object) -> str:
+    """JSON text. A lone surrogate, half of a character that a model or a program cut, cannot be stored: a mark stands
+    in its place, also in what is sent, because that comes from what was stored."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value))).decode()
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(inner) for inner in value]
+    return value

@@ -1,0 +1,50 @@
+"""What waits becomes entries, once, before a request: from then on it is never touched again."""
+
+from __future__ import annotations
+
+from .entries import (
+    AssistantTurn,
+    AttemptFeedback,
+    Context,
+    Continue,
+    Entry,
+    GoalInjection,
+    MemoryChanged,
+    TimelineItem,
+    UserMessage,
+)
+from .state import State
+
+
+def flush(state: State, at: int) -> tuple[Entry, ...]:
+    """The entries of the next `window.appended`, whose time is `at`; none where nothing waits.
+
+    Where the history would end with what the model said, the model is asked to go on.
+    """
+    feedback = tuple(AttemptFeedback(at=at, text=text) for text in state.feedback)
+    goal = () if state.goal is None else (GoalInjection(at=at, text=state.goal),)
+    items = _timeline(state.queue)
+    entries: tuple[Entry, ...] = (*feedback, *goal, *((Context(at=at, items=items),) if items else ()))
+    if entries or not _ends_with_the_model(state):
+        return entries
+    return (Context(at=at, items=(Continue(at=at, seq=state.events),)),)
+
+
+def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
+    """In the order in which it happened. What a memory said in between was never sent and is of no use."""
+    ordered = sorted(queue, key=lambda item: (item.at, item.seq))
+    last = {item.store: item for item in ordered if isinstance(item, MemoryChanged)}
+    return tuple(
+        item
+        for item in ordered
+        if not (isinstance(item, MemoryChanged) and last[item.store] is not item) and not _says_nothing(item)
+    )
+
+
+def _says_nothing(item: TimelineItem) -> bool:
+    return isinstance(item, UserMessage) and not item.text.strip() and not item.attachments
+
+
+def _ends_with_the_model(state: State) -> bool:
+    last = state.window.entries[-1] if state.window.entries else None
+    return isinstance(last, AssistantTurn) and not last.results and not state.open_calls

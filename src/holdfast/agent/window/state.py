@@ -1,0 +1,109 @@
+"""Everything that follows from a session's events: its window, what waits to be flushed, and what others ask for."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.canonical import ToolUse
+from holdfast.events.agent import SessionComposed, TurnAnswered
+
+from .entries import TimelineItem, Window
+
+
+class TaskState(Struct, frozen=True, kw_only=True):
+    task: str
+    status: str
+    text: str = ""
+
+
+class DelegateState(Struct, frozen=True, kw_only=True):
+    """A sub-agent that was started and has not ended. `question` is what it has to know to go on."""
+
+    delegate: str
+    role: str
+    task: str = ""
+    awaited: bool = False
+    question: str = ""
+    at: int = 0
+
+
+class ProcessState(Struct, frozen=True, kw_only=True):
+    """A background process that was started and has not ended, as far as the session was told."""
+
+    process: str
+    command: str
+    at: int = 0
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """A session after so many events. Two states of the same events are equal."""
+
+    window: Window = Window()
+    queue: tuple[TimelineItem, ...] = ()
+    """What happened and is not in the window yet."""
+    goal: str | None = None
+    """A goal that the model has to be told of; "" says that there is none any more."""
+    feedback: tuple[str, ...] = ()
+    """What the model has to be told of its last attempts."""
+
+    session: str = ""
+    events: int = 0
+    """How many events these are: the number of the next one."""
+    composed: SessionComposed | None = None
+    tools: str = ""
+    volatile: str = ""
+    model: str = ""
+    """Where the last turn went, or the first one is to go."""
+    chosen: str | None = None
+    """The model that the session was switched to."""
+    current_goal: str = ""
+    told_goal: str = ""
+    """The goal as the window says it."""
+    known_surroundings: str = ""
+    """The surroundings as the conversation was last told of them; empty where entry 0 still says it all."""
+
+    turns: int = 0
+    turn: str | None = None
+    """The turn that was begun and has not ended."""
+    turns_since_compaction: int = 0
+    compactions: int = 0
+    calls: int = 0
+    input: int = 0
+    read: int = 0
+    written: int = 0
+    output: int = 0
+    cost: Decimal = Decimal(0)
+    """Of requests and compactions, as far as their prices are known."""
+    unpriced: int = 0
+    """Requests whose price is not known."""
+    delegated_cost: Decimal = Decimal(0)
+    last: TurnAnswered | None = None
+    sent_at: int | None = None
+    sent_model: str = ""
+
+    box: str = ""
+    skills: str = ""
+    open_calls: tuple[ToolUse, ...] = ()
+    tasks: tuple[TaskState, ...] = ()
+    running_delegates: tuple[DelegateState, ...] = ()
+    running_processes: tuple[ProcessState, ...] = ()
+    files: tuple[str, ...] = ()
+    """Files that tools read or wrote, the last one last."""
+
+    title: str = ""
+    """The beginning of the first thing the user said."""
+    agent: str = ""
+    forked_from: str | None = None
+    started_at: int = 0
+    last_at: int = 0
+    ended: bool = False
+
+    @property
+    def delegates(self) -> tuple[str, ...]:
+        return tuple(each.delegate for each in self.running_delegates)
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        return tuple(each.process for each in self.running_processes)

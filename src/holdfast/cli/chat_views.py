@@ -1,0 +1,258 @@
+"""What a chat shows of itself: the next request block by block, what the cache did, costs, sessions, memory, skills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from holdfast import observe
+from holdfast.agent.listing import Stored
+from holdfast.agent.session import Session
+from holdfast.agent.values import Shown
+from holdfast.cli import tables
+from holdfast.cli.breaks import cures
+from holdfast.cli.chat_words import cost_line, one_line
+from holdfast.cli.show import note
+from holdfast.cli.tables import Column, counted, dollars
+from holdfast.memory.files import FILES, STORES
+from holdfast.observe import CallReport
+from holdfast.store import Store
+
+BLOCKS = (
+    Column("PLACE", 3, least=12, tail=True),
+    Column("OWNER", 0, least=10),
+    Column("TOKENS", 1, right=True),
+    Column("AGE", 4, right=True),
+    Column("CACHED", 2),
+    Column("BEGINS", 5, least=12),
+)
+CALLS = (
+    Column("TIME", 3),
+    Column("EXPECTED", 1, right=True),
+    Column("READ", 0, right=True),
+    Column("WRITTEN", 4, right=True),
+    Column("INPUT", 5, right=True),
+    Column("COST", 6, right=True),
+    Column("NOTE", 2, least=12, always=False),
+)
+STORED = (
+    Column("SESSION", 0),
+    Column("LAST USED", 1),
+    Column("TURNS", 4, right=True),
+    Column("COST", 3, right=True),
+    Column("BEGINS", 2, least=12),
+    Column("AGENT", 5, always=False),
+    Column("MODEL", 6, least=16),
+    Column("WORKSPACE", 7, least=16, tail=True, always=False),
+)
+LATEST = 8
+"""Calls that `/cache` lists."""
+
+WIDEST_BAR = 60
+
+
+def context(blocks: Sequence[Shown], limit: int, now: float, room: int | None) -> Iterator[str]:
+    """Every block of the next request, what they come to, and a bar of the model's window."""
+    yield from tables.table(BLOCKS, (_block(each, now) for each in blocks), room)
+    whole = sum(each.tokens for each in blocks)
+    cached = sum(each.tokens for each in blocks if each.cached)
+    yield ""
+    yield bar(cached, whole, limit, room)
+    share = f" ({whole / limit:.1%})" if limit else ""
+    yield from tables.wrapped(
+        f"{counted(len(blocks), 'block')}, about {whole:,} of {limit:,} tokens{share}; {cached:,} are cached now, "
+        f"{whole - cached:,} are not.",
+        room,
+    )
+    owners: dict[str, int] = {}
+    for each in blocks:
+        owners[each.owner] = owners.get(each.owner, 0) + each.tokens
+    largest = sorted(owners.items(), key=lambda item: -item[1])
+    said = ", ".join(f"{one_line(owner)} {tokens:,}" for owner, tokens in largest)
+    yield from tables.wrapped(f"By owner: {said}.", room, indent="  ")
+
+
+def _block(each: Shown, now: float) -> tuple[str, ...]:
+    age = "-" if each.at is None else span(now - each.at)
+    return each.path, each.owner, tables.count(each.tokens), age, "yes" if each.cached else "no", one_line(each.head)
+
+
+def bar(cached: int, whole: int, limit: int, room: int | None) -> str:
+    """`[####++.....]`: cached, not cached, free. What is there is never drawn as nothing."""
+    size = min(WIDEST_BAR, (room or 80) - 2)
+    most = max(limit, whole, 1)
+    first = _share(cached, most, size)
+    second = min(_share(whole - cached, most, size), size - first)
+    return f"[{'#' * first}{'+' * second}{'.' * (size - first - second)}]"
+
+
+def _share(part: int, most: int, size: int) -> int:
+    return max(1, round(part / most * size)) if part else 0
+
+
+def span(seconds: float) -> str:
+    """`12s`, `3m`, `2h`, `5d`."""
+    seconds = max(seconds, 0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds)}s"
+
+
+def cost(session: Session, room: int | None) -> Iterator[str]:
+    """What was paid since the session was opened here, and in all."""
+    state = session.state
+    line = session.totals()
+    if line.calls:
+        yield from tables.wrapped(f"Here: {cost_line(line)}", room, indent="  ")
+    prompt = state.input + state.read + state.written
+    rate = f" ({state.read / prompt:.0%})" if prompt else ""
+    known = dollars(state.cost + state.delegated_cost) + ("+" if state.unpriced else "")
+    helpers = f", of which {dollars(state.delegated_cost)} by sub-agents" if state.delegated_cost else ""
+    yield from tables.wrapped(
+        f"In all: {counted(state.turns, 'turn')}, {counted(state.calls, 'call')}, in {state.input:,}, "
+        f"read {state.read:,}{rate}, written {state.written:,}, out {state.output:,}: {known}{helpers}.",
+        room,
+        indent="  ",
+    )
+    if state.unpriced:
+        yield from tables.wrapped(f"The price of {counted(state.unpriced, 'call')} is unknown.", room)
+
+
+def cache(session: Session, store: Store | None, room: int | None) -> Iterator[str]:
+    """How well the cache serves this session, what is alive, the last verdicts, breaks and resets."""
+    state, now = session.state, session.clock()
+    prompt = state.input + state.read + state.written
+    if not prompt:
+        yield "Nothing was sent yet."
+        return
+    yield from tables.wrapped(
+        f"{state.read / prompt:.1%} of {prompt:,} prompt tokens were read from the cache; {state.written:,} were "
+        f"written to it, {state.input:,} were neither.",
+        room,
+    )
+    last = session.engine.ledger(session.lane, now=now).last
+    if last is None:
+        yield from tables.wrapped(f"Nothing was sent to {session.model} yet.", room)
+    else:
+        alive = session.engine.fence(session.lane, now=now)
+        ago = span(now - last.at)
+        yield from tables.wrapped(
+            f"{alive:,} of the {counted(len(last), 'block')} of the last request, {ago} ago, are under a live entry of "
+            f"{session.model}.",
+            room,
+        )
+    if store is not None:
+        store.flush(2.0)
+        yield from _stored_calls(store, session, room)
+
+
+def _stored_calls(store: Store, session: Session, room: int | None) -> Iterator[str]:
+    try:
+        found = observe.session(store, session.id, tenant=session.lane.tenant, limit=1_000)
+    except observe.UnknownIdError:
+        return
+    calls = [each for each in found.calls if each.usage is not None or each.error]
+    yield ""
+    yield from tables.table(CALLS, (_call(each) for each in calls[-LATEST:]), room)
+    breaks = [one for each in found.calls for one in each.breaks]
+    resets = [each for each in found.calls if each.reset is not None]
+    yield ""
+    if resets:
+        reasons = ", ".join(f"{each.reset} at {_time(each.started)}" for each in resets)
+        yield from tables.wrapped(f"Resets, which have a reason: {reasons}.", room, indent="  ")
+    unexplained = [one for one in breaks if one.reason is None]
+    if not unexplained:
+        yield "No breaks."
+        return
+    for one in unexplained:
+        yield from tables.wrapped(
+            f"Break at {_time(one.at)}: {one.cause or 'unknown'}, {one.tokens:,} tokens, {dollars(one.dollars)}"
+            f"{f', {one.path}' if one.path else ''}.",
+            room,
+            indent="  ",
+        )
+    yield from cures(tuple(breaks), room)
+
+
+def _call(each: CallReport) -> tuple[str, ...]:
+    used = each.usage
+    return (
+        _time(each.started),
+        "-" if each.predicted is None else tables.count(each.predicted.read),
+        "-" if used is None else tables.count(used.read),
+        "-" if used is None else tables.count(used.written),
+        "-" if used is None else tables.count(used.input),
+        "-" if used is None else dollars(used.cost),
+        note(each),
+    )
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone().strftime("%H:%M:%S")
+
+
+def stored(found: Sequence[Stored], room: int | None, *, workspace: str = "", most: int | None = None) -> Iterator[str]:
+    """Sessions, the newest first. `workspace` is not named."""
+    short = tables.short_ids(each.id for each in found)
+    shown = found if most is None else found[:most]
+    yield from tables.table(STORED, (_stored(each, short, workspace) for each in shown), room)
+    if len(shown) < len(found):
+        yield ""
+        yield f"{counted(len(found) - len(shown), 'older session')} left out; `holdfast chat --list` shows all."
+
+
+def _stored(each: Stored, short: dict[str, str], workspace: str) -> tuple[str, ...]:
+    return (
+        short[each.id],
+        tables.day(datetime.fromtimestamp(each.last_at / 1_000_000, UTC)),
+        tables.count(each.turns),
+        dollars(each.cost),
+        one_line(each.title) or "-",
+        each.agent or "-",
+        each.model,
+        "-" if each.workspace == workspace else each.workspace or "-",
+    )
+
+
+def memory(session: Session, room: int | None) -> Iterator[str]:
+    """Both files, as the model is told them, and how full they are."""
+    caps = session.settings.memory
+    limits = {"user": (caps.user_soft, caps.user_hard), "memory": (caps.notes_soft, caps.notes_hard)}
+    for file in FILES:
+        text = session.memory.read(file)
+        soft, hard = limits[file]
+        size = len(f"{text}\n".encode()) if text else 0
+        full = f"; more than {soft:,}: it should be consolidated" if size > soft else ""
+        yield from tables.wrapped(f".holdfast/{STORES[file]}: {size:,} of {hard:,} bytes{full}.", room)
+        yield from (f"  {line}" for line in text.splitlines())
+
+
+def skills(session: Session, room: int | None) -> Iterator[str]:
+    """The skills of this session: which are loaded, what that took, what may still be loaded."""
+    held = session.skills.store.list_skills()
+    if not held:
+        yield from tables.wrapped("This session has no skills; `holdfast skills new NAME` makes one.", room)
+        return
+    registry = session.skills.registry
+    loaded = {each.name: "loaded" for each in registry.loaded} | {
+        each.name: "in the prompt" for each in registry.preloaded
+    }
+    columns = (
+        Column("NAME", 0, least=14),
+        Column("TOKENS", 2, right=True),
+        Column("STATE", 1, always=False),
+        Column("DESCRIPTION", 3, least=16),
+    )
+    rows = [
+        (each.name, tables.count(each.estimated_body_tokens), loaded.get(each.name, "-"), one_line(each.description))
+        for each in held
+    ]
+    yield from tables.table(columns, rows, room)
+    settings = session.settings.skills
+    yield ""
+    yield from tables.wrapped(
+        f"{registry.count:,} of {settings.max_activations:,} loaded on request, {registry.tokens:,} of "
+        f"{settings.hard_tokens:,} tokens.",
+        room,
+    )

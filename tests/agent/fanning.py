@@ -1,0 +1,161 @@
+"""Sub-agents in front of a simulated provider: a model that does what its task says, and a door before the provider
+that a test shuts and opens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from holdfast import facts
+from holdfast.agent.session import Session
+from holdfast.agent.values import Task, Watch
+from holdfast.canonical import Request, Text, ToolResult, Usage, usage
+from holdfast.config.schema import Settings
+from holdfast.config.sections.agent import Delegates
+from holdfast.wire.answers import Unreachable
+from tests.agent.driving import MODEL, Bench, settings
+
+DO, SAY = "DO: ", "SAY: "
+_PATIENCE = 20.0
+_SPINS = 200
+
+
+def obliging(request: Request) -> object:
+    """It makes the calls that the newest text names behind `DO:`, as JSON, and says what stands behind `SAY:`: both at
+    the beginning of a line."""
+    users = [message for message in request.messages if message.role == "user"]
+    words = [block.text for message in users for block in message.content if isinstance(block, Text)]
+    text = words[-1] if words else ""
+    answered = any(isinstance(block, ToolResult) for block in request.messages[-1].content)
+    wanted = "" if answered else _behind(text, DO)
+    if wanted:
+        wanted = json.loads(wanted.partition("\n")[0])
+        return {"call": [{"tool": tool, "input": given} for tool, given in wanted]}
+    return _behind(text, SAY) or "Done."
+
+
+def _behind(text: str, mark: str) -> str:
+    _, found, rest = f"\n{text}".partition(f"\n{mark}")
+    return rest.partition("\n\nNobody answers")[0].strip() if found else ""
+
+
+def do(*made: tuple[str, dict[str, Any]], say: str = "") -> str:
+    """A message that makes the scripted model call these tools, then say this."""
+    return DO + json.dumps([list(each) for each in made]) + (f"\n{SAY}{say}" if say else "")
+
+
+def delegating(*tasks: dict[str, Any], **more: Any) -> str:
+    """A message that makes it delegate."""
+    return do(("delegate", {"tasks": list(tasks), **more}))
+
+
+def tasks(*said: str, role: str = "helper") -> list[Task]:
+    """Tasks whose reports are these texts."""
+    return [Task(task=f"{SAY}{each}", role=role) for each in said]
+
+
+def numbered(count: int) -> list[str]:
+    """Reports that no other one holds."""
+    return [f"report-{number}-ends" for number in range(count)]
+
+
+def configured(*, model: str = MODEL, agent: dict[str, Any] | None = None, **delegates: Any) -> Settings:
+    return settings(model=model, agent={"delegates": Delegates(**delegates), **(agent or {})})
+
+
+def placed(place: Path, config: Settings | Any = None, **more: Any) -> Bench:
+    return Bench(place, config=config or configured(), reply=obliging, **more)
+
+
+async def parent(bench: Bench, *, tokens: int = 4_000, warm: bool = False) -> Session:
+    """A session whose system text has about so many tokens; `warm` if it was asked something a moment ago."""
+    text = "Everything is done in order and with care, and what was said before still holds. "
+    session = await bench.sessions.create(system_prompt=text * (tokens // 16))
+    if warm:
+        await session.ask(f"{SAY}Hello.")
+    return session
+
+
+def dollars(used: Usage, model: str = MODEL) -> Decimal:
+    """What the provider asks for the input side of a request."""
+    priced = facts.price(usage(input=used.input, read=used.read, writes=dict(used.writes)), model)
+    assert priced.cost is not None
+    return priced.cost
+
+
+def words(request: Request) -> list[list[str]]:
+    """The texts of each message."""
+    return [[block.text for block in each.content if isinstance(block, Text)] for each in request.messages]
+
+
+class Door:
+    """Stands before a provider. A request that holds a word which is shut waits before the first byte of its answer;
+    one that holds a broken word never gets any."""
+
+    def __init__(self, bench: Bench, *known: str) -> None:
+        self._provider: Any = bench.sessions.provider
+        self._came = {word: asyncio.Event() for word in known}
+        self._open = {word: asyncio.Event() for word in known}
+        self.broken: set[str] = set()
+        self.order: list[str] = []
+        self.inside = self.most = 0
+        for gate in self._open.values():
+            gate.set()
+        bench.sessions.provider = self
+
+    def shut(self, *words: str) -> None:
+        for word in words:
+            self._open[word].clear()
+
+    def let(self, *words: str) -> None:
+        for word in words or self._open:
+            self._open[word].set()
+
+    async def came(self, *words: str) -> None:
+        """Until requests with these words have left."""
+        for word in words:
+            await asyncio.wait_for(self._came[word].wait(), _PATIENCE)
+
+    async def nobody_else(self, *words: str) -> None:
+        """Whatever can go on has gone on, and none of these has come."""
+        for _ in range(_SPINS):
+            await asyncio.sleep(0)
+        assert [word for word in words if self._came[word].is_set()] == []
+
+    @asynccontextmanager
+    async def open(self, request: Any) -> AsyncIterator[Any]:
+        here = [word for word in self._came if word.encode() in request.raw]
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        try:
+            async with self._provider.open(request) as answering:
+                for word in here:
+                    if not self._came[word].is_set():
+                        self.order.append(word)
+                    self._came[word].set()
+                for word in here:
+                    await self._open[word].wait()
+                    if word in self.broken:
+                        raise Unreachable("the line is dead")
+                yield answering
+        finally:
+            self.inside -= 1
+
+
+class Notices(Watch):
+    """Keeps the lines that a user is shown, and the pieces of answers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.pieces: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.lines.append(text)
+
+    def piece(self, kind: Any, text: str) -> None:
+        self.pieces.append(text)

@@ -1,0 +1,388 @@
+"""A session on disk: whole lines only, one writer, nothing thrown away."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import log as module
+from holdfast.agent.log import Log, find, listed, log_path, read_log
+from holdfast.agent.window.projection import project
+from holdfast.agent.window.rendering import render
+from holdfast.errors import HoldfastError
+from holdfast.events import Envelope, encode
+from holdfast.events.sessions import TurnStarted
+from tests.agent.stories import STATIC, Story, call
+
+ID = "01JCSESSION"
+
+
+def told(*texts: str) -> list[Envelope]:
+    return [
+        Envelope.of(TurnStarted(text=text), id=f"{i:026d}", at=i, session=ID, actor="user")
+        for i, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sessions"
+
+
+def written(home: Path, *texts: str) -> Path:
+    log = Log.create(home, ID)
+    log.append(told(*texts))
+    log.close()
+    return log.path
+
+
+class TestWriting:
+    def test_an_event_is_a_line(self, home: Path) -> None:
+        path = written(home, "a", "b\nc")
+        assert path.read_bytes() == b"".join(encode(each) + b"\n" for each in told("a", "b\nc"))
+
+    def test_what_was_appended_is_there_for_who_opens_it(self, home: Path) -> None:
+        written(home, "a", "b")
+        log = Log.open(home, ID)
+        assert log.envelopes == told("a", "b")
+        log.append(told("c"))
+        assert log.lines == 3
+        assert read_log(log.path) == (*told("a", "b"), *told("c"))
+        log.close()
+
+    def test_nobody_else_may_read_it(self, home: Path) -> None:
+        path = written(home, "a")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+        assert stat.S_IMODE(home.parent.stat().st_mode) == 0o700
+
+    def test_a_directory_that_others_may_read_is_closed_to_them(self, home: Path) -> None:
+        home.mkdir(parents=True, mode=0o755)
+        written(home, "a")
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+
+    def test_several_events_are_one_write(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = Log.create(home, ID)
+        writes: list[int] = []
+        real = os.write
+
+        def counted(descriptor: int, data: bytes) -> int:
+            writes.append(len(data))
+            return real(descriptor, data)
+
+        monkeypatch.setattr(os, "write", counted)
+        log.append(told("a", "b", "c"))
+        log.append([])
+        monkeypatch.undo()
+        log.close()
+        assert len(writes) == 1
+
+    def test_a_short_write_is_gone_on_with(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = Log.create(home, ID)
+        real = os.write
+        monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:7]))
+        log.append(told("a", "b"))
+        monkeypatch.undo()
+        log.close()
+        assert read_log(log.path) == tuple(told("a", "b"))
+
+    def test_text_that_cannot_be_written_leaves_it_as_it_was(self, home: Path) -> None:
+        log = Log.create(home, ID)
+        log.append(told("a"))
+        with pytest.raises(HoldfastError, match="not valid Unicode"):
+            log.append(told("b", "\ud800"))
+        log.append(told("c"))
+        log.close()
+        assert [each.payload for each in read_log(log.path)] == [TurnStarted(text="a"), TurnStarted(text="c")]
+
+    def test_an_id_is_taken_once(self, home: Path) -> None:
+        written(home, "a")
+        with pytest.raises(HoldfastError, match=f"session {ID} exists already"):
+            Log.create(home, ID)
+
+    def test_one_that_is_not_there_cannot_be_opened(self, home: Path) -> None:
+        with pytest.raises(HoldfastError, match=f"there is no session {ID}"):
+            Log.open(home, ID)
+
+    def test_a_closed_one_takes_nothing(self, home: Path) -> None:
+        log = Log.create(home, ID)
+        log.close()
+        log.close()
+        assert log.closed
+        with pytest.raises(HoldfastError, match="is closed"):
+            log.append(told("a"))
+
+    def test_one_whose_session_never_began_leaves_nothing(self, home: Path) -> None:
+        log = Log.create(home, ID)
+        log.discard()
+        log.discard()
+        assert listed(home) == ()
+
+    def test_a_place_where_nothing_can_be_kept_is_named(self, home: Path) -> None:
+        home.parent.mkdir()
+        home.write_text("a file")
+        with pytest.raises(HoldfastError, match=f"session {ID} cannot be kept in"):
+            Log.create(home, ID)
+
+    def test_a_symlink_in_its_place_is_refused(self, home: Path, tmp_path: Path) -> None:
+        home.mkdir(parents=True)
+        (tmp_path / "other").write_bytes(b"")
+        log_path(home, ID).symlink_to(tmp_path / "other")
+        with pytest.raises(HoldfastError, match="cannot be opened"):
+            Log.open(home, ID)
+
+
+class TestFullDisk:
+    SCRIPT = """
+import resource, sys
+from pathlib import Path
+from holdfast.agent.log import Log
+from holdfast.errors import HoldfastError
+from tests.agent.test_log import told
+log = Log.create(Path(sys.argv[1]), "full")
+log.append(told("a"))
+size = log.path.stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, resource.RLIM_INFINITY))
+try:
+    log.append(told("b", "c"))
+except HoldfastError as error:
+    print(error)
+print(log.path.stat().st_size == size, log.lines)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+log.append(told("d"))
+"""
+
+    def test_half_an_event_is_taken_back(self, home: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", self.SCRIPT, str(home)],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            check=True,
+        )
+        assert "session full cannot be written to" in done.stdout
+        assert done.stdout.endswith("True 1\n")
+        assert [each.payload for each in read_log(log_path(home, "full"))] == [
+            TurnStarted(text="a"),
+            TurnStarted(text="d"),
+        ]
+
+    def test_what_could_not_be_taken_back_is_before_the_next_write(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = Log.create(home, ID)
+        log.append(told("a"))
+        real = os.write
+
+        def half(fd: int, data: bytes) -> int:
+            if len(data) < 40:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(fd, bytes(data)[:-20])
+
+        def refused(fd: int, length: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "write", half)
+        monkeypatch.setattr(os, "ftruncate", refused)
+        with pytest.raises(HoldfastError, match="No space left"):
+            log.append(told("b"))
+        with pytest.raises(HoldfastError, match="Input/output error"):
+            log.append(told("c"))
+        monkeypatch.undo()
+        log.append(told("d"))
+        log.close()
+        assert [each.payload for each in read_log(log.path)] == [TurnStarted(text="a"), TurnStarted(text="d")]
+
+
+class TestLocking:
+    def test_one_writer_at_a_time(self, home: Path) -> None:
+        log = Log.create(home, ID)
+        with pytest.raises(HoldfastError, match=f"session {ID} is in use by another process"):
+            Log.open(home, ID)
+        log.close()
+        Log.open(home, ID).close()
+
+    def test_another_process_is_kept_out_and_a_killed_one_lets_go(self, home: Path) -> None:
+        script = (
+            "import sys; from pathlib import Path; from holdfast.agent.log import Log; "
+            f"log = Log.open(Path(sys.argv[1]), {ID!r}); print('held', flush=True); sys.stdin.read()"
+        )
+        written(home, "a")
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(HoldfastError, match="in use by another process"):
+                Log.open(home, ID)
+            assert read_log(log_path(home, ID)) == tuple(told("a"))
+            other.kill()
+            other.wait()
+        Log.open(home, ID).close()
+
+    def test_where_there_are_no_locks_it_goes_without(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "fcntl", None)
+        one = Log.create(home, ID)
+        two = Log.open(home, ID)
+        one.close()
+        two.close()
+
+    def test_a_file_system_without_locks_is_no_obstacle(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        class NoLocks:
+            LOCK_EX = LOCK_NB = 0
+
+            @staticmethod
+            def flock(descriptor: int, how: int) -> None:
+                raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(module, "fcntl", NoLocks)
+        Log.create(home, ID).close()
+
+
+class TestTornEnds:
+    def test_a_line_that_was_begun_is_cut_off_and_kept_beside_it(self, home: Path) -> None:
+        path = written(home, "a", "b")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-9])
+        log = Log.open(home, ID)
+        assert log.envelopes == told("a", "b")[:1]
+        log.append(told("a", "c")[1:])
+        log.close()
+        assert [each.payload for each in read_log(path)] == [TurnStarted(text="a"), TurnStarted(text="c")]
+        beside = path.with_name(path.name + ".torn")
+        assert beside.read_bytes() == encode(told("a", "b")[1])[:-8] + b"\n"
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+
+    def test_several_torn_ends_are_all_kept(self, home: Path) -> None:
+        path = written(home, "a")
+        for junk in (b'{"id":"x', b"\0\0\0\0", b"\xff\xfe\n{\n"):
+            with path.open("ab") as file:
+                file.write(junk)
+            Log.open(home, ID).close()
+        assert read_log(path) == tuple(told("a"))
+        assert path.with_name(path.name + ".torn").read_bytes() == b'{"id":"x\n\0\0\0\0\n\xff\xfe\n{\n'
+
+    def test_only_the_line_break_is_missing(self, home: Path) -> None:
+        path = written(home, "a", "b")
+        path.write_bytes(path.read_bytes()[:-1])
+        assert read_log(path) == tuple(told("a", "b"))
+        log = Log.open(home, ID)
+        log.append(told("c"))
+        log.close()
+        assert read_log(path) == (*told("a", "b"), *told("c"))
+        assert not path.with_name(path.name + ".torn").exists()
+
+    def test_reading_changes_nothing(self, home: Path) -> None:
+        path = written(home, "a")
+        torn = path.read_bytes() + b'{"id'
+        path.write_bytes(torn)
+        assert read_log(path) == tuple(told("a"))
+        assert path.read_bytes() == torn
+
+    def test_a_bad_line_in_the_middle_is_named(self, home: Path) -> None:
+        path = written(home, "a", "b", "c")
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[1] = b"nonsense\n"
+        path.write_bytes(b"".join(lines))
+        before = path.read_bytes()
+        with pytest.raises(HoldfastError, match=rf"line 2 of .*{ID}\.jsonl is not an event"):
+            Log.open(home, ID)
+        with pytest.raises(HoldfastError, match="line 2"):
+            read_log(path)
+        assert path.read_bytes() == before
+
+    def test_a_line_of_another_version_is_no_torn_end(self, home: Path) -> None:
+        path = written(home, "a")
+        line = encode(told("a", "b")[1]).replace(b'"turn.started"', b'"turn.dreamt"')
+        path.write_bytes(path.read_bytes() + line + b"\n")
+        before = path.read_bytes()
+        with pytest.raises(HoldfastError, match=r"line 2 of .* cannot be read: unknown event type 'turn\.dreamt'"):
+            Log.open(home, ID)
+        assert path.read_bytes() == before
+
+    def test_an_empty_log_is_no_error(self, home: Path) -> None:
+        written(home)
+        assert read_log(log_path(home, ID)) == ()
+
+    def test_a_cut_that_cannot_be_kept_is_not_made(self, home: Path) -> None:
+        path = written(home, "a")
+        path.write_bytes(path.read_bytes() + b'{"id')
+        path.with_name(path.name + ".torn").mkdir()
+        with pytest.raises(HoldfastError, match="torn end of session"):
+            Log.open(home, ID)
+        assert path.read_bytes().endswith(b'{"id')
+
+    def test_a_session_killed_at_any_byte_goes_on_from_its_last_whole_event(self, home: Path) -> None:
+        story = Story().begin().says("a").send().answer("A", call("t1")).results("ok").says("b").send().answer("B")
+        log = Log.create(home, ID)
+        log.append(story.envelopes)
+        log.close()
+        whole = log.path.read_bytes()
+        ends = [index for index, byte in enumerate(whole) if byte == 10]
+        for cut in range(0, len(whole), 7):
+            log.path.write_bytes(whole[:cut])
+            kept = sum(end <= cut for end in ends)  # the line break itself may be missing
+            expected = project(story.envelopes[:kept])
+            assert project(read_log(log.path)) == expected
+            opened = Log.open(home, ID)
+            assert project(opened.envelopes) == expected
+            opened.append(story.envelopes[kept:])
+            opened.close()
+            again = read_log(log.path)
+            assert again == tuple(story.envelopes)
+            assert render(project(again).window, STATIC) == story.render()
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        "id", ["", "../x", "a/b", "/etc/passwd", ".", "..", ".hidden", "a b", "a\0", "ü", "x" * 65, "a\n"]
+    )
+    def test_what_could_be_a_path_is_no_id(self, home: Path, id: str) -> None:
+        with pytest.raises(HoldfastError, match="no id of a session"):
+            Log.create(home, id)
+        assert not home.exists()
+
+    @pytest.mark.parametrize("id", ["a", "A-b_c.d", "x" * 64, "01JCSESSION0000000000000000"])
+    def test_plain_ids_are(self, home: Path, id: str) -> None:
+        assert log_path(home, id).parent == home
+
+    def test_sessions_are_listed_and_nothing_else(self, home: Path) -> None:
+        assert listed(home) == ()
+        for name in ("b", "a.jsonl", "c"):
+            Log.create(home, name).close()
+        (home / "c.jsonl.torn").write_bytes(b"x")
+        (home / "notes.txt").write_bytes(b"x")
+        (home / "d e.jsonl").write_bytes(b"x")
+        (home / "dir.jsonl").mkdir()
+        assert listed(home) == ("a.jsonl", "b", "c")
+
+    def test_a_unique_beginning_is_enough(self, home: Path) -> None:
+        for name in ("abc", "abd", "ab", "x1"):
+            Log.create(home, name).close()
+        assert find(home, "x") == "x1"
+        assert find(home, "abc") == "abc"
+        assert find(home, "ab") == "ab"
+
+    def test_more_than_one_are_listed(self, home: Path) -> None:
+        for number in range(12):
+            Log.create(home, f"s{number:02d}").close()
+        with pytest.raises(HoldfastError, match=r"12 sessions begin with 's': s00, s01, .* and 4 more; give more"):
+            find(home, "s")
+
+    def test_none_is_an_error(self, home: Path) -> None:
+        with pytest.raises(HoldfastError, match=r"no session in .* begins with 'x'"):
+            find(home, "x")
+
+    def test_what_cannot_be_listed_or_read_is_named(self, home: Path) -> None:
+        home.parent.mkdir()
+        home.write_text("a file")
+        with pytest.raises(HoldfastError, match="cannot be listed"):
+            listed(home)
+        with pytest.raises(HoldfastError, match="cannot be read"):
+            read_log(home / "x.jsonl")

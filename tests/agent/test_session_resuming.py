@@ -1,0 +1,250 @@
+"""Sessions that end and go on: after a clean end and a kill, warm and cold, as forks, and with what ran meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent.session import Session
+from holdfast.canonical import Request
+from holdfast.config.sections.cache import Cache
+from holdfast.errors import HoldfastError
+from holdfast.events.agent import SessionRefreshed, SurroundingsChanged
+from holdfast.events.sessions import ProcessStarted
+from holdfast.tools import Tool, ToolContext, ToolOutput
+from tests.agent.driving import MODELS, Bench, calls, extends, settings, sound
+from tests.agent.test_session import ECHO, texts
+
+DAY = 86_400.0
+
+
+async def _detached(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    context.tell(ProcessStarted(process=input["name"], command="make watch"))
+    return ToolOutput(content="started")
+
+
+DETACH = Tool(name="detach", description="Starts a process.", run=_detached, effect="read")
+
+
+def same_head(one: Request, two: Request) -> bool:
+    return (one.tools, one.system_prompt, one.system_prompt_volatile) == (
+        two.tools,
+        two.system_prompt,
+        two.system_prompt_volatile,
+    )
+
+
+async def _begun(bench: Bench) -> Session:
+    session = await bench.sessions.create(goal="Ship it")
+    await session.ask(calls(("echo", {"n": 1}), ("echo", {"n": 2})))
+    await session.ask("thanks")
+    return session
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("dialect", MODELS)
+def test_c21_after_a_restart_the_same_bytes_are_sent(tmp_path: Path, dialect: str, clean: bool) -> None:
+    async def main() -> None:
+        config = settings(model=MODELS[dialect], cache=Cache(padding="always"))
+        async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
+            session = await _begun(bench)
+            before = session.request()
+            await bench.restart(clean=clean)
+            again = await bench.sessions.resume(session.id)
+            assert again.request() == before
+            turn = await again.ask("go on")
+            assert turn.ended == "completed"
+            *_, last, next_one = bench.bodies()
+            assert same_head(last, next_one)
+            assert extends(last.messages, next_one.messages)
+            if dialect == "anthropic":
+                billed = bench.used()
+                assert billed[-1].read >= billed[-2].prompt - billed[-2].input
+            assert not bench.breaks()
+
+    asyncio.run(main())
+
+
+def test_a_beginning_of_the_id_is_enough_if_there_is_only_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            one = await bench.sessions.create()
+            await one.ask("hello")
+            await one.close()
+            again = await bench.sessions.resume(one.id[:20])
+            assert again.id == one.id
+            with pytest.raises(HoldfastError, match="no session"):
+                await bench.sessions.resume("nobody")
+
+    asyncio.run(main())
+
+
+def _loaded(bench: Bench, id: str) -> list[str]:
+    kinds = (SessionRefreshed, SurroundingsChanged)
+    return [event.type for event in bench.log(id) if isinstance(event.payload, kinds)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "pause", "expected"),
+    [
+        ("auto", 10.0, ["surroundings.changed"]),
+        ("auto", 3 * DAY, ["session.refreshed"]),
+        ("refresh", 10.0, ["session.refreshed"]),
+        ("replay", 10.0, []),
+        ("replay", 3 * DAY, []),
+    ],
+)
+def test_b7_b8_b9_the_surroundings_of_a_session_that_is_loaded(
+    tmp_path: Path, mode: str, pause: float, expected: list[str]
+) -> None:
+    """Read again where nothing is cached; where something is, told at the end. Either way the next turn is stable."""
+
+    async def main() -> None:
+        config = settings(agent={"on_load": mode}, cache=Cache(padding="always"))
+        async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
+            session = await _begun(bench)
+            await bench.restart()
+            (bench.workspace / "new.txt").write_text("new\n")
+            bench.clock.advance(pause)
+            again = await bench.sessions.resume(session.id)
+            assert _loaded(bench, session.id) == expected
+            sent = len(bench.sent)
+            await again.ask("go on")
+            await again.ask("and on")
+            before, loaded, after = bench.bodies()[sent - 1 :]
+            first = texts(loaded.messages[0])[0]
+            if "session.refreshed" in expected:
+                assert "new.txt" in first
+                assert loaded.messages[1:][: len(before.messages) - 1] == before.messages[1:]
+            else:
+                assert extends(before.messages, loaded.messages)
+                news = [text for text in texts(loaded.messages[-1]) if "new.txt" in text]
+                assert len(news) == (1 if expected else 0)
+            assert same_head(before, loaded)
+            assert extends(loaded.messages, after.messages)
+            assert bench.used()[-1].read > 0
+            sound(again)
+            causes = {found.cause for found in bench.breaks()}
+            assert causes <= ({"ttl_expired_5m", "ttl_expired_1h"} if pause > 3_600 else set())
+
+    asyncio.run(main())
+
+
+def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            (bench.workspace / "new.txt").write_text("new\n")
+            for _ in range(3):
+                await bench.restart()
+                session = await bench.sessions.resume(session.id)
+                await session.ask("go on")
+            assert _loaded(bench, session.id) == ["surroundings.changed"]
+
+    asyncio.run(main())
+
+
+def test_what_ran_when_the_program_ended_has_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, tools=(DETACH,)) as bench:
+            session = await bench.sessions.create()
+            await session.ask(calls(("detach", {"name": "p1"})))
+            assert [each.process for each in session.state.running_processes] == ["p1"]
+            await bench.restart(clean=False)
+            again = await bench.sessions.resume(session.id)
+            assert not again.state.running_processes
+            await again.ask("what of it?")
+            news = texts(bench.bodies()[-1].messages[-1])
+            assert len([text for text in news if "p1" in text]) == 1
+            assert not bench.breaks()
+            await bench.restart()
+            again = await bench.sessions.resume(session.id)
+            assert not again.state.queue
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+def test_a_fork_reads_what_its_parent_wrote_and_both_go_on(tmp_path: Path, dialect: str) -> None:
+    async def main() -> None:
+        config = settings(model=MODELS[dialect], cache=Cache(padding="always"))
+        async with Bench(tmp_path, config=config, tools=(ECHO,)) as bench:
+            session = await _begun(bench)
+            forked = await bench.sessions.fork(session.id)
+            assert forked.id != session.id
+            assert forked.request() == session.request()
+            await forked.ask("this way")
+            await session.ask("that way")
+            *_, parent, mine, theirs = bench.bodies()
+            assert same_head(parent, mine)
+            assert extends(parent.messages, mine.messages)
+            assert extends(parent.messages, theirs.messages)
+            assert texts(mine.messages[-1]) == ["this way"]
+            assert texts(theirs.messages[-1]) == ["that way"]
+            if dialect == "anthropic":
+                billed = bench.used()
+                assert billed[-2].read >= billed[-3].prompt - billed[-3].input
+            assert forked.state.forked_from == session.id
+            assert forked.state.cost < session.state.cost
+            await bench.restart()
+            again = await bench.sessions.resume(forked.id)
+            await again.ask("on")
+            assert extends(mine.messages, bench.bodies()[-1].messages)
+            chance = {"likely_server_side"} if dialect == "gemini" else set()  # whose hits come by chance
+            assert {found.cause for found in bench.breaks()} <= chance
+
+    asyncio.run(main())
+
+
+def test_a_fork_of_a_session_with_a_process_does_not_have_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, tools=(DETACH,)) as bench:
+            session = await bench.sessions.create()
+            await session.ask(calls(("detach", {"name": "p1"})))
+            forked = await bench.sessions.fork(session.id)
+            assert not forked.state.running_processes
+            assert session.state.running_processes
+            await forked.ask("hello")
+            assert any("p1" in text for text in texts(bench.bodies()[-1].messages[-1]))
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_over_stays_on_disk_and_can_be_taken_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, tools=(ECHO,)) as bench:
+            session = await _begun(bench)
+            await session.end()
+            (stored,) = bench.sessions.stored()
+            assert (stored.id, stored.ended, stored.turns) == (session.id, True, 2)
+            with pytest.raises(HoldfastError, match="closed"):
+                await session.ask("hello?")
+            again = await bench.sessions.resume(session.id)
+            assert not again.state.ended
+            turn = await again.ask("one more thing")
+            assert turn.ended == "completed"
+            sound(again)
+            assert not bench.breaks()
+
+    asyncio.run(main())
+
+
+def test_the_newest_session_is_listed_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            made = []
+            for number in range(3):
+                session = await bench.sessions.create()
+                bench.clock.advance(60)
+                await session.ask(f"number {number}")
+                made.append(session.id)
+            found = bench.sessions.stored()
+            assert [each.id for each in found] == made[::-1]
+            assert [each.title for each in found] == ["number 2", "number 1", "number 0"]
+
+    asyncio.run(main())

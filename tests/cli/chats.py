@@ -1,0 +1,102 @@
+"""Chats with a simulated model: what it says, and a chat in this process whose sides are read."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.cli import run as main
+
+SCRIPT = """
+delay: {first_token: 0, per_token: 0}
+rules:
+  - when: {tool_result: run_command}
+    say: "It said {tool_result}"
+  - when: {tool_result: write_file}
+    say: "Then {tool_result}"
+  - when: {contains: RUN-A-COMMAND}
+    say: I shall run it.
+    call: {tool: run_command, input: {command: "echo from the command"}}
+  - when: {contains: RUN-FOR-LONG}
+    call: {tool: run_command, input: {command: "echo begun; sleep 100"}}
+  - when: {contains: RUN-UNTIL-TOLD}
+    call: {tool: run_command, input: {command: "echo begun; cat gate"}}
+  - when: {contains: RUN-STUBBORNLY}
+    call: {tool: run_command, input: {command: "trap '' TERM INT; echo begun; while :; do sleep 1; done"}}
+  - when: {contains: WRITE-A-FILE}
+    call: {tool: write_file, input: {path: notes.txt, content: "one\\ntwo\\n"}}
+  - when: {contains: CALL-NOTHING}
+    call: {tool: no_such_tool}
+  - when: {contains: SPEAK-TO-THE-TERMINAL}
+    say: "a\\x1b[2Jb\\x07"
+  - when: {contains: TALK-ON}
+    say: This is a long story.
+    tokens: 4000
+    per_token: 0.01
+  - when: {contains: SHOW-MARKDOWN}
+    say: |
+      # A title
+
+      Some **bold** text and a Vec<String>.
+
+      | Name | Value |
+      |------|------:|
+      | one  | 1     |
+      | two  | 22    |
+
+      ```python
+      def f(x):
+          return x + 1
+      ```
+
+      LIST
+""".replace("      LIST\n", "".join(f"      - item {number}\n" for number in range(60)))
+
+RESUMED = re.compile(r"holdfast chat --resume (\w+)")
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def session(self) -> str:
+        found = RESUMED.search(self.err)
+        assert found is not None, self.err
+        return found[1]
+
+
+class Chatting:
+    """`holdfast chat`, in this process and without a terminal."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self._monkeypatch, self._capsys = root, monkeypatch, capsys
+        self.script = root / "script.yaml"
+        self.script.write_text(SCRIPT, "utf-8")
+        self.workspace = root / "work"
+        self.workspace.mkdir()
+        self.home = root / "home" / ".holdfast"
+        monkeypatch.chdir(self.workspace)
+
+    def __call__(self, *arguments: str, input: str = "", simulate: bool = True) -> Done:
+        self._monkeypatch.setattr(sys, "stdin", io.StringIO(input))
+        simulated = ("--simulate", "--script", str(self.script)) if simulate else ()
+        code = main(["chat", *simulated, *arguments])
+        said = self._capsys.readouterr()
+        return Done(code, said.out, said.err)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """For a program: as here."""
+        return dict(os.environ)
+
+    @property
+    def logs(self) -> list[Path]:
+        return sorted((self.home / "sessions").glob("*.jsonl"))

@@ -1,0 +1,283 @@
+"""`holdfast chat` in a real terminal: a person types, reads, says yes and no, and presses Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chats import RESUMED, Chatting
+from tests.cli.terminals import Program
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
+
+Start = Callable[..., Program]
+COST = "(without cache"
+
+
+@pytest.fixture
+def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chatting:
+    return Chatting(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def start(chat: Chatting) -> Iterator[Start]:
+    """Starts a chat and waits for its first prompt."""
+    with ExitStack() as stack:
+
+        def started(*arguments: str, columns: int = 80, rows: int = 24, **more: str) -> Program:
+            environ = {key: value for key, value in chat.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
+            program = Program(
+                "chat", "--simulate", "--script", str(chat.script), *arguments,
+                cwd=chat.workspace,
+                environ=environ | {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | more,
+                columns=columns,
+                rows=rows,
+            )  # fmt: skip
+            stack.enter_context(program)
+            program.prompt()
+            return program
+
+        yield started
+
+
+def session_of(text: str) -> str:
+    found = RESUMED.search(text.replace("\n", ""))
+    assert found is not None, text
+    return found[1][:26]
+
+
+class TestTalking:
+    def test_a_conversation_from_the_greeting_to_the_way_back(self, start: Start, chat: Chatting) -> None:
+        program = start()
+        assert "anthropic:claude-haiku-4-5; /help lists commands, Ctrl-D leaves" in program.text
+        program.say("Hello there")
+        program.prompt()
+        program.say("")
+        program.prompt()
+        program.say("/goal Ship it")
+        program.prompt()
+        program.say("/contxt")
+        program.prompt()
+        program.type("two \\\rlines\r")
+        program.prompt()
+        program.type("\x04")
+        assert program.ended() == 0
+        text = program.text
+        assert "> Hello there\nHello there\n\nanthropic:claude-haiku-4-5 · 1 call · in " in text
+        assert "The goal is set; the model is told with the next message." in text
+        assert "did you mean /context?" in text
+        assert "> two \\\n. lines\ntwo lines\n" in text
+        assert text.endswith(f"Go on with: holdfast chat --resume {chat.logs[0].stem}\n")
+
+    def test_what_was_typed_comes_back_with_an_arrow(self, start: Start, chat: Chatting) -> None:
+        first = start()
+        first.say("Remember me")
+        first.prompt()
+        first.say("/exit")
+        assert first.ended() == 0
+        history = chat.home / "chat-history"
+        assert history.read_text() == "Remember me\n/exit\n"
+        assert stat.S_IMODE(history.stat().st_mode) == 0o600
+        second = start("--resume")
+        second.type("\x1b[A\x1b[A")
+        second.until("> Remember me")
+
+    @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10)])
+    def test_long_markdown_is_there_once_and_whole(self, start: Start, columns: int, rows: int) -> None:
+        program = start(columns=columns, rows=rows)
+        program.say("SHOW-MARKDOWN")
+        program.until(COST)
+        program.prompt()
+        text = program.text
+        assert text.count("A title") == 1
+        assert "Some bold text and a Vec<String>." in " ".join(text.split())
+        assert "Name  Value\none       1\ntwo      22\n" in text
+        assert "  def f(x):\n      return x + 1\n" in text
+        assert re.findall(r"• item (\d+)", text) == [str(number) for number in range(60)]
+        assert max(len(line) for line in text.split("\n")) <= columns
+
+    def test_colours_are_left_out_where_they_are_not_wanted(self, start: Start) -> None:
+        plain, coloured = start(NO_COLOR="1"), start()
+        for program in (plain, coloured):
+            program.say("SHOW-MARKDOWN")
+            program.until(COST)
+        codes = {"plain": set(re.findall(r"\x1b\[[0-9;]*m", plain.raw)), "coloured": "\x1b[36m" in coloured.raw}
+        assert codes["coloured"]
+        assert not any(re.search(r"\b(3|4|9|10)\d\b", code) for code in codes["plain"])  # type: ignore[union-attr]
+        assert "• item 59" in plain.text
+
+    def test_a_terminal_without_codes_gets_none(self, start: Start) -> None:
+        program = start("--yes", TERM="dumb")
+        program.say("RUN-A-COMMAND")
+        program.until(COST)
+        program.say("SHOW-MARKDOWN")
+        program.until(COST, times=2)
+        program.prompt()
+        program.say("/exit")
+        assert program.ended() == 0
+        assert "\x1b" not in program.raw
+        assert (
+            "* run_command  echo from the command\n  | from the command\n  from the command (1 more line)"
+            in program.text
+        )
+        assert "| two  | 22    |" in program.text
+
+    def test_what_the_model_says_cannot_speak_to_the_terminal(self, start: Start) -> None:
+        program = start()
+        program.say("SPEAK-TO-THE-TERMINAL")
+        program.until(COST)
+        assert "a\\x1b[2Jb\\x07" in program.text
+        assert "\x1b[2J" not in program.raw
+
+    def test_what_is_typed_meanwhile_waits_for_the_next_prompt(self, start: Start, chat: Chatting) -> None:
+        gate = chat.workspace / "gate"
+        os.mkfifo(gate)
+        program = start("--yes")
+        program.say("RUN-UNTIL-TOLD")
+        program.until("| begun")
+        program.type("typed early")
+        gate.write_text("told\n")
+        program.until("> typed early")
+        assert program.text.count("typed early") == 1
+
+
+class TestConfirming:
+    def test_once_is_once_and_for_the_session_is_for_the_session(self, start: Start) -> None:
+        program = start()
+        for number, answer in enumerate(("y", "s"), 1):
+            program.say("RUN-A-COMMAND")
+            program.until("Allow? y once, s this session, a always here, n no:", times=number)
+            assert "run_command wants to run a command: echo from the command" in program.text
+            program.say(answer)
+            program.until(COST, times=number)
+        program.say("RUN-A-COMMAND")
+        program.until(COST, times=3)
+        assert program.text.count("Allow?") == 2
+        assert program.text.count("• run_command  echo from the command\n  from the command") == 3
+
+    def test_always_holds_in_the_next_chat_too(self, start: Start) -> None:
+        first = start()
+        first.say("RUN-A-COMMAND")
+        first.until("Allow?")
+        first.say("a")
+        first.until(COST)
+        first.say("/exit")
+        assert first.ended() == 0
+        second = start()
+        second.say("RUN-A-COMMAND")
+        second.until(COST)
+        assert "Allow?" not in second.text
+
+    def test_a_no_and_its_reason_reach_the_model(self, start: Start, chat: Chatting) -> None:
+        program = start()
+        program.say("WRITE-A-FILE")
+        program.until("Allow?")
+        assert "write_file wants to change a file: notes.txt\n  content:\n  | one\n  | two\n" in program.text
+        program.say("what?")
+        program.until("Allow?", times=2)
+        program.say("n")
+        program.until("Why not?")
+        program.say("not today")
+        program.until(COST)
+        assert "Then The call was not run. The user did not allow it: not today" in program.text
+        assert not (chat.workspace / "notes.txt").exists()
+
+    def test_ctrl_c_at_a_question_stops_the_turn(self, start: Start) -> None:
+        program = start()
+        program.say("RUN-A-COMMAND")
+        program.until("Allow?")
+        program.interrupt("stopped")
+        program.prompt()
+        program.say("And now?")
+        program.prompt()
+        assert "And now?\n\nanthropic:claude-haiku-4-5" in program.text
+
+
+class TestStopping:
+    def test_an_answer_in_the_middle_and_then_on(self, start: Start, chat: Chatting) -> None:
+        program = start()
+        program.say("TALK-ON")
+        program.until("This is a long story.")
+        program.press_ctrl_c()
+        program.until("stopped")
+        program.prompt()
+        program.say("Go on")
+        program.prompt()
+        program.say("/cost")
+        program.until("In all: 2 turns")
+        program.type("\x04")
+        assert program.ended() == 0
+        assert "This is a long story." in chat.logs[0].read_text()
+
+    def test_a_running_command_and_then_on(self, start: Start) -> None:
+        program = start("--yes")
+        program.say("RUN-FOR-LONG")
+        program.until("| begun")
+        program.press_ctrl_c()
+        program.until("cancelled: ")
+        program.prompt()
+        assert "  | begun" not in program.text
+        program.say("Go on")
+        program.until(COST, times=2)
+        program.type("\x04")
+        assert program.ended() == 0
+
+    def test_pressed_twice_in_a_turn_it_leaves_and_nothing_is_lost(self, start: Start) -> None:
+        program = start("--yes")
+        program.say("RUN-STUBBORNLY")
+        program.until("| begun")
+        program.press_ctrl_c()
+        program.until("stopping; Ctrl-C again leaves")
+        program.press_ctrl_c()
+        assert program.ended() == 128 + signal.SIGINT
+        assert program.text.rstrip().endswith(f"--resume {session_of(program.text)}")
+        again = start("--resume", session_of(program.text))
+        again.say("Hello again")
+        again.until(COST)
+
+    def test_at_the_prompt_it_clears_the_line_and_pressed_twice_leaves(self, start: Start, chat: Chatting) -> None:
+        program = start()
+        program.type("half a line")
+        program.until("half a line")
+        program.interrupt("Ctrl-C again leaves, and so does Ctrl-D")
+        program.prompt()
+        program.say("a whole line")
+        program.prompt()
+        assert "half a line" not in program.text.partition("a whole line")[2]
+        program.interrupt("Ctrl-C again leaves, and so does Ctrl-D", times=2)
+        program.prompt()
+        program.interrupt("--resume")
+        assert program.ended() == 0
+        assert len(chat.logs) == 1
+
+    @pytest.mark.parametrize("working", [True, False])
+    def test_a_signal_ends_it_in_order(self, start: Start, working: bool) -> None:
+        program = start("--yes")
+        program.say("RUN-FOR-LONG" if working else "Hello")
+        program.until("| begun" if working else COST)
+        program.interrupt("--resume", number=signal.SIGTERM)
+        assert program.ended() == 128 + signal.SIGTERM
+        assert session_of(program.text)
+
+    def test_killed_in_the_middle_it_goes_on_where_it_was(self, start: Start, chat: Chatting) -> None:
+        program = start("--yes")
+        program.say("First words")
+        program.until(COST)
+        program.say("RUN-FOR-LONG")
+        program.until("| begun")
+        program.kill()
+        again = start("--resume")
+        assert f"Session {chat.logs[0].stem}, " in again.text
+        assert "First words" in " ".join(again.text.split())
+        again.say("Hello again")
+        again.until(COST)
+        again.say("/cost")
+        again.until("In all: ")
+        assert "anthropic:claude-haiku-4-5 answered" not in again.text

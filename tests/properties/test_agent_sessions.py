@@ -1,0 +1,47 @@
+"""Laws 1 to 5 in sessions of the agent: whatever happens to one, its requests extend each other or say why not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.wire import DIALECTS
+from tests.properties.agent_playing import Played
+
+
+async def play(place: Path, seed: int, dialect: str, steps: int) -> int:
+    random = Random(seed)
+    played = Played(place, random, dialect)
+    try:
+        await played.begin()
+        for _ in range(steps):
+            await random.choice(played.steps())()
+            played.check()
+        played.check_breaks()
+    finally:
+        await played.close()
+    return len(played.bench.sent)
+
+
+def run(seed: int, dialect: str, steps: int) -> int:
+    with TemporaryDirectory() as place:
+        return asyncio.run(play(Path(place), seed, dialect, steps))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_short_session(dialect: str) -> None:
+    run(1, dialect, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", DIALECTS)
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32))
+def test_whatever_happens_requests_extend_each_other_or_say_why_not(dialect: str, seed: int) -> None:
+    run(seed, dialect, 25)

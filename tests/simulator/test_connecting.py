@@ -1,0 +1,190 @@
+"""A simulator as a provider in the same process: what comes, when the clock moves, and what a fault does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import pytest
+
+from holdfast.agent.values import Outgoing, Provider
+from holdfast.simulator import Script, Simulator, VirtualClock
+from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.faults import Fault, Options, Place
+from holdfast.simulator.script.values import Step
+from holdfast.simulator.values import Words
+from holdfast.wire import DIALECTS
+from holdfast.wire.answers import Answer, Unreachable, answer_reader
+
+from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
+
+T = TypeVar("T")
+
+
+def outgoing(dialect: str, raw: bytes | None = None) -> Outgoing:
+    raw = DIALECTS[dialect].encode(asking(dialect), mark="5m") if raw is None else raw
+    return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session="s1")
+
+
+async def read(provider: Provider, asked: Outgoing) -> Answer:
+    reader = answer_reader(asked.dialect)
+    async with provider.open(asked) as answering:
+        assert answering.status == 200
+        async for chunk in answering:
+            reader.feed(chunk)
+    return reader.close()
+
+
+def run(work: Awaitable[T]) -> T:
+    async def wait() -> T:
+        return await work
+
+    return asyncio.run(wait())
+
+
+def spoilt(kind: str, at: Place = "mid") -> Simulator:
+    here = simulator(FULL)
+    here.faults.add(Fault(kind, options=Options(at=at, message="Too busy.")))  # type: ignore[arg-type]
+    return here
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_conversation(dialect: str) -> None:
+    here = simulator(FULL, (Words("Done."),))
+    first = run(read(Simulated(here), outgoing(dialect)))
+    assert first.whole
+    assert words(first.message) == [TEXT]
+    again = DIALECTS[dialect].encode(going_on(asking(dialect), first), mark="5m")
+    second = run(read(Simulated(here), outgoing(dialect, again)))
+    assert words(second.message) == ["Done."]
+    records = here.journal.records(session="s1")
+    assert [record.state for record in records] == ["complete", "complete"]
+    assert second.usage == records[1].usage
+
+
+def test_the_second_request_reads_what_the_first_one_wrote() -> None:
+    here = simulator(FULL)
+    first, second = (run(read(Simulated(here), outgoing("anthropic"))) for _ in range(2))
+    assert first.usage is not None
+    assert second.usage is not None
+    assert (first.usage.read, second.usage.read) == (0, first.usage.written)
+
+
+def test_a_virtual_clock_moves_by_what_the_reply_takes() -> None:
+    clock = VirtualClock(1000.0)
+    script = Script(name="slow", turns=(Step(say="Hello there.", first_token=2.0, per_token=0.5),))
+    here = Simulator(script=script, clock=clock)
+    assert run(read(Simulated(here), outgoing("anthropic"))).whole
+    record = here.journal.records()[0]
+    assert record.first_token_at == 1002.0
+    assert record.usage is not None
+    assert 1002.0 < clock.now() <= 1002.0 + 0.5 * record.usage.output
+
+
+def test_status_and_headers_come_before_the_first_token() -> None:
+    here = simulator(FULL)
+
+    async def look() -> None:
+        async with Simulated(here).open(outgoing("anthropic")) as answering:
+            assert answering.status == 200
+            assert answering.headers["content-type"].startswith("text/event-stream")
+            assert answering.headers["request-id"]
+            assert here.journal.records()[0].first_token_at is None
+            async for _ in answering:
+                assert here.journal.records()[0].first_token_at is not None
+                break
+
+    asyncio.run(look())
+    assert here.journal.records()[0].state == "abandoned"
+
+
+def test_what_was_written_before_the_first_token_is_lost_to_whoever_leaves_early() -> None:
+    here = simulator(FULL)
+
+    async def leave() -> None:
+        async with Simulated(here).open(outgoing("anthropic")):
+            pass
+
+    asyncio.run(leave())
+    answer = run(read(Simulated(here), outgoing("anthropic")))
+    assert answer.usage is not None
+    assert answer.usage.read == 0
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_refusal_is_an_answer(dialect: str) -> None:
+    here = simulator(FULL)
+    here.faults.add(Fault("status", options=Options(status=429, retry_after=7)))
+
+    async def ask() -> None:
+        async with Simulated(here).open(outgoing(dialect)) as answering:
+            assert (answering.status, answering.headers["retry-after"]) == (429, "7")
+            body = b"".join([chunk async for chunk in answering])
+        assert "rate limit" in DIALECTS[dialect].read_error(429, body).message
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("at", ["early", "mid", "before_last"])
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_connection_that_is_cut(dialect: str, at: Place) -> None:
+    here = spoilt("cut", at)
+    with pytest.raises(Unreachable, match="broke off"):
+        run(read(Simulated(here), outgoing(dialect)))
+    assert here.journal.records()[0].state == "abandoned"
+    assert run(read(Simulated(here), outgoing(dialect))).whole
+
+
+@pytest.mark.parametrize(("kind", "why"), [("close", "broke off"), ("sse_error", "Too busy."), ("malformed", "")])
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_spoilt_answer_is_not_whole(dialect: str, kind: str, why: str) -> None:
+    answer = run(read(Simulated(spoilt(kind)), outgoing(dialect)))
+    assert not answer.whole
+    assert why in (answer.error or "")
+
+
+@pytest.mark.parametrize("kind", ["stall", "drip"])
+def test_slow_answers_take_no_real_time_on_a_virtual_clock(kind: str) -> None:
+    here = spoilt(kind)
+    before = here.clock.now()
+    assert run(read(Simulated(here), outgoing("openai_chat"))).whole
+    assert (here.clock.now() - before == 30.0) == (kind == "stall")
+
+
+def test_two_answers_at_once_come_in_turns() -> None:
+    """Between two chunks others have their turn: nobody who is alone in a process would see a race otherwise."""
+    here, seen = simulator(FULL), list[str]()
+
+    async def watch(name: str) -> None:
+        async with Simulated(here).open(outgoing("anthropic")) as answering:
+            async for _ in answering:
+                seen.append(name)
+
+    async def both() -> None:
+        await asyncio.gather(watch("a"), watch("b"))
+
+    asyncio.run(both())
+    assert seen.index("b") < len(seen) - 1 - seen[::-1].index("a")
+
+
+def test_whoever_is_cancelled_has_left() -> None:
+    here = Simulator(script=replying(FULL))  # on the machine's time
+    here.faults.add(Fault("stall", options=Options(seconds=600)))
+
+    async def ask() -> None:
+        begun = asyncio.Event()
+
+        async def wait() -> None:
+            async with Simulated(here).open(outgoing("anthropic")) as answering:
+                async for _ in answering:
+                    begun.set()
+
+        task = asyncio.create_task(wait())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(ask())
+    assert here.journal.records()[0].state == "abandoned"
