@@ -9,7 +9,7 @@ ARGS ?=
 # Without .pyc files every program that a test starts would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results serve smoke lock docs clean
+.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results serve smoke smoke-cache lock docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ serve: $(READY)  ## the gateway, on 127.0.0.1:8788
 
 smoke: $(READY)  ## two turns against the real service (needs ANTHROPIC_API_KEY, costs cents)
 	$(BIN)/python scripts/smoke.py $(ARGS)
+
+smoke-cache: $(READY)  ## two turns of the agent, the second must read (live with ANTHROPIC_API_KEY, else simulated)
+	$(BIN)/python scripts/smoke_cache.py $(ARGS)
 
 results: $(READY)  ## docs/results.md: what strategies cost on the sessions in benchmarks/data (minutes)
 	$(BIN)/python -m benchmarks.results > docs/results.md.new

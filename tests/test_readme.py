@@ -20,6 +20,7 @@ PAGES = {
     "docs/engine.md": "",
     "docs/tools.md": "",
     "docs/skills.md": "",
+    "docs/agent.md": "",
     "docs/simulator.md": "## In process",
 }
 """The pages whose Python is run, and from which heading on."""

@@ -195,9 +195,10 @@ class _Recording:
     def open(self, request: Any) -> Any:
         bench = self._bench
         bench.sent.append((request.dialect, request.model, request.raw))
-        logged = reversed(bench.sessions._open[request.session]._log.envelopes)
-        told = next(event.payload for event in logged if isinstance(event.payload, WindowSent))
-        bench.sent_by.append((request.session, told.reset))
+        session = bench.sessions._open.get(request.session)
+        logged = () if session is None else reversed(session._log.envelopes)
+        told = next((event.payload for event in logged if isinstance(event.payload, WindowSent)), None)
+        bench.sent_by.append((request.session, None if told is None else told.reset))
         return self._provider.open(request)
 
 

@@ -34,8 +34,8 @@ def obliging(request: Request) -> object:
     answered = any(isinstance(block, ToolResult) for block in request.messages[-1].content)
     wanted = "" if answered else _behind(text, DO)
     if wanted:
-        wanted = json.loads(wanted.partition("\n")[0])
-        return {"call": [{"tool": tool, "input": given} for tool, given in wanted]}
+        made = json.loads(wanted.partition("\n")[0])
+        return {"call": [{"tool": tool, "input": given} for tool, given in made]}
     return _behind(text, SAY) or "Done."
 
 
@@ -94,14 +94,15 @@ def words(request: Request) -> list[list[str]]:
 
 
 class Door:
-    """Stands before a provider. A request that holds a word which is shut waits before the first byte of its answer;
-    one that holds a broken word never gets any."""
+    """Stands before a provider. A request that holds a word which is shut waits before the first byte of its answer,
+    with one that is slow before the last ones; with a broken word it never gets any."""
 
     def __init__(self, bench: Bench, *known: str) -> None:
         self._provider: Any = bench.sessions.provider
         self._came = {word: asyncio.Event() for word in known}
         self._open = {word: asyncio.Event() for word in known}
         self.broken: set[str] = set()
+        self.slow: dict[str, asyncio.Event] = {}
         self.order: list[str] = []
         self.inside = self.most = 0
         for gate in self._open.values():
@@ -142,9 +143,28 @@ class Door:
                     await self._open[word].wait()
                     if word in self.broken:
                         raise Unreachable("the line is dead")
-                yield answering
+                gates = [self.slow[word] for word in here if word in self.slow]
+                yield _Slow(answering, gates[0]) if gates else answering
         finally:
             self.inside -= 1
+
+
+class _Slow:
+    """An answer whose last chunk waits."""
+
+    def __init__(self, answering: Any, gate: asyncio.Event) -> None:
+        self._answering, self._gate = answering, gate
+        self.status, self.headers = answering.status, answering.headers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        before: bytes | None = None
+        async for chunk in self._answering:
+            if before is not None:
+                yield before
+            before = chunk
+        await self._gate.wait()
+        if before is not None:
+            yield before
 
 
 class Notices(Watch):

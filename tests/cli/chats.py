@@ -58,7 +58,7 @@ rules:
       LIST
 """.replace("      LIST\n", "".join(f"      - item {number}\n" for number in range(60)))
 
-RESUMED = re.compile(r"holdfast chat --resume (\w+)")
+RESUMED = re.compile(r"holdfast chat (?:.* )?--resume (\w+)")
 
 
 class Done(NamedTuple):

@@ -129,6 +129,18 @@ class TestSessions:
         assert len(chat.logs) == 2
         assert "In all: 2 turns" in chat("--resume", input="/cost").out
 
+    def test_more_than_one_word_behind_resume_is_a_message(self, chat: Chatting) -> None:
+        first = chat("First words")
+        again = chat("--resume", "More words")
+        assert (again.out, again.session) == ("More words\n", first.session)
+
+    def test_how_to_go_on_is_said_so_that_it_works_from_there(self, chat: Chatting, served: Simulator) -> None:
+        other = chat.root / "else where"
+        other.mkdir()
+        assert re.search(r"^Go on with: holdfast chat --resume \w+$", chat("Hi", simulate=False).err, re.M)
+        elsewhere = chat("Hi", "--simulate", "--workspace", str(other), simulate=False).err
+        assert f"Go on with: holdfast chat --simulate --workspace '{other}' --resume " in elsewhere
+
     def test_one_goes_on_by_the_beginning_of_its_id(self, chat: Chatting) -> None:
         first = chat("First words")
         chat("Other words")
@@ -237,7 +249,7 @@ class TestProblems:
         assert "this is not valid JSON" in chat("Hello").err
 
     def test_a_store_that_cannot_be_opened_is_told_and_not_in_the_way(
-        self, chat: Chatting, served: str, monkeypatch: pytest.MonkeyPatch
+        self, chat: Chatting, served: Simulator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOLDFAST_STORE_URL", f"sqlite:///{chat.root}")
         done = chat("Hello", simulate=False)
@@ -246,12 +258,13 @@ class TestProblems:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     """A provider on this machine that the configuration leads to."""
-    with running(Simulator()) as address:
+    simulator = Simulator()
+    with running(simulator) as address:
         monkeypatch.setenv("HOLDFAST_UPSTREAM_ANTHROPIC", address)
         monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "anthropic:claude-haiku-4-5")
-        yield address
+        yield simulator
 
 
 class TestBookkeeping:
@@ -260,7 +273,7 @@ class TestBookkeeping:
         return capsys.readouterr().out
 
     def test_other_commands_show_what_was_said_here(
-        self, chat: Chatting, served: str, capsys: pytest.CaptureFixture[str]
+        self, chat: Chatting, served: Simulator, capsys: pytest.CaptureFixture[str]
     ) -> None:
         done = chat("Hello", simulate=False)
         assert (done.code, done.out) == (0, "Hello\n")
@@ -268,11 +281,24 @@ class TestBookkeeping:
         assert "1 call" in self.told(capsys, "show", done.session)
         assert "claude-haiku-4-5" in self.told(capsys, "bill", "--by", "model")
 
+    def test_what_the_provider_forgot_is_a_break_with_its_price(self, chat: Chatting, served: Simulator) -> None:
+        (chat.workspace / "AGENTS.md").write_text("A rule that every agent has to know. " * 600)
+        chat(input="One\n/cost\nTwo", simulate=False)
+        served.reset()
+        done = chat("--resume", input="Three\n/cache", simulate=False)
+        assert re.search(r"^Break at \d\d:\d\d:\d\d: \w+, [\d,]+ tokens, \$0\.\d+", done.out, re.M)
+
     def test_what_is_simulated_is_on_no_bill(self, chat: Chatting, capsys: pytest.CaptureFixture[str]) -> None:
         chat("Hello")
         assert "Nothing is stored yet" in self.told(capsys, "sessions")
 
-    def test_settings_of_an_agent_count(self, chat: Chatting, served: str) -> None:
+    def test_a_model_without_a_key_is_not_changed_to(self, chat: Chatting, served: Simulator) -> None:
+        done = chat(input="/model openai:gpt-5.2\nHello", simulate=False)
+        assert (done.code, done.out) == (1, "Hello\n")
+        assert "there is no key for openai; set OPENAI_API_KEY" in done.err
+        assert "anthropic:claude-haiku-4-5 · 1 call" in done.err
+
+    def test_settings_of_an_agent_count(self, chat: Chatting, served: Simulator) -> None:
         (chat.workspace / "holdfast.toml").write_text(
             '[agents.reviewer.agent]\nmodel = "anthropic:claude-sonnet-4-6"\n'
         )
@@ -316,6 +342,14 @@ class TestPrograms:
             check=False,
             **more,  # type: ignore[call-overload]
         )
+
+    def test_a_directory_that_is_gone_is_said(self, chat: Chatting) -> None:
+        gone = chat.root / "gone"
+        gone.mkdir()
+        command = [sys.executable, "-c", f"import os; os.rmdir({str(gone)!r}); from holdfast.cli import main; main()"]
+        done = subprocess.run([*command, "chat", "Hi"], cwd=gone, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "the current directory no longer exists" in done.stderr
 
     def test_a_closed_input_is_nothing_to_say(self, chat: Chatting) -> None:
         done = self.program(chat, stdin=subprocess.DEVNULL)

@@ -54,7 +54,7 @@ class Seen:
         self.now = 100.0
         self.screen = Terminal(self.out, colours=colours, clock=lambda: self.now)
 
-    def stream(self, text: str, size: int = 7) -> None:
+    def stream(self, text: str, size: int = 17) -> None:
         for start in range(0, len(text), size):
             self.now += 0.1
             self.screen.piece("text", text[start : start + size])
@@ -175,6 +175,20 @@ class TestTerminal:
         assert seen.text == ""
         seen.screen.aside(["May it?"])
         assert seen.text.split("\n")[0] == "May it?"
+
+    def test_what_was_asked_for_is_wrapped_and_what_is_to_be_copied_is_not(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = Seen(monkeypatch, 20)
+        seen.screen.say(["one two three four five", "  exactly 20 columns"])
+        seen.screen.aside(["one two three four five"])
+        assert seen.text.split("\n") == [
+            "one two three four",
+            "five",
+            "  exactly 20 columns",
+            "one two three four f",
+            "ive",
+        ]
 
     def test_without_colours_there_are_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen = Seen(monkeypatch, colours=False)

@@ -323,8 +323,8 @@ class TestInTheBackground:
 
         asyncio.run(whole())
         assert session.told == [
-            ProcessStarted(process="p1", command=f"echo ready; sleep {token}", directory="."),
-            ProcessExited(process="p1", exit_code=-signal.SIGTERM),
+            ProcessStarted(process="p1", command=f"echo ready; sleep {token}", directory=".", background=True),
+            ProcessExited(process="p1", exit_code=-signal.SIGTERM, background=True),
         ]
 
     def test_its_end_can_be_waited_for(self, session: Session) -> None:
@@ -333,7 +333,7 @@ class TestInTheBackground:
             return await session.said("process_output", process="p1", wait_s=10)
 
         assert asyncio.run(whole()) == "a\nb\n[p1: exit code 7]"
-        assert session.told[-1] == ProcessExited(process="p1", exit_code=7)
+        assert session.told[-1] == ProcessExited(process="p1", exit_code=7, background=True)
 
     def test_waiting_ends_with_the_time_and_with_a_cancellation(self, session: Session, token: str) -> None:
         async def whole() -> None:

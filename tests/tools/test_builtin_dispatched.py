@@ -143,7 +143,7 @@ def test_a_process_lives_from_turn_to_turn(bench: Bench) -> None:
         assert said == "[p1: running]"
     assert text(bench.one("process_stop", {"process": "p1"})) == "p1 was ended: ended by SIGTERM."
     assert [event for event in bench.told() if isinstance(event, ProcessExited)] == [
-        ProcessExited(process="p1", exit_code=-15)
+        ProcessExited(process="p1", exit_code=-15, background=True)
     ]
 
 

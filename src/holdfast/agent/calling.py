@@ -19,8 +19,10 @@ from holdfast.events.agent import WindowSent
 from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.answers import Answer, AnswerReader, answer_reader
+from holdfast.wire.values import wire_model
 
 from .costs import line
+from .requests import named
 from .routing import retry_after, retryable
 from .values import KeyMissing, Line, Outgoing, Unreachable, Watch
 
@@ -71,13 +73,14 @@ async def call(
     watch: Watch | None = None,
     cancel: Cancel | None = None,
 ) -> Answered:
-    """Send the session's window, with `extra` messages behind it, and read the answer."""
+    """Send the session's window, with `extra` messages behind it, and read the answer. With them it is the last request
+    and nothing else: no result is masked that was not (law 6)."""
     watch, cancel = watch or Watch(), cancel or Cancel()
     body = parsed(session, session.request(extra, output_limit=output_limit))
     attempt = 0
     while True:
         try:
-            return await _attempt(session, body, turn, watch, cancel)
+            return await _attempt(session, body, turn, watch, cancel, masking=not extra)
         except _Refused as refused:
             if not refused.again or attempt >= session.settings.agent.retries:
                 raise CallFailed(refused.status, refused.text) from refused
@@ -90,16 +93,18 @@ async def call(
 def parsed(session: Session, asked: Request) -> Body:
     """A request as the engine takes it."""
     dialect = DIALECTS[session.dialect]
-    body = session.engine.parse(dialect, dialect.encode(asked), model=session.facts.name)
+    body = session.engine.parse(dialect, dialect.encode(asked), model=wire_model(asked.model))
     if isinstance(body, Unreadable):
         raise HoldfastError(f"the conversation {session.id} cannot be sent: {body.reason}.")
     return body
 
 
-async def _attempt(session: Session, body: Body, turn: str | None, watch: Watch, cancel: Cancel) -> Answered:
+async def _attempt(
+    session: Session, body: Body, turn: str | None, watch: Watch, cancel: Cancel, *, masking: bool
+) -> Answered:
     if cancel.is_set():
         raise Stopped
-    prepared = session.prepare(body, turn=turn)
+    prepared = session.prepare(body, turn=turn, masking=masking)
     reader = answer_reader(session.dialect)
     work = asyncio.ensure_future(_exchange(session, prepared, reader, watch))
     stop = asyncio.ensure_future(cancel.wait())
@@ -127,7 +132,7 @@ async def _attempt(session: Session, body: Body, turn: str | None, watch: Watch,
 
 
 async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, watch: Watch) -> Answer:
-    asked = Outgoing(dialect=session.dialect, model=session.facts.ref, raw=prepared.raw, session=session.id)
+    asked = Outgoing(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
     session.log(
         WindowSent(
             call=prepared.call,

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.canonical import Block, Message, Text, ToolResult, ToolUse
+import msgspec
+
+from holdfast.canonical import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
 from .calling import parsed
 from .values import Shown
-from .window.entries import AssistantTurn, Compacted, Context, Entry, GoalInjection, SessionContext, UserMessage
+from .window.entries import (
+    AssistantTurn,
+    Compacted,
+    Context,
+    Entry,
+    GoalInjection,
+    MemoryChanged,
+    SessionContext,
+    TimelineItem,
+    UserMessage,
+)
 
 if TYPE_CHECKING:
     from .session import Session
 
 _HEAD = 80
+_WORDS = ("text", "name", "content", "arguments", "parts", "input", "output", "thinking")
+"""Members of a block that say what it is about."""
 
 
 def inspect(session: Session) -> tuple[Shown, ...]:
@@ -23,9 +37,8 @@ def inspect(session: Session) -> tuple[Shown, ...]:
     prompt = session.engine.read(body).prompt
     cached = session.engine.fence(session.lane, now=session.clock())
     owners = list(_owners(session))
-    spans = [span for span in body.blocks if span.section == "messages"]
-    if len(owners) != len(spans):  # a dialect that spells blocks in another way: only their roles are known
-        owners = []
+    if len(owners) != sum(span.section == "messages" for span in body.blocks):
+        owners = []  # a dialect that spells blocks in another way: only their roles are known
     shown, message = [], 0
     for number, block in enumerate(prompt.blocks):
         place = prompt.origin[number] if prompt.origin else number
@@ -57,9 +70,9 @@ def _owners(session: Session) -> Iterator[tuple[str, int]]:
                 yield from ((_owner(block, message, names), entry.at) for block in message.content)
         elif isinstance(entry, Context):
             for item in entry.items:
-                owner = "user" if isinstance(item, UserMessage) else _item_owner(item)
-                yield owner, item.at
-                yield from ((owner, item.at) for _ in getattr(item, "attachments", ()))
+                yield _item_owner(item), item.at
+                if isinstance(item, UserMessage):
+                    yield from (("user", item.at) for _ in item.attachments)
         else:
             yield _entry_owner(entry), entry.at
 
@@ -80,15 +93,28 @@ def _entry_owner(entry: Entry) -> str:
     return "goal" if isinstance(entry, GoalInjection) else "runtime"
 
 
-def _item_owner(item: object) -> str:
-    return "memory" if type(item).__name__ == "MemoryChanged" else "runtime"
+def _item_owner(item: TimelineItem) -> str:
+    if isinstance(item, UserMessage):
+        return "user"
+    return "memory" if isinstance(item, MemoryChanged) else "runtime"
 
 
 def _head(body: Body, place: int) -> str:
-    """The beginning of a block's text."""
-    decoded = DIALECTS[body.dialect].content(body, place)
-    text = decoded.decode("utf-8", "replace")
-    return " ".join(text.split())[:_HEAD]
+    """The beginning of what a block says."""
+    raw = DIALECTS[body.dialect].content(body, place)
+    try:
+        said = _said(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        said = raw.decode("utf-8", "replace")
+    return " ".join(said.split())[:_HEAD]
 
 
-__all__ = ["Text", "inspect"]
+def _said(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(_said(each) for each in value[:3])
+    if isinstance(value, dict):
+        found = [_said(value[name]) for name in _WORDS if value.get(name)]
+        return " ".join(found) or msgspec.json.encode(value).decode()
+    return str(value)

@@ -42,6 +42,8 @@ _LOG_ONLY: tuple[type[Event], ...] = (
 def from_tools(envelope: Envelope) -> Envelope | None:
     """A tool's event as the log takes it. Of calls only the files are kept that they changed."""
     payload = envelope.payload
+    if isinstance(payload, ProcessStarted | ProcessExited) and not payload.background:
+        return None  # the result of the call says how it ended
     if isinstance(payload, TIMELINE):
         return envelope
     if isinstance(payload, ToolCompleted) and payload.files_modified:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast import facts
 from holdfast.canonical import Extra, Message, Opaque, Request, ToolDefinition
 from holdfast.facts import ModelFacts
 
@@ -21,10 +22,18 @@ _SEALED: Extra = (("include", b'["reasoning.encrypted_content"]'),)
 """Thoughts that go back in the next request, where nothing is stored at the provider."""
 
 
+def named(model: str) -> str:
+    """A model as its provider is asked for it: by the name that was chosen. A date or a variant at its end, `:free` for
+    instance, makes it another one there, whatever we know of both; only capitals are nobody's."""
+    known = facts.model(model).ref
+    return known if model.lower() == known else model
+
+
 def request(
     messages: Sequence[Message],
     *,
     model: ModelFacts,
+    name: str | None = None,
     dialect: str,
     system: str,
     volatile: str = "",
@@ -32,12 +41,13 @@ def request(
     choice: Extra = (),
     output_limit: int,
 ) -> Request:
-    """What goes to the model; `choice` are further members that the tools ask for."""
+    """What goes to the model, by its `name` if it has another one than in the facts; `choice` are further members that
+    the tools ask for."""
     members = _MEMBERS.get(dialect, _STREAMED)
     if dialect == "openai_responses" and model.flags.thinking:
         members = (*members, *_SEALED)
     return Request(
-        model=model.ref,
+        model=name or model.ref,
         messages=tuple(messages),
         tools=tools,
         system_prompt=system or None,

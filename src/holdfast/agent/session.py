@@ -21,7 +21,6 @@ from holdfast.events.agent import (
     GoalSet,
     ModelRouted,
     SessionState,
-    SurroundingsChanged,
     TurnAnswered,
     TurnToolsAnswered,
     VolatileChanged,
@@ -39,7 +38,7 @@ from . import choosing, compaction, costs, delegates, inspecting, volatile
 from .keeping import for_store, from_tools
 from .log import Log
 from .loop import run_turn
-from .requests import request
+from .requests import named, request
 from .resets import Resets
 from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
 from .window.entries import Compacted, SessionContext, Static, message_json, to_json
@@ -89,8 +88,6 @@ class Session:
         self._stored = ("", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn = asyncio.Lock()
-        self.around = ""
-        """The surroundings as the conversation knows them, where they changed since it began."""
         self.confirmations: Confirmations
         self.crew = delegates.Crew(self)
         self.on_planned: Callable[[Prepared], None] | None = None
@@ -110,7 +107,7 @@ class Session:
         return Lane(
             tenant=self.host.tenant,
             session=self.id,
-            id=f"{self.id}/{self.agent or 'main'}/{facts.model(model).ref}",
+            id=f"{self.id}/{self.agent or 'main'}/{named(model)}",
             client=CLIENT,
             agent=self.agent,
             parent=None if self.parent is None else self.parent.lane.id,
@@ -134,7 +131,7 @@ class Session:
                 for payload in payloads
             ]
             self._append(made)
-            self._publish(made)
+            self.publish(made)
 
     def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
         """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
@@ -169,12 +166,11 @@ class Session:
             self.reading.add(payload.model)
         elif isinstance(payload, ModelRouted) and payload.source == "session":
             self.chosen = payload.model
-        elif isinstance(payload, SurroundingsChanged):
-            self.around = payload.around
         elif isinstance(payload, SessionState):
             self._stored = (self.state.box, self.state.skills)
 
-    def _publish(self, envelopes: list[Envelope]) -> None:
+    def publish(self, envelopes: Sequence[Envelope]) -> None:
+        """For the bus and the store."""
         host = self.host
         if host.bus is not None:
             for envelope in envelopes:
@@ -206,6 +202,7 @@ class Session:
         return request(
             (*self.messages(), *extra),
             model=self.facts,
+            name=named(self.model),
             dialect=self.dialect,
             system="" if composed is None else composed.system,
             volatile=self.state.volatile,
@@ -214,7 +211,8 @@ class Session:
             output_limit=self.output_limit if output_limit is None else output_limit,
         )
 
-    def prepare(self, body: Body, *, turn: str | None) -> Prepared:
+    def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> Prepared:
+        """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
         anthropic = self.dialect == "anthropic"
         prepared = self.box.prepare(
             self.engine,
@@ -222,6 +220,7 @@ class Session:
             lane=self.lane,
             now=self.clock(),
             turn=turn,
+            masking=masking,
             reset=self.resets.of(self.model),
             volatile=("system[1]",) if anthropic and self.state.volatile else (),
             summary=self._summary_path() if anthropic else None,
@@ -376,7 +375,8 @@ class Session:
 
     async def end(self) -> None:
         """The session is over. It stays on disk."""
-        self.log(SessionEnded(turns=self.state.turns, cost=self.state.cost), actor="user")
+        state = self.state
+        self.log(SessionEnded(turns=state.turns, cost=state.cost + state.delegated_cost), actor="user")
         await self.close()
         for model in self.resets.used:
             self.engine.end(self.lane_of(model), now=self.clock())

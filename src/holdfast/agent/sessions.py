@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus, Envelope, Event, Ulids
+from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import (
     SessionComposed,
     SessionRedeclared,
@@ -95,7 +95,7 @@ class Sessions:
         self.workspace, self.home, self.directory = Path(workspace).resolve(), Path(home), Path(home) / "sessions"
         self.provider, self.engine, self.store, self.bus = provider, engine, store, bus
         self.tenant, self.clock, self.sleep = tenant, clock, sleep
-        self.ids = Ulids()
+        self.ids = IDS
         self._confirm, self._tools, self._builtins, self._hub = confirm, tuple(tools), builtins, hub
         self._persona, self._configured = persona, chosen
         self._writing = LoopLock()
@@ -248,23 +248,26 @@ class Sessions:
             raise HoldfastError(f"session {id_} is open already.")
         log = Log.open(self.directory, id_)
         try:
-            composed = project(log.envelopes).composed
-            if composed is None:
-                raise HoldfastError(f"session {id_} was never begun; begin a new one.")
-            self._check_place(id_, composed)
-            session = await self._resumed(log, log.envelopes, composed)
+            session = await self._resumed(log, log.envelopes, self._begun(id_, project(log.envelopes)))
+            session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
+            session.answer_open_calls()
+            _leave_behind(session, INTERRUPTED)
+            await self._look_around(session)
         except BaseException:
             log.close()
+            if (half := self._open.pop(id_, None)) is not None:
+                await half.box.close()
             raise
-        session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
-        session.answer_open_calls()
-        _leave_behind(session, INTERRUPTED)
-        await self._look_around(session)
         return session
 
-    def _check_place(self, id: str, composed: SessionComposed) -> None:
+    def _begun(self, id: str, state: State) -> SessionComposed:
+        """What a session was begun with, if it was begun to the end and here."""
+        composed = state.composed
+        if composed is None or not state.window.entries:
+            raise HoldfastError(f"session {id} was never begun; begin a new one.")
         if composed.workspace and Path(composed.workspace) != self.workspace:
             raise HoldfastError(f"session {id} belongs to {composed.workspace}; go there to go on with it.")
+        return composed
 
     async def _resumed(
         self, log: Log, past: Sequence[Envelope], composed: SessionComposed, *, parent: Session | None = None
@@ -303,12 +306,11 @@ class Sessions:
         cold = not session.engine.fence(session.lane, now=session.clock())
         if mode == "refresh" or cold:
             if around != first.text:
-                entry = SessionContext(at=session.now_us(), text=around)
-                session.log(SessionRefreshed(entry=to_json((entry,))))
+                first = SessionContext(at=session.now_us(), text=around)
+                session.log(SessionRefreshed(entry=to_json((first,))))
             if session.box.at_reset(None) is not None:
                 session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
-            return
-        news = changed(session.around or first.text, around)
+        news = changed(session.state.known_surroundings or first.text, around)
         if news is not None:
             session.log(SurroundingsChanged(text=news, around=around))
 
@@ -326,19 +328,17 @@ class Sessions:
         the other."""
         id_ = find(self.directory, named)
         events = read_log(log_path(self.directory, id_))
-        state = project(events)
-        if state.composed is None:
-            raise HoldfastError(f"session {id_} was never begun; begin a new one.")
-        self._check_place(id_, state.composed)
+        composed = self._begun(id_, project(events))
         log = Log.create(self.directory, self.ids.new())
         try:
-            first = SessionStarted(agent=state.composed.agent or None, client="holdfast", forked_from=id_)
+            first = SessionStarted(agent=composed.agent or None, client="holdfast", forked_from=id_)
             past = [self._envelope(log.id, first), *self._copies(log.id, events)]
             log.append(past)
-            session = await self._resumed(log, past, state.composed)
+            session = await self._resumed(log, past, composed)
         except BaseException:
             log.close()
             raise
+        session.publish(past[:1])  # the others were, when they happened
         session.answer_open_calls()
         _leave_behind(session, ELSEWHERE)
         return session
@@ -396,7 +396,10 @@ class Sessions:
 
     async def resume_child(self, parent: Session, id: str) -> Session:
         """A sub-agent that has asked something goes on."""
-        log = Log.open(self.directory, find(self.directory, id))
+        id_ = find(self.directory, id)
+        if id_ in self._open:
+            raise HoldfastError(f"session {id_} is open already.")
+        log = Log.open(self.directory, id_)
         try:
             composed = project(log.envelopes).composed
             if composed is None or composed.parent != parent.id:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from holdfast.cli.chat_screen import Plain, Screen
 from holdfast.cli.chat_talking import Chat
 from holdfast.cli.chat_turns import Ask, Conductor, Leave, Work, handling, leaving
 from holdfast.config import Config
+from holdfast.errors import HoldfastError
 
 NEWEST = ""
 """`--resume` without an id."""
@@ -83,12 +85,16 @@ def command(
         raise click.UsageError("--resume and --fork are two things to do; choose one.")
     if script is not None and not simulate:
         raise click.UsageError("--script belongs to --simulate.")
+    if resume is not None and len(resume.split()) > 1:  # no id has a blank: it is the message
+        message, resume = (resume, *message), NEWEST
+    here = _here()
     asked = Asked(
-        workspace=workspace.absolute(),
+        here=here,
+        workspace=here / workspace,
         model=model,
         agent=agent,
         simulate=simulate,
-        script=None if script is None else script.absolute(),
+        script=None if script is None else here / script,
         yes=yes,
     )
     _bear_any_text()
@@ -115,7 +121,8 @@ def _chat(
     list_: bool,
 ) -> int:
     screen = conductor.screen
-    typed = Typed(config.home, escapes=not isinstance(screen, Plain))
+    words = [f"/{name}" for name in chat_commands.COMMANDS]
+    typed = Typed(config.home, escapes=not isinstance(screen, Plain), words=words)
     conductor.ask, conductor.unseen = _asker(screen, typed), typed.unseen
     with _heard(conductor), opened(asked, config, conductor, screen.notice) as things:
         chat = Chat(things, conductor)
@@ -129,6 +136,13 @@ def _chat(
             return talk(chat, typed)
         finally:
             _leave(chat)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as problem:
+        raise HoldfastError("the current directory no longer exists; change to one that does") from problem
 
 
 def _open(chat: Chat, resume: str | None, fork: str | None) -> None:
@@ -151,7 +165,9 @@ def _leave(chat: Chat) -> None:
     id = chat.leave()
     if id is not None:
         with contextlib.suppress(OSError):
-            chat.screen.aside([f"Go on with: holdfast chat --resume {id}"])
+            chat.screen.aside(
+                [f"Go on with: {shlex.join(('holdfast', 'chat', *chat.opened.asked.again, '--resume', id))}"]
+            )
 
 
 def _list(chat: Chat) -> int:

@@ -11,6 +11,7 @@ from holdfast import facts
 from holdfast.agent import routing
 from holdfast.agent.calling import Stopped
 from holdfast.cli import chat_views, tables
+from holdfast.cli.chat_opening import missing_key
 from holdfast.cli.chat_talking import Chat
 from holdfast.cli.chat_turns import Leave
 from holdfast.cli.tables import dollars, printable
@@ -85,13 +86,7 @@ def _help(chat: Chat, argument: str) -> Iterable[str]:
 def _model(chat: Chat, argument: str) -> Iterable[str]:
     session = chat.session
     if argument:
-        before = session.model
-        chat.here(lambda: session.set_model(argument))
-        chosen = session.state.chosen or argument
-        if chosen == before:
-            yield f"{chosen} answers already."
-            return
-        yield from tables.wrapped(f"{chosen} answers from the next message on. {_switch(chat, chosen)}", tables.width())
+        yield from tables.wrapped(_changed(chat, argument), tables.width())
         return
     configured = chat.opened.sessions.configured(session.agent)
     wanted = session.state.chosen
@@ -103,6 +98,18 @@ def _model(chat: Chat, argument: str) -> Iterable[str]:
         chain = ", ".join(configured.fallback)
         yield from tables.wrapped(f"If it cannot answer: {chain} (agent.fallback).", tables.width())
     yield from tables.wrapped("`/model NAME` changes it, `holdfast models` lists what is known.", tables.width())
+
+
+def _changed(chat: Chat, name: str) -> str:
+    session = chat.session
+    model = name if ":" in name else chat.opened.sessions.model_named(name)
+    missing = missing_key(chat.opened, model)
+    if missing:
+        raise HoldfastError(missing)
+    if model == (session.state.chosen or session.model):
+        return f"{model} answers already."
+    chat.here(lambda: session.set_model(model))
+    return f"{model} answers from the next message on. {_switch(chat, model)}"
 
 
 def _switch(chat: Chat, model: str) -> str:

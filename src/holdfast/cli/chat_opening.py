@@ -40,11 +40,20 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What the command line says about where and how to work."""
 
     workspace: Path
+    here: Path | None = None
+    """Where the command was given."""
     model: str | None = None
     agent: str = ""
     simulate: bool = False
     script: Path | None = None
     yes: bool = False
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """What has to be said again to go on in the same way from the same place."""
+        simulated = ("--simulate", *(() if self.script is None else ("--script", str(self.script))))
+        elsewhere = () if self.here in (None, self.workspace) else ("--workspace", str(self.workspace))
+        return (*(simulated if self.simulate else ()), *elsewhere)
 
 
 class Opened(Struct, frozen=True, kw_only=True):

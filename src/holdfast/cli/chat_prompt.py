@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,13 +19,15 @@ _MORE = "\\"
 
 
 class Typed:
-    """The keyboard. `escapes` says whether the terminal understands them; the prompt is bold then."""
+    """The keyboard. `escapes` says whether the terminal understands them: the prompt is bold then, and several lines
+    that are pasted are one message. `words` are what a tab completes a line to."""
 
-    def __init__(self, home: Path, *, escapes: bool) -> None:
-        self._escapes = escapes
+    def __init__(self, home: Path, *, escapes: bool, words: Sequence[str] = ()) -> None:
+        self._escapes, self._words = escapes, words
         self._readline = _module("readline") if sys.stdout.isatty() else None
         self._file = home / HISTORY
         self._before: list[Any] | None = None  # how the terminal was before it was told not to show what is typed
+        self._set_up()
         self._load()
 
     def line(self, prompt: str) -> str:
@@ -87,6 +89,22 @@ class Typed:
         elif self._escapes and self._readline is not None:
             prompt = f"\x01\x1b[1m\x02{prompt}\x01\x1b[0m\x02"
         return input(prompt)
+
+    def _set_up(self) -> None:
+        if self._readline is None:
+            return
+        self._readline.set_completer(self._completed)
+        self._readline.set_completer_delims(" ")
+        if "libedit" in (self._readline.__doc__ or ""):
+            self._readline.parse_and_bind("bind ^I rl_complete")
+            return
+        self._readline.parse_and_bind("tab: complete")
+        self._readline.parse_and_bind(f"set enable-bracketed-paste {'on' if self._escapes else 'off'}")
+
+    def _completed(self, text: str, number: int) -> str | None:
+        begins = self._readline is not None and self._readline.get_begidx() == 0
+        fitting = [word for word in self._words if begins and text and word.startswith(text)]
+        return fitting[number] if number < len(fitting) else None
 
     def _load(self) -> None:
         if self._readline is None:

@@ -20,7 +20,7 @@ from holdfast.agent.values import Line, Turn
 from holdfast.canonical import Message, ToolUse
 from holdfast.cli.chat_markdown import THEME, Growing, rendered
 from holdfast.cli.chat_screen import Kind
-from holdfast.cli.chat_words import Cleaner, call_line, call_words, clean, cost_lines, fitted, one_line
+from holdfast.cli.chat_words import Cleaner, call_line, call_words, clean, cost_lines, fitted, one_line, places
 from holdfast.tools import Answer
 
 TAIL = 5
@@ -131,10 +131,12 @@ class Terminal:
 
     def say(self, lines: Sequence[str]) -> None:
         self._end_text()
-        self._above([clean(line) for line in lines])
+        self._above([part for line in lines for part in self._wrapped(clean(line), "")])
 
     def aside(self, lines: Sequence[str]) -> None:
-        self.say(lines)
+        """Nothing is wrapped: what is asked about, and what is to be copied, must stay as it is."""
+        self._end_text()
+        self._above([clean(line) for line in lines])
 
     def warn(self, text: str) -> None:
         self._end_text()
@@ -238,6 +240,8 @@ class Terminal:
         return max(shutil.get_terminal_size().lines - 2, 1)
 
     def _wrapped(self, text: str, style: str) -> list[str]:
+        if not style and places(text) <= self._width + 1:
+            return [text]
         return self._painted(Text(text, style, overflow="fold")).split("\n")
 
     def _painted(self, text: Text) -> str:

@@ -45,6 +45,7 @@ STORED = (
     Column("MODEL", 6, least=16),
     Column("WORKSPACE", 7, least=16, tail=True, always=False),
 )
+
 LATEST = 8
 """Calls that `/cache` lists."""
 

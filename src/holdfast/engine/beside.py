@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from holdfast import facts
 from holdfast.canonical import Usage
-from holdfast.events import Bus, Event, Ulids
+from holdfast.events import IDS, Bus, Event
 
 from . import idle, objects
 from .idle import DuePing
@@ -23,7 +23,7 @@ from .values import Lane, Prepared, SideCall
 
 class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
-        self._state, self._ids, self._lock = state, Ulids(), threading.RLock()
+        self._state, self._ids, self._lock = state, IDS, threading.RLock()
         self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
 
     def note(

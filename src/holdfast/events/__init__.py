@@ -8,10 +8,11 @@ from .bus import Bus, Subscription
 from .catalogue import CATALOGUE
 from .envelope import NO_SESSION, Envelope, decode, decode_payload, encode, encode_payload, utc_microseconds
 from .fields import Actor, BreakCause, LoadReason, ResetReason, Sensitivity
-from .ulid import Ulids, is_ulid, milliseconds
+from .ulid import IDS, Ulids, is_ulid, milliseconds
 
 __all__ = [
     "CATALOGUE",
+    "IDS",
     "NO_SESSION",
     "Actor",
     "BreakCause",

@@ -121,6 +121,8 @@ class ProcessStarted(Event, frozen=True, kw_only=True):
     process: Name
     command: Body
     directory: Place | None = None
+    background: bool = False
+    """Nobody waits for its end."""
 
 
 class ProcessExited(Event, frozen=True, kw_only=True):
@@ -128,6 +130,7 @@ class ProcessExited(Event, frozen=True, kw_only=True):
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     process: Name
     exit_code: int | None
+    background: bool = False
 
 
 class GatewayBypassed(Event, frozen=True, kw_only=True):

@@ -89,6 +89,11 @@ class Ulids:
             return value
 
 
+IDS = Ulids()
+"""The source of this process. Events of one session come from several parts of the program and are ordered by their
+ids: only what has one source is in the order in which it happened."""
+
+
 def encode(value: int) -> str:
     """The 26 characters of a 128-bit number."""
     pairs, high, low = _PAIRS, value >> 60, value & _SIXTY  # small numbers are quick to take apart

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import inspect
 
-from holdfast.events import Actor, Bus, Envelope, Event, Ulids, utc_microseconds
+from holdfast.events import IDS, Actor, Bus, Envelope, Event, utc_microseconds
 
 from .wording import mend
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from holdfast.store import Store
 
 logger = logging.getLogger(__name__)
-
-_ids = Ulids()
 
 
 class Teller:
@@ -63,7 +61,7 @@ class Teller:
         """An event of this session that happens now."""
         return Envelope.of(
             mended(payload),
-            id=_ids.new(),
+            id=IDS.new(),
             at=self._now(),
             session=self._session,
             turn=None if turn is None else mend(turn),

@@ -219,9 +219,13 @@ class Toolbox:
         another carrier understands. Without one it stays as it is."""
         return fitting(messages, self.toolset.carrier)
 
-    def prepare(self, engine: Engine, body: Body, *, lane: Lane, now: float, **asked: Any) -> Prepared:
+    def prepare(
+        self, engine: Engine, body: Body, *, lane: Lane, now: float, masking: bool = True, **asked: Any
+    ) -> Prepared:
         """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
-        it is stored: what was masked before is masked again by the engine."""
+        it is stored: what was masked before is masked again by the engine, and nothing else unless `masking`."""
+        if not masking:
+            return engine.prepare(body, lane=lane, now=now, **asked)
         ledger = engine.ledger(lane, now=now)
         wanted = self._masker.wanted(
             body,

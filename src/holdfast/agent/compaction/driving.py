@@ -145,6 +145,8 @@ async def _compact(
             return _without_model(session, work)
         except BaseException as problem:
             _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__)
+            if isinstance(problem, Stopped):  # what had come of the summary is no answer to the user
+                raise Stopped from problem
             raise
         else:
             return _completed(session, work, text)

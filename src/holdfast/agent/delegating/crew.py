@@ -148,7 +148,7 @@ class Crew:
         tool: Tool,
     ) -> tuple[Delegated, ...]:
         """All of these, until the last one is done. To be cancelled, or told to stop, stops each of them first."""
-        runners = [asyncio.create_task(self._one(work, watch, awaited=awaited, turn=turn)) for work in works]
+        runners = [asyncio.create_task(self._one(work, watch, cancel, awaited=awaited, turn=turn)) for work in works]
         self._runners.update(runners)
         stop = asyncio.create_task(cancel.wait())
         cut: asyncio.CancelledError | None = None
@@ -175,9 +175,11 @@ class Crew:
             raise cut
         return found
 
-    async def _one(self, work: Work, watch: Watch, *, awaited: bool, turn: str | None) -> Delegated:
+    async def _one(self, work: Work, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None) -> Delegated:
         """One of them, from its turn to its end. What goes wrong with it is no matter of the others."""
         try:
+            if cancel.is_set():
+                raise asyncio.CancelledError
             found = await self._in_turn(work, watch)
         except asyncio.CancelledError:  # by the batch, which asks for the result all the same
             found = work.result("cancelled", texts.CANCELLED)

@@ -169,7 +169,7 @@ def _background(input: Mapping[str, Any], context: ToolContext, settings: Comman
     tell = context.tell
     group = _begin(input, context, settings, processes, after=lambda ended: _told(tell, known, ended))
     name = processes.name(group)
-    tell(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", ".")))
+    tell(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", "."), background=True))
     known.append(name)
     if group.code is not None:
         _told(tell, known, group)
@@ -179,7 +179,7 @@ def _background(input: Mapping[str, Any], context: ToolContext, settings: Comman
 def _told(tell: Callable[[Event], None], known: list[str], group: Group) -> None:
     """Say once that it ended, and not before it was said that it began: whoever comes second of the two who know."""
     with contextlib.suppress(IndexError):
-        tell(ProcessExited(process=known.pop(), exit_code=group.code))
+        tell(ProcessExited(process=known.pop(), exit_code=group.code, background=True))
 
 
 def process_output(processes: Processes) -> Tool:
