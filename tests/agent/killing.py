@@ -91,11 +91,13 @@ class Killer:
 class Noting:
     """Notes what goes out, and when, before it does: what this process sent is known after its death."""
 
-    def __init__(self, bench: Bench, path: Path) -> None:
-        self._bench, self._provider = bench, bench.sessions.provider
+    def __init__(self, bench: Bench, path: Path, *, flush: bool) -> None:
+        self._bench, self._provider, self._flush = bench, bench.sessions.provider, flush
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def open(self, request: Any) -> Any:
+        if self._flush:  # or it were a matter of time how often the store writes
+            self._bench.store.flush()
         opened = self._provider.open(request)
         (dialect, model, raw), (session, reset) = self._bench.sent[-1], self._bench.sent_by[-1]
         note = [dialect, model, b64encode(raw).decode(), session, reset, self._bench.clock.now()]
@@ -103,13 +105,13 @@ class Noting:
         return opened
 
 
-def _bench(place: Path) -> Bench:
+def _bench(place: Path, *, flush: bool = False) -> Bench:
     config = settings(
         compaction={"keep_recent_tokens": 100, "reserve_tokens": 2_000, "anchor_turns": 0},
         mask=Mask(keep_window=2, trigger_chars=2_000, release_chars=1_000),
     )
     bench = Bench(place, config=config, reply=summarizer(), tools=TOOLS)
-    bench.sessions.provider = Noting(bench, place / "sent")
+    bench.sessions.provider = Noting(bench, place / "sent", flush=flush)
     return bench
 
 
@@ -128,7 +130,7 @@ def play(place: Path, killer: Killer) -> None:
     """A whole session, or as much of one as there is time for."""
 
     async def main() -> None:
-        bench = _bench(place)
+        bench = _bench(place, flush=killer.kind == "store")
         killer.install()
         session = await bench.sessions.create(goal="Ship it")
         await _talk(session)

@@ -310,7 +310,7 @@ def test_a_summary_that_looks_like_instructions_is_named_as_the_assistants(tmp_p
 def test_stopping_it_leaves_the_window_as_it_was(tmp_path: Path) -> None:
     async def main() -> None:
         async with Bench(tmp_path, config=small(compaction={"limit_tokens": 60_000}), reply=summarizer()) as bench:
-            bench.sessions.provider = holding = Holding(bench.sessions.provider)  # type: ignore[assignment]
+            bench.sessions.provider = holding = Holding(bench.sessions.provider)
             session = await bench.sessions.create()
             await talk(session, bench, 7)
             before, cancel = session.state.window.entries, Cancel()
@@ -341,7 +341,7 @@ def test_stopping_it_leaves_the_window_as_it_was(tmp_path: Path) -> None:
 def test_a_turn_that_is_stopped_while_it_is_compacted_is_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         async with Bench(tmp_path, config=small(), reply=summarizer()) as bench:
-            bench.sessions.provider = holding = Holding(bench.sessions.provider)  # type: ignore[assignment]
+            bench.sessions.provider = holding = Holding(bench.sessions.provider)
             session = await bench.sessions.create()
             await talk(session, bench, 8)
             before, cancel = session.state.window.entries, Cancel()

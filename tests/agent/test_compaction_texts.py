@@ -159,6 +159,14 @@ def test_notes_give_way_before_the_summary_does() -> None:
     assert "dir/299.py" in text
 
 
+def test_a_question_that_waits_for_an_answer_is_not_forgotten() -> None:
+    asking = DelegateState(delegate="d1", role="tester", task="Test it.", question="On which port?\n80?")
+    known = Known(delegates=(asking, DelegateState(delegate="d2", role="reader", task="Read it.")))
+    text = composed((user("a"),), (), known, summary="### Goal\nAll.", fits=lambda _: True)
+    assert text is not None
+    assert "- sub-agent d1 (tester): Test it. (asks: On which port? 80?)\n- sub-agent d2 (reader): Read it.\n" in text
+
+
 def test_an_outline_tells_what_was_said_what_was_called_and_what_was_answered_last() -> None:
     status = SubagentStatus(at=0, seq=0, delegate="d", status="completed", text="Found it.\nIn a.py")
     entries: tuple[Entry, ...] = (

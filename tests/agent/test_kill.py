@@ -46,7 +46,7 @@ def test_killed_at_every_write_of_the_log(tmp_path: Path, when: str) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_every_commit_of_the_store(tmp_path: Path, when: str) -> None:
-    check(killed(tmp_path, "store", when), least=5)
+    check(killed(tmp_path, "store", when), least=8)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from holdfast.agent.providers import HttpProvider
+from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.serving import Upstream
@@ -18,9 +20,12 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running
+from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS
+from tests.agent.compacting import PART, small, summarizer, talk
 from tests.agent.driving import MODEL, MODELS, Bench, calls, extends, obey, settings, sound
 from tests.agent.test_session import ECHO, FAIL, Watched, results, said, texts
+from tests.agent.test_session_failures import Stopping, long_answer
 
 HAIKU = "anthropic:claude-haiku-4-5"
 GPT = "openai:gpt-6.1-sol"
@@ -179,3 +184,72 @@ def test_a_session_over_http(tmp_path: Path) -> None:
     with running(simulator) as address:
         asyncio.run(main(address))
     assert [record.status for record in simulator.journal.records()] == [529, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sent"),
+    [
+        ("openrouter:deepseek/deepseek-chat:free", "deepseek/deepseek-chat:free"),
+        ("openai:gpt-6.1-sol-2026-10-01", "gpt-6.1-sol-2026-10-01"),
+        ("anthropic:claude-haiku-4-5-20251001", "claude-haiku-4-5-20251001"),
+        ("anthropic:Claude-Haiku-4-5", "claude-haiku-4-5"),
+    ],
+)
+def test_the_very_model_that_was_chosen_is_asked(tmp_path: Path, chosen: str, sent: str) -> None:
+    """What the facts know of its family are its price and its limits; a variant of it is another model, and another
+    bill."""
+
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(model=chosen)) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            ((_, model, raw),) = bench.sent
+            assert model.partition(":")[2] == sent
+            assert json.loads(raw)["model"] == sent
+            assert session.lane.id.endswith(f":{sent}")
+            assert session.facts.known
+
+    asyncio.run(main())
+
+
+def test_a_dated_name_of_the_same_family_has_a_lane_of_its_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(model=HAIKU, cache=Cache(padding="always"))) as bench:
+            session = await bench.sessions.create()
+            await session.ask("one")
+            await session.ask(f"@{HAIKU}-20251001 two")
+            await session.ask("three")
+            assert [model for _, model, _ in bench.sent] == [HAIKU, f"{HAIKU}-20251001", HAIKU]
+            first, _, third = bench.bodies()
+            assert extends(first.messages, third.messages)
+            assert [reset for _, reset in bench.sent_by] == [None, "model_switch", None]
+            assert not bench.breaks()
+
+    asyncio.run(main())
+
+
+def test_a_switch_is_priced_by_what_the_conversation_is_now(tmp_path: Path) -> None:
+    """After an answer that was stopped, which nobody counted, and behind a summary."""
+
+    async def switched(bench: Bench, session: Session) -> None:
+        await session.ask(f"@{HAIKU} and you?")
+        routed = [each.payload for each in bench.log(session.id) if isinstance(each.payload, ModelRouted)][-1]
+        assert routed.model == HAIKU
+        assert routed.cold_tokens == pytest.approx(bench.used()[-1].prompt, rel=0.05)
+
+    async def main() -> None:
+        async with Bench(tmp_path / "one", reply=long_answer) as bench:
+            session = await bench.sessions.create()
+            await session.ask(PART)
+            cancel = Cancel()
+            turn = await session.ask("talk", watch=Stopping(cancel, "text"), cancel=cancel)
+            assert turn.ended == "cancelled"
+            assert turn.text
+            await switched(bench, session)
+        async with Bench(tmp_path / "two", config=small(), reply=summarizer()) as bench:
+            session = await bench.sessions.create()
+            await talk(session, bench, 7)
+            await session.compact()
+            await switched(bench, session)
+
+    asyncio.run(main())

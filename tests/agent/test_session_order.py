@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
+from holdfast import facts
+from holdfast.agent.calling import CallFailed
+from holdfast.agent.sessions import PAID
+from holdfast.agent.window.folding_timeline import FOLDS as FOLDS_OF_TIMELINE
+from holdfast.agent.window.folding_window import FOLDS as FOLDS_OF_WINDOW
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events.sessions import SessionEnded, SessionStarted
-from tests.agent.driving import Bench, calls, settings
+from holdfast.events.agent import DelegateAsked
+from holdfast.events.sessions import CompactionFailed, DelegateStarted, SessionEnded, SessionStarted, TurnCompleted
+from holdfast.simulator.faults import Fault, Options
+from holdfast.simulator.values import Reply
+from tests.agent.compacting import small, summarizer, talk
+from tests.agent.driving import MODEL, Bench, calls, settings
 from tests.skills.writing import write_skill
 
 LIFE = ("session.started", "skill.loaded", "turn.started", "turn.completed", "session.ended")
@@ -31,6 +43,30 @@ def test_a83_the_store_and_the_bus_have_it_in_the_order_in_which_it_happened(tmp
                 assert heard == list(LIFE)
                 assert [kind for kind in kept if kind in LIFE] == list(LIFE)
                 assert kept.index("turn.started") < kept.index("llm.call_started") < kept.index("turn.completed")
+
+    asyncio.run(main())
+
+
+def test_a3_preloaded_skills_are_told_of_though_the_session_was_killed_as_it_began(tmp_path: Path) -> None:
+    write_skill(tmp_path / "skills", "csv", body="Do it well. " * 800)
+
+    async def main() -> None:
+        skills = Skills(roots=(str(tmp_path / "skills"),))
+        async with Bench(tmp_path, config=settings(cache=Cache(padding="always"), skills=skills)) as bench:
+            session = await bench.sessions.create()
+            path = bench.home / "sessions" / f"{session.id}.jsonl"
+            await bench.restart(clean=False)
+            lines = path.read_bytes().splitlines(keepends=True)
+            assert b'"session.state"' in lines.pop()  # the one that says that they were told of
+            path.write_bytes(b"".join(lines))
+            session = await bench.sessions.resume(session.id)
+            await session.ask("hello")
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+            bench.store.flush()
+            kept = [event.type for event in bench.store.events("t", session.id)]
+            first = [kind for kind in kept if kind in LIFE]
+            assert first == ["session.started", "skill.loaded", "skill.loaded", "turn.started", "turn.completed"]
 
     asyncio.run(main())
 
@@ -67,3 +103,57 @@ def test_what_sub_agents_cost_is_on_the_bill_of_a_session_that_ends(tmp_path: Pa
             assert ended.cost == listed.cost == session.state.cost + session.state.delegated_cost
 
     asyncio.run(main())
+
+
+def test_what_came_to_nothing_is_on_the_bill_too(tmp_path: Path) -> None:
+    """An answer that is empty, and a demand for a summary that nobody answers."""
+    answers = iter(["fine", Reply((), "end", 3), "fine"])
+
+    async def main() -> None:
+        async with Bench(tmp_path / "one", reply=lambda _: next(answers)) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            turn = await session.ask("again")
+            assert (turn.ended, turn.line.calls) == ("completed", 2)
+            assert session.state.cost == session.totals().cost == billed(bench)
+        config = small(agent={"retries": 0})
+        async with Bench(tmp_path / "two", config=config, reply=summarizer("This is none.")) as bench:
+            session = await bench.sessions.create()
+            await talk(session, bench, 7)
+            bench.simulator.faults.add(Fault(kind="status", after=1, options=Options(status=500)))
+            with pytest.raises(CallFailed):
+                await session.compact()
+            assert session.state.cost == session.totals().cost == billed(bench)
+            await session.compact()  # three answers that are none, and an outline
+            assert session.state.compactions == 1
+            assert session.state.cost == session.totals().cost == billed(bench)
+
+    asyncio.run(main())
+
+
+def billed(bench: Bench) -> Decimal:
+    return sum((facts.price(used, MODEL).cost or Decimal(0) for used in bench.used()), Decimal(0))
+
+
+def test_what_was_paid_before_a_fork_is_on_one_bill_alone(tmp_path: Path) -> None:
+    answers = iter([Reply((), "end", 3), "fine", "fine"])
+
+    async def main() -> None:
+        async with Bench(tmp_path, reply=lambda _: next(answers)) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            session.tell(DelegateStarted(delegate="d1", role="helper", task="look"))
+            session.tell(DelegateAsked(delegate="d1", question="Where?", cost=Decimal("0.5")))
+            session.tell(CompactionFailed(attempts=1, error="stopped", cost=Decimal("0.25")))
+            fork = await bench.sessions.fork(session.id)
+            assert fork.state.cost == fork.state.delegated_cost == Decimal(0)
+            turn = await fork.ask("go on")
+            assert fork.state.cost == turn.line.cost
+
+    asyncio.run(main())
+
+
+def test_every_event_with_a_cost_is_known_to_be_one() -> None:
+    """Of those that a session's log holds and its bill is made of."""
+    told = {*FOLDS_OF_WINDOW, *FOLDS_OF_TIMELINE}
+    assert {event for event in told if "cost" in event.__struct_fields__} - {TurnCompleted, SessionEnded} == {*PAID}

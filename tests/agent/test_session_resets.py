@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.agent.resets import Resets
 from holdfast.events import Envelope, Event
-from holdfast.events.agent import HistoryTrimmed, SessionRedeclared, VolatileChanged, WindowSent
+from holdfast.events.agent import HistoryTrimmed, SessionRedeclared, TurnAnswered, VolatileChanged, WindowSent
 from holdfast.events.sessions import CompactionCompleted, CompactionStarted, SessionResumed
 
 ONE, TWO = "anthropic:one", "openai:two"
@@ -15,6 +15,10 @@ def told(*payloads: Event) -> Resets:
     for number, payload in enumerate(payloads):
         resets.take(Envelope.of(payload, id=f"{number:026d}", at=number, session="s", actor="system"))
     return resets
+
+
+def answered(model: str) -> TurnAnswered:
+    return TurnAnswered(call="c", model=model, dialect="d", message="{}")
 
 
 def sent(model: str) -> WindowSent:
@@ -64,3 +68,19 @@ def test_a_summary_that_was_asked_for_by_a_process_that_is_gone_is_a_reason() ->
     resets = told(*asked, SessionResumed())
     assert (resets.of(ONE), resets.of(TWO)) == ("compaction", None)
     assert told(*asked).of(ONE) is None
+
+
+def test_a_request_that_may_never_have_left_gives_its_reason_again() -> None:
+    """The program was killed behind the write that says it goes out."""
+    leaving = (sent(ONE), answered(ONE), COMPACTED, sent(ONE))
+    assert told(*leaving).of(ONE) is None, "sent again by the same process it extends the attempt before"
+    assert told(*leaving, SessionResumed()).of(ONE) == "compaction"
+    assert told(*leaving, sent(ONE), SessionResumed()).of(ONE) == "compaction"
+    assert told(*leaving, answered(ONE), SessionResumed()).of(ONE) is None
+    assert told(*leaving, SessionResumed(), sent(ONE), answered(ONE), SessionResumed()).of(ONE) is None
+
+
+def test_the_same_with_a_volatile_text() -> None:
+    leaving = (sent(ONE), answered(ONE), VolatileChanged(text="a"), sent(ONE))
+    assert told(*leaving, SessionResumed()).of(ONE) == "volatile_system_changed"
+    assert told(*leaving, answered(ONE), SessionResumed()).of(ONE) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from holdfast.agent.session import Session
 from holdfast.canonical import Request
 from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import SessionRefreshed, SurroundingsChanged
+from holdfast.events import Envelope
+from holdfast.events.agent import SessionRefreshed, SurroundingsChanged, TurnAnswered
 from holdfast.events.sessions import ProcessStarted
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.driving import MODELS, Bench, calls, extends, settings, sound
@@ -145,6 +146,98 @@ def test_news_of_the_surroundings_is_told_once(tmp_path: Path) -> None:
                 session = await bench.sessions.resume(session.id)
                 await session.ask("go on")
             assert _loaded(bench, session.id) == ["surroundings.changed"]
+
+    asyncio.run(main())
+
+
+def test_after_a_cold_load_the_surroundings_are_compared_with_those_that_were_read_then(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            (bench.workspace / "one.txt").write_text("1\n")
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+            await session.ask("go on")
+            (bench.workspace / "one.txt").rename(bench.workspace / "two.txt")
+            bench.clock.advance(3 * DAY)
+            for _ in range(2):  # cold, then warm: nothing happened in between
+                await bench.restart()
+                session = await bench.sessions.resume(session.id)
+                await session.ask("and on")
+            assert _loaded(bench, session.id) == ["surroundings.changed", "session.refreshed"]
+
+    asyncio.run(main())
+
+
+def test_a_change_that_was_undone_is_told_after_a_cold_load_too(tmp_path: Path) -> None:
+    """Entry 0 says how it is now, and what was told since is no longer so."""
+
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(cache=Cache(padding="always"))) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            (bench.workspace / "one.txt").write_text("1\n")
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+            await session.ask("go on")
+            (bench.workspace / "one.txt").unlink()
+            bench.clock.advance(5_000)  # the cache has forgotten, and it is still the same day
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+            await session.ask("and on")
+            assert _loaded(bench, session.id) == ["surroundings.changed"] * 2
+            assert "Gone: one.txt." in texts(bench.bodies()[-1].messages[-1])[0]
+
+    asyncio.run(main())
+
+
+def test_tools_that_were_declared_anew_at_a_load_are_declared_so_after_a_kill(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=settings(cache=Cache(padding="always")), tools=(ECHO,)) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            bench.more = {}  # the tool is gone
+            bench.clock.advance(3 * DAY)
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+            write = session._log.append
+
+            def append(envelopes: Sequence[Envelope]) -> None:
+                if any(isinstance(each.payload, TurnAnswered) for each in envelopes):
+                    raise KeyboardInterrupt
+                write(envelopes)
+
+            session._log.append = append  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                await session.ask("one")
+            session._log.append = write  # type: ignore[method-assign]
+            await bench.restart(clean=False)
+            session = await bench.sessions.resume(session.id)
+            await session.ask("two")
+            first, loaded, after = bench.bodies()
+            assert len(loaded.tools) == len(first.tools) - 1
+            assert after.tools == loaded.tools
+            assert extends(loaded.messages, after.messages)
+
+    asyncio.run(main())
+
+
+def test_a_session_whose_beginning_is_torn_was_never_begun(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            session = await bench.sessions.create()
+            await bench.restart(clean=False)
+            path = bench.home / "sessions" / f"{session.id}.jsonl"
+            lines = path.read_bytes().splitlines(keepends=True)
+            for count in range(3):  # without entry 0, which is the third
+                path.write_bytes(b"".join(lines[:count]))
+                for take_up in (bench.sessions.resume, bench.sessions.fork, bench.sessions.resume):
+                    with pytest.raises(HoldfastError, match="was never begun; begin a new one"):
+                        await take_up(session.id)
+            path.write_bytes(b"".join(lines[:3]))
+            again = await bench.sessions.resume(session.id)
+            assert (await again.ask("hello")).ended == "completed"
 
     asyncio.run(main())
 

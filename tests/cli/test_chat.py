@@ -134,6 +134,21 @@ class TestSessions:
         again = chat("--resume", "More words")
         assert (again.out, again.session) == ("More words\n", first.session)
 
+    def test_a_word_that_is_no_id_is_a_message_too(self, chat: Chatting) -> None:
+        first = chat("First words")
+        again = chat("--resume", "More")
+        assert (again.out, again.session) == ("More\n", first.session)
+        assert "In all: 2 turns" in chat("--resume", "/cost").out
+        unknown = chat("--resume", "0zz")
+        assert unknown.code == 2
+        assert "there is no session 'More'" in chat("--resume", "More", "words").err
+
+    def test_of_a_model_that_is_named_the_key_is_looked_for(self, chat: Chatting, served: Simulator) -> None:
+        chat("First words", simulate=False)
+        done = chat("--resume", "--model", "openai:gpt-5.2", "Hello", simulate=False)
+        assert (done.code, done.out) == (1, "")
+        assert "there is no key for openai" in done.err
+
     def test_how_to_go_on_is_said_so_that_it_works_from_there(self, chat: Chatting, served: Simulator) -> None:
         other = chat.root / "else where"
         other.mkdir()
@@ -217,6 +232,10 @@ class TestProblems:
             ),
             (("Hi", "--model", "gemini:gemini-3-flash"), 1, "set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"),
             (("Hi", "--model", "nonsense"), 1, "provider:name"),
+            (("Hi", "--model", "sonnet"), 1, "'sonnet' may be one of anthropic:claude-sonnet-"),
+            (("Hi", "--model", "antropic:claude-haiku-4-5"), 1, "there is no provider 'antropic'; models are named"),
+            (("Hi", "--model", "anthropic:"), 1, "'anthropic:' names no model"),
+            (("Hi", "--model", ":", "--simulate"), 1, "':' names no model"),
             (("Hi", "--agent", "reviewer"), 1, "there is no agent 'reviewer'; none is configured"),
             (("Hi", "--workspace", "nowhere"), 1, "nowhere cannot be worked in (No such file or directory)"),
             (("Hi", "--script", "x.yaml"), 2, "--script belongs to --simulate"),

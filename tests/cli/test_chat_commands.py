@@ -57,6 +57,7 @@ class TestCommands:
         [
             ("/contxt", "there is no command /contxt; did you mean /context?"),
             ("/xyzzyq", "there is no command /xyzzyq; /help lists all"),
+            ("/nosuch", "there is no command /nosuch; /help lists all"),
             ("/", "there is no command /; /help lists all"),
         ],
     )
@@ -140,7 +141,7 @@ class TestCommands:
         assert "anthropic:claude-haiku-4-5 answers.\n" in done.out
         assert re.search(
             r"anthropic:claude-sonnet-4-6 answers from the next message on\. About [\d,]+ tokens are not cached there: "
-            r"sending them anew costs \$0\.\d+\.",
+            r"sending them anew costs \$0\.\d+ to \$0\.\d+\.",
             done.out,
         )
         assert "anthropic:claude-sonnet-4-6 answers from now on." in done.out
@@ -152,6 +153,24 @@ class TestCommands:
         done = chat(input="/model nonsense\nHello")
         assert (done.code, done.out) == (1, "Hello\n")
         assert "no model is named 'nonsense'" in done.err
+
+    def test_a_name_that_several_models_have_is_not_guessed(self, chat: Chatting) -> None:
+        done = chat(input="/model sonnet\nHello")
+        assert (done.code, done.out) == (1, "Hello\n")
+        assert re.search(r"'sonnet' may be one of anthropic:claude-sonnet-[^;]*; name one of them", done.err)
+
+    def test_what_a_change_costs_is_in_between(self, chat: Chatting) -> None:
+        done = chat(input="One\n/model sonnet-4-6\nTwo\n/model haiku-4-5\nThree\n/cost")
+        low, high = map(Decimal, re.findall(r"anew costs \$([\d.]+) to \$([\d.]+)\.", done.out)[0])
+        costs = [Decimal(each) for each in re.findall(r"\$([\d.]+) \(without", done.err)]
+        assert low <= costs[1] <= high * Decimal("1.02")
+        below = re.findall(r"anew costs \$([\d.]+)\.$", done.out, re.M)  # the floor: nothing is written there
+        assert abs(Decimal(below[0]) - costs[2]) <= Decimal("0.0001")
+        assert "Here: anthropic:claude-haiku-4-5, anthropic:claude-sonnet-4-6 · 3 calls" in done.out
+
+    def test_cache_says_when_the_prompt_is_too_short_for_one(self, chat: Chatting) -> None:
+        assert "anthropic:claude-haiku-4-5 caches nothing below 4,096" in chat(input="One\n/cache").out
+        assert "caches nothing below" not in chat(input="/model sonnet-4-6\nOne\n/cache").out
 
     def test_a_model_of_which_nothing_is_known_is_taken_with_a_word(self, chat: Chatting) -> None:
         assert "Nothing is known of this model" in chat(input="/model anthropic:claude-unheard-of").out

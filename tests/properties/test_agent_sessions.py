@@ -15,7 +15,7 @@ from holdfast.wire import DIALECTS
 from tests.properties.agent_playing import Played
 
 TURNS = 300
-UNSHRUNK = [Phase.explicit, Phase.generate]
+UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
 """A seed cannot be made simpler."""
 
 

@@ -162,6 +162,8 @@ async def _refuse(session: Session, status: int, headers: dict[str, str], chunks
     raw = bytearray()
     async for chunk in chunks:
         raw += chunk[: _MOST_OF_AN_ERROR - len(raw)]
+        if len(raw) >= _MOST_OF_AN_ERROR:
+            break
     error = DIALECTS[session.dialect].read_error(status, bytes(raw))
     told = any(name in headers for name in ("retry-after", "retry-after-ms"))
     pause = retry_after(headers, 0, now=session.clock()) if told else None
@@ -174,11 +176,13 @@ async def _left(
 ) -> Message | None:
     """Give up an answer that is on its way: what had come of it."""
     work.cancel()
-    await asyncio.wait({work})
-    if not work.cancelled():
-        work.exception()  # heard
-    partial = reader.close()
-    session.engine.abandon(prepared, now=session.clock())
+    try:
+        await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()  # heard
+    finally:
+        partial = reader.close()
+        session.engine.abandon(prepared, now=session.clock())
     return partial.message if partial.message.content else None
 
 

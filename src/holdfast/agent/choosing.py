@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.canonical import Image, Message
 from holdfast.events.agent import ModelRouted
 
+from .compaction.measuring import length
 from .routing import Gate, Needs, Route, fallback, route
 from .values import Watch
 from .window.entries import AssistantTurn, Context, UserMessage
@@ -62,7 +63,7 @@ def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tri
 def choose(session: Session, model: str) -> None:
     """The user wants another model from the next turn on."""
     session.log(ModelRouted(model=model, source="session", before=session.model), actor="user")
-    if not session.resets.used:
+    if not session.resets.used and session.state.turn is None:  # a request that is on its way stays what it is
         session.switch(model)
 
 
@@ -75,8 +76,9 @@ def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
 
 
 def _needs(session: Session, *, images: bool = False) -> Needs:
-    last = session.state.last
-    tokens = 0 if last is None else last.input + last.read + last.written + last.output
+    """The conversation as long as it is now: nobody counted what was stopped, and behind a summary the last count is
+    not true any more."""
+    tokens = 0 if session.state.last is None else length(session).used
     return Needs(tokens=tokens, images=images or _has_images(session.state))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.caches.values import Prompt
 from holdfast.canonical import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
@@ -23,6 +24,8 @@ from .window.entries import (
     TimelineItem,
     UserMessage,
 )
+from .window.rendering import entry_messages
+from .window.wording import item_blocks
 
 if TYPE_CHECKING:
     from .session import Session
@@ -35,15 +38,18 @@ _WORDS = ("text", "name", "content", "arguments", "parts", "input", "output", "t
 def inspect(session: Session) -> tuple[Shown, ...]:
     body = parsed(session, session.request())
     prompt = session.engine.read(body).prompt
-    cached = session.engine.fence(session.lane, now=session.clock())
+    cached = _cached(session, prompt)
     owners = list(_owners(session))
     if len(owners) != sum(span.section == "messages" for span in body.blocks):
         owners = []  # a dialect that spells blocks in another way: only their roles are known
-    shown, message = [], 0
+    shown: list[Shown] = []
+    message = 0
     for number, block in enumerate(prompt.blocks):
         place = prompt.origin[number] if prompt.origin else number
         span = body.blocks[place]
         owner, at = {"tools": "tools", "system": "host"}.get(span.section, block.role or "user"), None
+        if span.section == "system" and shown and shown[-1].owner == "host":
+            owner = "memory"  # the volatile segment, behind the stable one
         if span.section == "messages":
             if owners:
                 owner, at = owners[min(message, len(owners) - 1)]
@@ -61,20 +67,34 @@ def inspect(session: Session) -> tuple[Shown, ...]:
     return tuple(shown)
 
 
+def _cached(session: Session, prompt: Prompt) -> int:
+    """How many blocks are under a live entry: no more than stand there as they were last sent. Behind a summary that
+    was sent to nobody yet, nothing is cached. What is masked counts as it was sent."""
+    now = session.clock()
+    ledger, fence = session.engine.ledger(session.lane, now=now), session.engine.fence(session.lane, now=now)
+    last = ledger.last
+    if last is None:
+        return 0
+    same = 0
+    for block, number in zip(prompt.blocks, range(min(fence, len(last))), strict=False):
+        if block.digest != last.digest(number) and block.digest not in ledger.edits:
+            break
+        same += 1
+    return same
+
+
 def _owners(session: Session) -> Iterator[tuple[str, int]]:
     """Owner and time of each block of the messages, in order."""
-    names: dict[str, str] = {}
+    static, names = session.static, dict[str, str]()
     for entry in session.state.window.entries:
         if isinstance(entry, AssistantTurn):
-            for message in (entry.message, *entry.results):
+            for message in entry_messages(entry, static):
                 yield from ((_owner(block, message, names), entry.at) for block in message.content)
         elif isinstance(entry, Context):
             for item in entry.items:
-                yield _item_owner(item), item.at
-                if isinstance(item, UserMessage):
-                    yield from (("user", item.at) for _ in item.attachments)
+                yield from ((_item_owner(item), item.at) for _ in item_blocks(item, static.timezone))
         else:
-            yield _entry_owner(entry), entry.at
+            yield from ((_entry_owner(entry), entry.at) for _ in entry_messages(entry, static))
 
 
 def _owner(block: Block, message: Message, names: dict[str, str]) -> str:

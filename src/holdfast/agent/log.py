@@ -39,6 +39,7 @@ class Log:
         self._descriptor: int | None = descriptor
         self.envelopes, self._size = _read(raw, path)
         self._dirty = False
+        self._linked = os.fstat(descriptor).st_nlink > 0  # some file systems do not say
 
     @classmethod
     def create(cls, directory: Path, id: str) -> Log:
@@ -97,6 +98,11 @@ class Log:
             raise HoldfastError(f"session {self.id} is closed; resume it first")
         if not envelopes:
             return
+        if self._linked and not os.fstat(self._descriptor).st_nlink:
+            raise HoldfastError(
+                f"{self.path} was removed while session {self.id} was open, so nothing more of it can be kept; "
+                "begin a new session"
+            )
         data = b"".join(encode(envelope) + b"\n" for envelope in envelopes)
         self._write(self._descriptor, data)
         self.envelopes += envelopes
@@ -248,7 +254,7 @@ def _read(raw: bytes, path: Path) -> tuple[list[Envelope], int]:
         else:
             try:
                 envelopes.append(decode(line))
-            except HoldfastError as error:
+            except (HoldfastError, RecursionError) as error:
                 raise HoldfastError(
                     f"line {number} of {path} cannot be read: {error} (or use the version of Holdfast that wrote it)"
                 ) from error
@@ -262,4 +268,6 @@ def _is_object(line: bytes) -> bool:
         msgspec.json.decode(line, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
+    except RecursionError:
+        pass  # no line of ours, and no torn one either
     return line.startswith(b"{")

@@ -7,27 +7,32 @@ leaves a conversation that can go on.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import Document, Image, Message, Text, ToolUse
+from holdfast.errors import HoldfastError
 from holdfast.events.agent import AttemptFailed, TurnAnswered
 from holdfast.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
+from holdfast.wire.answers import Answer
 
 from . import choosing, compaction
 from .calling import Answered, CallFailed, Stopped, call
 from .costs import total
 from .routing import falls_back
 from .values import Ended, Line, Turn, Watch
-from .window.entries import attachments_json, message_json
+from .window.entries import AssistantTurn, Entry, attachments_json, message_json
 
 if TYPE_CHECKING:
     from .session import Session
 
 CUT = "The answer was cut at the limit of {limit} tokens. Go on where it ended."
 EMPTY = "The last answer was empty. Answer, or call a tool."
+REFUSED = "The last message got no answer: it was refused."
 INTERRUPTED = "The user interrupted the last answer."
 CAPPED = "The turn was ended after {calls} requests; what was under way may be unfinished."
 _PATIENCE = 2
@@ -57,6 +62,7 @@ async def run_turn(
 ) -> Turn:
     turn = _Running(session.new_id(), watch or Watch(), cancel or Cancel(), [])
     session.answer_open_calls()  # of a turn whose results could not be written
+    helped = session.state.delegated_cost
     text = choosing.route_turn(session, text, turn.id, turn.watch, images=bool(attachments))
     attached = attachments_json(attachments)
     session.log(TurnStarted(text=text, attachments=attached), turn=turn.id, actor="user")
@@ -69,8 +75,9 @@ async def run_turn(
     except CallFailed as failed:
         ended, problem = "failed", failed.text
     except asyncio.CancelledError:
-        session.answer_open_calls(turn.id)
-        session.log(TurnCancelled(), turn=turn.id, actor="user")
+        with suppress(HoldfastError):  # closed or full: whoever cancels has to see that it ended by that
+            session.answer_open_calls(turn.id)
+            session.log(TurnCancelled(), turn=turn.id, actor="user")
         raise
     line = total(turn.lines, session.model)
     if ended == "cancelled":
@@ -79,7 +86,8 @@ async def run_turn(
         session.log(TurnCompleted(text=turn.text, calls=len(turn.lines), cost=line.cost), turn=turn.id, actor="agent")
         session.box.turn_over()
     session.keep_state()
-    return Turn(id=turn.id, ended=ended, text=turn.text, line=line, problem=problem)
+    helped = session.state.delegated_cost - helped
+    return Turn(id=turn.id, ended=ended, text=turn.text, line=line, problem=problem, delegated=helped)
 
 
 async def _steps(session: Session, turn: _Running) -> Ended:
@@ -120,15 +128,35 @@ async def _ask(session: Session, turn: _Running) -> Answered | None:
             return None
         raise
     turn.lines.append(answered.line)
+    answered = replace(answered, answer=_distinct(answered.answer, session.state.window.entries))
     if not answered.answer.message.content:
-        if not _once_more(turn):
-            raise CallFailed(200, f"{session.model} gave an empty answer.")
-        session.log(AttemptFailed(feedback=EMPTY), turn=turn.id, actor="system")
+        refused = answered.answer.stop == "refusal"
+        feedback = REFUSED if refused else EMPTY
+        session.log(AttemptFailed(feedback=feedback, cost=answered.line.cost), turn=turn.id, actor="system")
+        if refused or not _once_more(turn):
+            raise CallFailed(200, f"{session.model} {'refused to answer' if refused else 'gave an empty answer'}.")
         return None
     turn.text = _text(answered.answer.message) or turn.text
     _keep(session, turn, answered)
     turn.watch.answered(answered.answer.message, answered.line)
     return answered
+
+
+def _distinct(answer: Answer, entries: tuple[Entry, ...]) -> Answer:
+    """The answer with ids of calls that stand nowhere in the conversation yet: some servers count anew in each answer,
+    and what was done to the result of one call would be done to the other's."""
+    if not _calls(answer.message):
+        return answer
+    taken = {each.id for entry in entries if isinstance(entry, AssistantTurn) for each in _calls(entry.message)}
+    content = list(answer.message.content)
+    for place, block in enumerate(content):
+        if isinstance(block, ToolUse):
+            number, id_ = 1, block.id
+            while id_ in taken:
+                number, id_ = number + 1, f"{block.id}-{number + 1}"
+            taken.add(id_)
+            content[place] = replace(block, id=id_)
+    return replace(answer, message=replace(answer.message, content=tuple(content)))
 
 
 def _keep(session: Session, turn: _Running, answered: Answered) -> None:

@@ -54,7 +54,7 @@ def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()
     word = found[1].rstrip(",:;!?")
     if word.endswith("."):
         word = word.rstrip(".")
-    fits = _fitting(word, known, preferred)
+    fits = fitting(word, known, preferred)
     own = [model for model in fits if model in preferred]
     if len(fits) > 1 and len(own) == 1:
         fits = own
@@ -64,14 +64,18 @@ def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()
             return Mention(model=fits[0], text=rest)
         return Mention(text=text, notice=f"{fits[0]} was asked nothing; write the question behind its name.")
     if fits:
-        named = ", ".join(fits[:_SHOWN]) + (" …" if len(fits) > _SHOWN else "")
-        return Mention(text=text, notice=f"@{word} may be one of {named}; it stays in the text.")
+        return Mention(text=text, notice=f"@{word} may be one of {some(fits)}; it stays in the text.")
     if not word or _PATH.match(word):
         return Mention(text=text)
     return Mention(text=text, notice=f"@{word} names no model that is known; it stays in the text.")
 
 
-def _fitting(word: str, known: Sequence[str], preferred: Sequence[str]) -> list[str]:
+def some(models: Sequence[str]) -> str:
+    """The first few of them, to be shown."""
+    return ", ".join(models[:_SHOWN]) + (" …" if len(models) > _SHOWN else "")
+
+
+def fitting(word: str, known: Sequence[str], preferred: Sequence[str] = ()) -> list[str]:
     """The models a word may mean: by its whole name, else by a part of it. Without a provider, models that are reached
     by way of another one (OpenRouter) are not meant, unless they are configured."""
     provider, colon, name = word.lower().partition(":")

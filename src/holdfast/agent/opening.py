@@ -39,7 +39,7 @@ async def open_agent(
     keys (`{"agent.model": …}`). Without a `provider` requests go to the services, with the keys of the environment."""
     place = Path(workspace).resolve()
     chosen = load(workspace=place, home=None if home is None else Path(home), environ=os.environ, flags=flags or {})
-    http = HttpProvider(chosen.settings.upstream, os.environ)
+    http = HttpProvider(chosen.settings.upstream, os.environ, limits=chosen.settings.gateway.limits)
     with open_store(chosen.settings.store.url) as store:
         engine = Engine(chosen.for_agent, store=store, bus=bus)
         sessions = Sessions(
@@ -60,6 +60,8 @@ async def open_agent(
         try:
             yield sessions
         finally:
-            await sessions.close()
-            await http.close()
-            engine.close(now=clock())
+            try:
+                await sessions.close()
+            finally:
+                await http.close()
+                engine.close(now=clock())

@@ -39,6 +39,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 _UPSTREAMS = {"anthropic": "anthropic", "gemini": "gemini", "openrouter": "openrouter"}
 _HEADERS = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "holdfast"}
 _VERSION = "2023-06-01"
+_OPENAI = urlsplit(Upstream().openai).hostname
 _KEEP_ALIVE_S = 15.0
 """Shorter than providers keep an idle connection: a call must not run into one that is closing."""
 
@@ -59,6 +60,7 @@ class HttpProvider:
     ) -> None:
         self._environ = os.environ if environ is None else environ
         self._limits = limits
+        self._upstream = upstream
         self._addresses = {name: _address(name, getattr(upstream, name)) for name in KEYS}
         self._session: aiohttp.ClientSession | None = None
 
@@ -69,6 +71,8 @@ class HttpProvider:
         address = self._addresses[name]
         local = is_loopback(address.hostname or "")
         headers = _HEADERS | _credential(name, self._key(name, local=local))
+        if name == "openai" and (problem := not_served(request.model, self._upstream)):
+            raise KeyMissing(problem)
         if local and request.session:
             headers["x-holdfast-session"] = request.session
         response = await self._send(address, _target(address, request), headers, request.raw)
@@ -123,6 +127,21 @@ class HttpProvider:
         if _printable(key) is None:
             raise HoldfastError(f"{found} holds characters that no key has; set it to the key alone.")
         return key
+
+
+def not_served(model: str, upstream: Upstream) -> str:
+    """Why no server can be asked for a model of this name; empty where one can. What no service has is asked for at a
+    server of the user's, `upstream.openai`: a misspelled provider must not send a conversation to OpenAI."""
+    provider, _, name = model.partition(":")
+    if not name:
+        return f"{model!r} names no model; give one as provider:name, such as anthropic:claude-haiku-4-5."
+    if provider in KEYS or urlsplit(upstream.openai).hostname != _OPENAI:
+        return ""
+    services = ", ".join(f"{each}:NAME" for each in KEYS)
+    return (
+        f"there is no provider {provider!r}; models are named {services}. For a server of your own set upstream.openai "
+        "to its address."
+    )
 
 
 class HttpAnswer:

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.events import Envelope, Event
-from holdfast.events.agent import HistoryTrimmed, SessionRedeclared, SessionRefreshed, VolatileChanged, WindowSent
+from holdfast.events.agent import (
+    HistoryTrimmed,
+    SessionRedeclared,
+    SessionRefreshed,
+    TurnAnswered,
+    VolatileChanged,
+    WindowSent,
+)
 from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted, SessionResumed
 
 _REASONS: Mapping[type[Event], str] = {
@@ -31,19 +38,30 @@ class Resets:
         self._pending: dict[str, set[str]] = {}
         self._volatile = ""
         self._sent: dict[str, str] = {}  # the volatile text that each was last sent: one that is as it was is no reason
+        self._leaving: dict[str, set[str]] = {}  # reasons of requests that are logged and not answered yet
         self._asking: set[str] | None = None  # models that were asked for a summary which has not come yet
 
     def take(self, envelope: Envelope) -> None:
         payload = envelope.payload
         self._ask(payload)
         if isinstance(payload, WindowSent):
-            self.used[payload.model] = None
-            self._pending.pop(payload.model, None)
-            self._sent[payload.model] = self._volatile
+            self._leave(payload.model)
+        elif isinstance(payload, TurnAnswered):
+            self._leaving.pop(payload.model, None)
         elif isinstance(payload, VolatileChanged):
             self._volatile = payload.text
         elif (reason := _REASONS.get(type(payload))) is not None:
             self._due(reason, payload.model if isinstance(payload, SessionRedeclared) else "")
+
+    def _leave(self, model: str) -> None:
+        """A request is about to go out, with its reason. Where the program is killed before it has, the next one has to
+        give that again: one that is given twice does no harm."""
+        given = self._of(model) | self._leaving.get(model, set())
+        if given:
+            self._leaving[model] = given
+        self.used[model] = None
+        self._pending.pop(model, None)
+        self._sent[model] = self._volatile
 
     def _due(self, reason: str, only: str = "") -> None:
         """The next request of each model that was used, or of this one alone, has this reason."""
@@ -57,17 +75,24 @@ class Resets:
             self._asking = set()
         elif isinstance(payload, CompactionCompleted | CompactionFailed):
             self._asking = None
+            if isinstance(payload, CompactionCompleted):
+                self._leaving.clear()  # the demand for it was answered, and what is due now is another reason
         elif isinstance(payload, WindowSent) and self._asking is not None:
             self._asking.add(payload.model)
         elif isinstance(payload, SessionResumed):
             for model in self._asking or ():
                 self._due("compaction", model)
-            self._asking = None
+            for model, reasons in self._leaving.items():
+                self._pending.setdefault(model, set()).update(reasons)
+            self._asking, self._leaving = None, {}
 
     def of(self, model: str) -> str | None:
         if model not in self.used:
             return "model_switch" if self.used else None
+        return min(self._of(model), key=_STRENGTH.__getitem__, default=None)
+
+    def _of(self, model: str) -> set[str]:
         found = set(self._pending.get(model, ()))
-        if self._sent.get(model, "") != self._volatile:
+        if model in self.used and self._sent.get(model, "") != self._volatile:
             found.add(_REASONS[VolatileChanged])
-        return min(found, key=_STRENGTH.__getitem__, default=None)
+        return found

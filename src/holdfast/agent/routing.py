@@ -38,6 +38,7 @@ __all__ = [
     "capabilities",
     "cold_switch",
     "configured",
+    "dearest",
     "dialect_of",
     "fallback",
     "falls_back",
@@ -265,6 +266,8 @@ def _decided(
 
 def _change(taken: _Candidate) -> str:
     cost = "at an unknown price" if taken.cold_cost is None else f"for ${taken.cold_cost:.4f}"
+    if (most := dearest(taken.model, taken.cold_tokens, taken.cold_cost)) is not None:
+        cost += f" to ${most:.4f}"
     anew = f"{taken.cold_tokens:,} tokens are not cached there and are sent anew {cost}"
     if not taken.caching:
         anew += "; it caches no prompts, so every request pays for all of them"
@@ -306,10 +309,23 @@ def _lacks(model: str, can: Capabilities, needs: Needs, *, in_use: bool) -> str:
 
 
 def cold_switch(model: str, tokens: int, *, warm: int = 0, at: datetime | None = None) -> tuple[int, Decimal | None]:
-    """What a prompt of so many tokens costs at a model where only `warm` of them are cached: tokens and dollars."""
+    """What a prompt of so many tokens costs at a model where only `warm` of them are cached: tokens and dollars. Below
+    the model's floor nothing is written; an entry that is to last longer costs more."""
     cold = max(tokens - warm, 0)
     price = facts.rates(model, at, tokens)
-    return cold, None if price is None else cold * price.write()
+    if price is None:
+        return cold, None
+    return cold, cold * (price.input if tokens < facts.model(model).floor else price.write())
+
+
+def dearest(model: str, tokens: int, cost: Decimal | None, at: datetime | None = None) -> Decimal | None:
+    """What a switch of that cost comes to at most: with everything written for the longest lifetime. None where that is
+    no more, or nothing is written."""
+    price = facts.rates(model, at, tokens)
+    if cost is None or price is None or not price.writes or cost <= tokens * price.input:
+        return None
+    most = tokens * max(each for _, each in price.writes)
+    return most if most > cost else None
 
 
 def configured(config: Config, agent: str | None = None) -> Configured:

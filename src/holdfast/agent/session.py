@@ -389,11 +389,13 @@ class Session:
         """Leave the session as it is; it can be resumed. What runs in the background ends."""
         await delegates.close(self)
         await self.box.close()
-        if not self._log.closed:
-            self.answer_open_calls()
-            self.keep_state()
+        try:
+            if not self._log.closed:
+                self.answer_open_calls()
+                self.keep_state()
+        finally:
             self._log.close()
-        self.host.forget(self)
+            self.host.forget(self)
 
     async def __aenter__(self) -> Session:
         return self

@@ -20,6 +20,8 @@ from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import (
+    AttemptFailed,
+    DelegateAsked,
     SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
@@ -31,6 +33,7 @@ from holdfast.events.agent import (
 )
 from holdfast.events.sessions import (
     CompactionCompleted,
+    CompactionFailed,
     DelegateCompleted,
     DelegateFailed,
     ProcessExited,
@@ -50,7 +53,7 @@ from . import delegates
 from .composing import compose
 from .listing import Stored, forked_from, stored
 from .log import Log, find, log_path, read_log
-from .mentions import known_models, parse_mention
+from .mentions import fitting, known_models, some
 from .routing import Configured
 from .session import Session
 from .surroundings import changed, surroundings
@@ -59,6 +62,17 @@ from .window.entries import SessionContext, Static, to_json, tools_json
 from .window.projection import State, project
 from .window.rendering import render
 from .window.times import zone
+
+PAID = (
+    TurnAnswered,
+    AttemptFailed,
+    CompactionCompleted,
+    CompactionFailed,
+    DelegateCompleted,
+    DelegateFailed,
+    DelegateAsked,
+)
+"""Events that say what something cost."""
 
 EXPECTED_CALLS = 20.0
 """Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
@@ -110,10 +124,15 @@ class Sessions:
 
     def model_named(self, text: str) -> str:
         """The one model that a name, or a part of one, stands for."""
-        found = parse_mention(f"@{text} .", known_models(), [])
-        if found.model is None:
-            raise HoldfastError(f"no model is named {text!r}; give one as provider:name, such as anthropic:{text}.")
-        return found.model
+        found = fitting(text, known_models())
+        if len(found) > 1:
+            raise HoldfastError(f"{text!r} may be one of {some(found)}; name one of them.")
+        if not found:
+            raise HoldfastError(
+                f"no model is named {text!r}; `holdfast models` lists what is known, and all others are given as "
+                "provider:name."
+            )
+        return found[0]
 
     # A new one
 
@@ -250,6 +269,8 @@ class Sessions:
         try:
             session = await self._resumed(log, log.envelopes, self._begun(id_, project(log.envelopes)))
             session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
+            if not session.state.turns:  # it may have been killed before it could say so
+                session.skills.announce(session.box.tell)
             session.answer_open_calls()
             _leave_behind(session, INTERRUPTED)
             await self._look_around(session)
@@ -280,7 +301,7 @@ class Sessions:
             SessionSkills.begin,
             settings.skills,
             self.workspace,
-            state=b64decode(state.skills) or None,
+            state=_unpacked(state.skills),
             messages=messages,
         )
         session = self._session(
@@ -290,7 +311,7 @@ class Sessions:
             settings,
             skills,
             parent=parent,
-            state=b64decode(state.box) or None,
+            state=_unpacked(state.box),
             readable=self._offloads(state),
         )
         session.fold(past)
@@ -310,6 +331,7 @@ class Sessions:
                 session.log(SessionRefreshed(entry=to_json((first,))))
             if session.box.at_reset(None) is not None:
                 session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
+                session.keep_state()  # what is declared now is declared by the next process too
         news = changed(session.state.known_surroundings or first.text, around)
         if news is not None:
             session.log(SurroundingsChanged(text=news, around=around))
@@ -336,7 +358,9 @@ class Sessions:
             log.append(past)
             session = await self._resumed(log, past, composed)
         except BaseException:
-            log.close()
+            log.discard()
+            if (half := self._open.pop(log.id, None)) is not None:
+                await half.box.close()
             raise
         session.publish(past[:1])  # the others were, when they happened
         session.answer_open_calls()
@@ -354,7 +378,7 @@ class Sessions:
             payload = each.payload
             if isinstance(payload, SessionStarted):
                 continue
-            if isinstance(payload, TurnAnswered | CompactionCompleted | DelegateCompleted | DelegateFailed):
+            if isinstance(payload, PAID):
                 payload = replace(payload, cost=Decimal(0))
             made.append(replace(each, id=self.ids.new(), session=session, payload=payload))
         return made
@@ -424,10 +448,16 @@ class Sessions:
         self._open.pop(session.id, None)
 
     async def close(self) -> None:
-        """Leave all sessions that are open."""
+        """Leave all sessions that are open, also where one of them cannot be written any more."""
+        problems = []
         for session in tuple(self._open.values()):
             if session.parent is None:
-                await session.close()
+                try:
+                    await session.close()
+                except HoldfastError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
 
 
 INTERRUPTED = "It was interrupted when the program ended."
@@ -450,3 +480,12 @@ def _leave_behind(session: Session, why: str) -> None:
 
 def _packed(state: bytes) -> str:
     return b64encode(state).decode()
+
+
+def _unpacked(state: str) -> bytes | None:
+    try:
+        return b64decode(state) or None
+    except ValueError as error:
+        raise HoldfastError(
+            f"the stored state of a session cannot be read ({error}); restore its log from a copy."
+        ) from error

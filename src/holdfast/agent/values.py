@@ -99,6 +99,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     text: str = ""
     line: Line
     problem: str = ""
+    delegated: Decimal = Decimal(0)
+    """What sub-agents cost meanwhile; it is not in `line`."""
 
 
 class Task(Struct, frozen=True, kw_only=True):

@@ -6,10 +6,13 @@ import contextlib
 import io
 import logging
 import os
+import re
 import shlex
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -25,6 +28,9 @@ from holdfast.errors import HoldfastError
 
 NEWEST = ""
 """`--resume` without an id."""
+
+_ID = re.compile(r"\s*[0-7]\w*…?\s*").fullmatch
+"""What may be the beginning of an id; most words cannot."""
 
 
 @click.command()
@@ -85,7 +91,7 @@ def command(
         raise click.UsageError("--resume and --fork are two things to do; choose one.")
     if script is not None and not simulate:
         raise click.UsageError("--script belongs to --simulate.")
-    if resume is not None and len(resume.split()) > 1:  # no id has a blank: it is the message
+    if resume and (len(resume.split()) > 1 or (not message and _ID(resume) is None)):  # no id: it is the message
         message, resume = (resume, *message), NEWEST
     here = _here()
     asked = Asked(
@@ -196,7 +202,15 @@ def screen_here() -> Screen:
             click.echo("holdfast: for Markdown and colours: pip install 'holdfast[agent]'", err=True)
         else:
             return Terminal(sys.stdout, colours=not os.environ.get("NO_COLOR"))
-    return Plain(sys.stdout, sys.stderr, watched=_is_terminal(sys.stderr))
+    return Plain(sys.stdout, sys.stderr, watched=_is_terminal(sys.stderr), whole=_is_file(sys.stdout))
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Whether what is written can only be read later."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _is_terminal(stream: object) -> bool:

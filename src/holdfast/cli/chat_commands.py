@@ -64,7 +64,7 @@ def run(chat: Chat, line: str) -> None:
 
 
 def _unknown(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
     hint = f"did you mean /{close[0]}?" if close else "/help lists all"
     return f"there is no command /{printable(name)[:40]}; {hint} A message that begins with a slash is written //…"
 
@@ -124,7 +124,9 @@ def _switch(chat: Chat, model: str) -> str:
     sent = session.engine.ledger(lane, now=now).last
     warm = sent.covered if sent is not None and session.engine.fence(lane, now=now) else 0
     cold, price = routing.cold_switch(model, tokens, warm=warm)
-    return f"About {cold:,} tokens are not cached there: sending them anew costs {dollars(price)}."
+    most = routing.dearest(model, cold, price)
+    upto = "" if most is None else f" to {dollars(most)}"
+    return f"About {cold:,} tokens are not cached there: sending them anew costs {dollars(price)}{upto}."
 
 
 def _cost(chat: Chat, argument: str) -> Iterable[str]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holdfast.agent import routing
-from holdfast.agent.providers import KEYS, HttpProvider
+from holdfast.agent.providers import KEYS, HttpProvider, not_served
 from holdfast.agent.sessions import Sessions
 from holdfast.agent.values import Provider
 from holdfast.cli.chat_turns import Conductor
@@ -157,7 +157,11 @@ def missing_key(opened: Opened, model: str) -> str:
     """What to do about a key that is not there, before anything is said; empty where all is well."""
     dialect = routing.dialect_of(model)
     name = dialect if dialect in KEYS else "openai"
-    host = urlsplit(getattr(opened.config.settings.upstream, name)).hostname or ""
+    upstream = opened.config.settings.upstream
+    problem = not_served(model, upstream)
+    if problem and (not opened.asked.simulate or model.endswith(":")):
+        return problem
+    host = urlsplit(getattr(upstream, name)).hostname or ""
     if opened.asked.simulate or is_loopback(host) or any(os.environ.get(each, "").strip() for each in KEYS[name]):
         return ""
     return (

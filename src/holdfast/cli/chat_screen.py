@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TextIO
 
 from holdfast.agent.values import Line, Turn
-from holdfast.canonical import Message, ToolUse
+from holdfast.canonical import Message, Text, ToolUse
 from holdfast.cli.chat_words import Cleaner, call_line, call_words, clean, cost_line, one_line
 from holdfast.tools import Answer
 
@@ -60,10 +60,13 @@ class Screen(Protocol):
 
 
 class Plain:
-    """Lines, one after the other. `watched` says that a person looks at `aside`: running commands are shown there."""
+    """Lines, one after the other. `watched` says that a person looks at `aside`: running commands are shown there.
+    `whole` that nobody looks at `out` before the end: an answer is written when it is there, and one that broke off and
+    was asked for again is there once."""
 
-    def __init__(self, out: TextIO, aside: TextIO, *, watched: bool = False) -> None:
-        self._out, self._aside, self._watched = out, aside, watched
+    def __init__(self, out: TextIO, aside: TextIO, *, watched: bool = False, whole: bool = False) -> None:
+        self._out, self._aside, self._watched, self._whole = out, aside, watched, whole
+        self._held: list[str] = []
         self._cleaner = Cleaner()
         self._open = False
         self._said = False
@@ -73,6 +76,12 @@ class Plain:
     def piece(self, kind: Kind, text: str) -> None:
         if kind != "text":
             return
+        if self._whole:
+            self._held.append(text)
+        else:
+            self._write(text)
+
+    def _write(self, text: str) -> None:
         text = self._cleaner.feed(text)
         if not text:
             return
@@ -84,11 +93,20 @@ class Plain:
         self._ends = text.endswith("\n")
 
     def answered(self, message: Message, line: Line) -> None:
+        if self._whole:  # what broke off before a fallback is no part of it
+            self._held = [block.text for block in message.content if isinstance(block, Text)]
+        self._release()
         self._end_text()
 
+    def _release(self) -> None:
+        """Write what was held back."""
+        held, self._held = "".join(self._held), []
+        self._write(held)
+
     def retrying(self, why: str, seconds: float) -> None:
+        self._held.clear()
         self._end_text()
-        self.notice(f"{why}; sent again in {seconds:.1f} s")
+        self.notice(f"{why.rstrip('.')}; sent again in {seconds:.1f} s")
 
     def calling(self, call: ToolUse) -> None:
         self._end_text()
@@ -122,6 +140,9 @@ class Plain:
         """Nothing moves here."""
 
     def over(self, turn: Turn | None) -> None:
+        if turn is not None and turn.ended == "cancelled":
+            self._release()
+        self._held.clear()
         self._end_text()
         if turn is None:
             return
@@ -130,7 +151,7 @@ class Plain:
         elif turn.ended == "cancelled":
             self._beside("- stopped")
         if turn.line.calls:
-            self._beside(cost_line(turn.line))
+            self._beside(cost_line(turn.line, turn.delegated))
 
     def say(self, lines: Sequence[str]) -> None:
         self._end_text()

@@ -76,8 +76,14 @@ class Chat:
         self._named_model()
 
     def _named_model(self) -> None:
-        model = self.opened.asked.model
-        if model is not None and model != self.session.model:
+        asked = self.opened.asked.model
+        if asked is None:
+            return
+        model = asked if ":" in asked else self.opened.sessions.model_named(asked)
+        missing = missing_key(self.opened, model)
+        if missing:
+            raise HoldfastError(missing)
+        if model != self.session.model:
             self.here(lambda: self.session.set_model(model))
 
     def _opening(self, make: Callable[[], Awaitable[Session]]) -> Session:
@@ -137,7 +143,10 @@ class Chat:
             ids = ", ".join(found[:_NEAREST]) + (", …" if len(found) > _NEAREST else "")
             return f"{len(found)} sessions begin with {named!r}: {ids}; give more of the id"
         titles = {each.id: each.title for each in self.stored(everywhere=True)}
-        close = difflib.get_close_matches(id.upper()[:64], titles, n=_NEAREST, cutoff=0.6) or list(titles)[:_NEAREST]
+        close = difflib.get_close_matches(id.upper()[:64], titles, n=_NEAREST, cutoff=0.6)
+        close = close or [each.id for each in self.stored()[:_NEAREST]]
+        if not close and titles:
+            return f"there is no session {named!r}, nor any other of this workspace; `holdfast chat` begins one"
         if not close:
             return f"there is no session {named!r}, nor any other yet; `holdfast chat` begins one"
         near = "; ".join(f"{each} ({printable(titles[each])[:40]})" for each in close)

@@ -74,7 +74,7 @@ class Terminal:
 
     def retrying(self, why: str, seconds: float) -> None:
         self._end_text()
-        self.notice(f"{why}; sent again in {seconds:.1f} s")
+        self.notice(f"{why.rstrip('.')}; sent again in {seconds:.1f} s")
 
     def calling(self, call: ToolUse) -> None:
         self._end_text()
@@ -126,7 +126,7 @@ class Terminal:
         elif turn.ended == "cancelled":
             self._above(self._wrapped("stopped", "dim"))
         if turn.line.calls:
-            lines = cost_lines(turn.line, self._width)
+            lines = cost_lines(turn.line, self._width, turn.delegated)
             self._above([*(self._painted(Text(line, "dim")) for line in lines), ""])
 
     def say(self, lines: Sequence[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from holdfast import observe
 from holdfast.agent.listing import Stored
 from holdfast.agent.session import Session
@@ -105,6 +107,7 @@ def cost(session: Session, room: int | None) -> Iterator[str]:
     state = session.state
     line = session.totals()
     if line.calls:
+        line = replace(line, model=", ".join(dict.fromkeys(each.model for each in session.lines)))
         yield from tables.wrapped(f"Here: {cost_line(line)}", room, indent="  ")
     prompt = state.input + state.read + state.written
     rate = f" ({state.read / prompt:.0%})" if prompt else ""
@@ -143,9 +146,22 @@ def cache(session: Session, store: Store | None, room: int | None) -> Iterator[s
             f"{session.model}.",
             room,
         )
+        yield from _below_the_floor(session, room)
     if store is not None:
         store.flush(2.0)
         yield from _stored_calls(store, session, room)
+
+
+def _below_the_floor(session: Session, room: int | None) -> Iterator[str]:
+    """Why nothing is cached where the prompt is too short for it."""
+    last, floor = session.state.last, session.facts.floor
+    if last is None or last.read or last.written or not last.input < floor:
+        return
+    yield from tables.wrapped(
+        f"It had {last.input:,} tokens, and {session.model} caches nothing below {floor:,}: until the conversation is "
+        'longer, or with cache.padding = "always", there is nothing to read.',
+        room,
+    )
 
 
 def _stored_calls(store: Store, session: Session, room: int | None) -> Iterator[str]:

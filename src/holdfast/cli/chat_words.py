@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
+from decimal import Decimal
 
 from holdfast.agent.values import Line
 from holdfast.canonical import Block, Text, ToolUse
@@ -71,10 +72,10 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def cost_lines(line: Line, room: int) -> list[str]:
+def cost_lines(line: Line, room: int, delegated: Decimal = Decimal(0)) -> list[str]:
     """The same in lines that fit, parted where its parts are."""
     found: list[str] = []
-    for part in cost_line(line).split(DOT):
+    for part in cost_line(line, delegated).split(DOT):
         longer = f"{found[-1]}{DOT}{part}" if found else part
         if found and places(longer) <= room:
             found[-1] = longer
@@ -83,9 +84,9 @@ def cost_lines(line: Line, room: int) -> list[str]:
     return found
 
 
-def cost_line(line: Line) -> str:
-    """`anthropic:claude-haiku-4-5 · 3 calls · in 812 · read 14,203 (94%) · written 601 · out 240 · $0.0031 (without
-    cache $0.0174)`."""
+def cost_line(line: Line, delegated: Decimal = Decimal(0)) -> str:
+    """`anthropic:claude-haiku-4-5 · 3 calls · in 812 · read 14,203 (91%) · written 601 · out 240 · $0.0042 (without
+    cache $0.0168)`, and what sub-agents cost besides."""
     used = line.usage
     rate = "" if line.hit_rate is None else f" ({line.hit_rate:.0%})"
     parts = [
@@ -102,6 +103,8 @@ def cost_line(line: Line) -> str:
         parts.append(dollars(line.cost))
     else:
         parts.append(f"{dollars(line.cost)} (without cache {dollars(line.without)})")
+    if delegated:
+        parts.append(f"sub-agents {dollars(delegated)}")
     if line.resets:
         parts.append(f"reset: {', '.join(dict.fromkeys(line.resets))}")
     if line.breaks:

@@ -144,6 +144,8 @@ class AttemptFailed(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "attempt.failed"
     sensitivity: ClassVar[Sensitivity] = "private"
     feedback: Body
+    cost: Decimal | None = None
+    """What was paid for an answer that is kept nowhere else."""
 
 
 class TaskUpdated(Event, frozen=True, kw_only=True):

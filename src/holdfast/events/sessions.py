@@ -85,6 +85,8 @@ class CompactionFailed(Event, frozen=True, kw_only=True):
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     attempts: Count
     error: Name
+    cost: Decimal | None = None
+    """What was paid for it, where nothing comes of it that says so."""
 
 
 class DelegateStarted(Event, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     volatile: frozenset[int] = frozenset()
     pinned: tuple[Mark, ...] = ()
     summary: int | None = None
+    common: int | None = None
     subagent: bool = False
     strict: bool = False
 

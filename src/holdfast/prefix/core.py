@@ -23,7 +23,7 @@ from .calls import Asked, Prepared, Verdict
 from .check import checked
 from .costs import costs
 from .divergence import Comparison, compare
-from .experience import Client, age
+from .experience import Client
 from .ledger import Ledger
 from .plans import affordable, covered_by, marked
 from .pool import Pool
@@ -221,9 +221,7 @@ def _seen(
     if comparison is not None and comparison.course == "resend":
         return None
     ledger.asked += 1
-    client.asked[age(ledger.asked)] += 1
-    if ledger.asked > 1:
-        client.followed[age(ledger.asked - 1)] += 1
+    client.count(ledger.asked, subagent=asked.subagent)
     if last is None or comparison is None:
         ledger.kind = kind
         return None
@@ -258,6 +256,7 @@ def _situation(
         volatile=asked.volatile,
         pinned=asked.pinned,
         summary=asked.summary,
+        common=asked.common,
         subagent=asked.subagent,
         kind=kind,
         head=blocks.head,

@@ -77,6 +77,7 @@ class Client(Struct):
 
     `asked` counts requests by how many their lane had made (`age`), `followed` those of them that another came after.
     `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
+    `sub_asked` and `sub_followed` are the same of sub-agents' lanes alone, many of which end with their first request.
     """
 
     gaps: Gaps = field(default_factory=Gaps)
@@ -85,12 +86,24 @@ class Client(Struct):
     asked: list[float] = field(default_factory=ages)
     followed: list[float] = field(default_factory=ages)
     heads: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    sub_asked: list[float] = field(default_factory=ages)
+    sub_followed: list[float] = field(default_factory=ages)
     saved: float = 0.0
     reserved: float = 0.0
 
     @property
     def requests(self) -> float:
         return sum(self.asked)
+
+    def count(self, number: int, *, subagent: bool) -> None:
+        """A lane has made so many requests by now."""
+        counted = [(self.asked, self.followed)]
+        if subagent:
+            counted.append((self.sub_asked, self.sub_followed))
+        for made, followed in counted:
+            made[age(number)] += 1
+            if number > 1:
+                followed[age(number - 1)] += 1
 
 
 class Route(Struct):

@@ -26,6 +26,8 @@ PRIOR_LENGTH = 40.0
 _YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
 """Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
 client's lanes go on at all is believed soon, how long they go on later."""
+_YOUNG_SUBAGENT = 4.0
+"""The same for sub-agents: what is given to them at once ends with one answer each, or does not."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
 _PRIOR_HEADS = 1.0
 _NOTHING, _NEVER = Gaps(), (0.0, 0.0)
@@ -58,7 +60,7 @@ class Odds(Struct, frozen=True):
         return self.later[1] / (self.later[1] + self.later[2] + 1 / self.remaining)
 
 
-def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int) -> Odds:
+def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int, *, subagent: bool = False) -> Odds:
     """What the lane, its client and its tenant have shown; `tokens` is the size of the request at hand."""
     client = None if experience is None else experience.clients.get(ledger.client)
     client = client or Client()
@@ -72,7 +74,7 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int)
     else:
         soon = _user(others.after_tools, lanes.after_tools, here.after_tools)
     usual = _user(others.after_any if others is not _NOTHING else _NEVER, lanes.after_any)
-    ends, remaining = _life(client, ledger.asked)
+    ends, remaining = _life(client, ledger.asked, subagent)
     return Odds(
         next=_mix(soon, user, tools),
         later=_mix(usual, user, tools),
@@ -92,25 +94,27 @@ def _others(experience: Experience, name: str) -> Gaps:
     return gaps
 
 
-def _life(client: Client, asked: int) -> tuple[float, float]:
+def _life(client: Client, asked: int, subagent: bool) -> tuple[float, float]:
     """The chance that a lane with so many requests makes no other, and how many more it will make."""
     made = max(1, asked)
     here, remaining, alive = age(made), 0.0, 1.0
-    first = ends = _ends(client, here, lane=True)
+    first = ends = _ends(client, here, subagent, lane=True)
     for number in range(here, len(AGES)):
         stays = (1 - ends) ** (AGES[number] - made + 1)
         remaining += alive * (1 - stays) / ends
         alive *= stays
         made = AGES[number] + 1
-        ends = _ends(client, number + 1, lane=False)
+        ends = _ends(client, number + 1, subagent, lane=False)
     return first, remaining + alive / ends
 
 
-def _ends(client: Client, number: int, *, lane: bool) -> float:
+def _ends(client: Client, number: int, subagent: bool, *, lane: bool) -> float:
     """How often a request of this age was its lane's last; the lane at hand has not ended."""
-    asked = client.asked[number]
-    ended = asked - client.followed[number] - lane
-    weight = _YOUNG if number < _OLD_AGE else _OLD
+    asked, followed = client.asked[number], client.followed[number]
+    if subagent:
+        asked, followed = client.sub_asked[number], client.sub_followed[number]
+    ended = asked - followed - lane
+    weight = _OLD if number >= _OLD_AGE else _YOUNG_SUBAGENT if subagent else _YOUNG
     return (weight / PRIOR_LENGTH + (ended if ended > 0.0 else 0.0)) / (weight + asked)
 
 

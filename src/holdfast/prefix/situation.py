@@ -19,7 +19,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     """One request about to go out. Nothing in here may be changed by a strategy.
 
     `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
-    that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary.
+    that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary,
+    `common` the last one of the messages that the agent's other conversations begin with too.
     `kind` is what the request follows and `head` the blocks before its messages, where that is known already.
     """
 
@@ -33,6 +34,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     volatile: frozenset[int] = frozenset()
     pinned: tuple[Mark, ...] = ()
     summary: int | None = None
+    common: int | None = None
     subagent: bool = False
     kind: Kind | None = None
     head: int | None = None

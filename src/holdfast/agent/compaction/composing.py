@@ -52,7 +52,8 @@ def _notes(facts: Facts, known: Known, bounds: Bounds) -> list[str]:
         parts.append(found)
     running = [f"- process {shown(each.process)}: {_line(each.command)}" for each in known.processes]
     running += [
-        f"- sub-agent {shown(each.delegate)} ({shown(each.role)}): {_line(each.task)}" for each in known.delegates
+        f"- sub-agent {shown(each.delegate)} ({shown(each.role)}): {_line(each.task)}{_asks(each)}"
+        for each in known.delegates
     ]
     tasks = [f"- {shown(each.task)} [{shown(each.status)}]" + _text(each) for each in known.tasks if is_open(each)]
     files = [f"- {shown(each)}" for each in known.files]
@@ -68,6 +69,11 @@ def _notes(facts: Facts, known: Known, bounds: Bounds) -> list[str]:
 
 def is_open(task: TaskState) -> bool:
     return task.status.strip().lower() not in CLOSED
+
+
+def _asks(delegate: DelegateState) -> str:
+    """What somebody waits for an answer to."""
+    return f" (asks: {_line(delegate.question)})" if delegate.question else ""
 
 
 def _text(task: TaskState) -> str:

@@ -136,7 +136,8 @@ async def _compact(
         except CallFailed as failed:
             if is_too_long(failed.status, failed.text):
                 break
-            _failed(session, work, f"status {failed.status}" if failed.status else "not reachable")
+            error = f"status {failed.status}" if failed.status else "not reachable"
+            _failed(session, work, error, last=not work.must)
             if not work.must:  # the conversation still fits, and later there may be an answer
                 if why == "user":
                     raise
@@ -144,14 +145,14 @@ async def _compact(
                 return _unchanged(work)
             return _without_model(session, work)
         except BaseException as problem:
-            _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__)
+            _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__, last=True)
             if isinstance(problem, Stopped):  # what had come of the summary is no answer to the user
                 raise Stopped from problem
             raise
         else:
             return _completed(session, work, text)
     if work.problems:
-        _failed(session, work, work.problems[-1])
+        _failed(session, work, work.problems[-1], last=False)
     return _without_model(session, work)
 
 
@@ -276,9 +277,11 @@ def _unchanged(work: _Work) -> Compaction:
     return _compaction(work, work.sizes.total, False, Reckoned())
 
 
-def _failed(session: Session, work: _Work, error: str) -> None:
-    """No summary came. The next request will go on where the instruction stood: this is its reason."""
-    session.log(CompactionFailed(attempts=work.attempts, error=error), turn=work.turn)
+def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
+    """No summary came. The next request will go on where the instruction stood: this is its reason. Where it is the
+    `last` that is said of it, it says what was paid."""
+    cost = summed(line.cost for line in work.lines) if last and work.lines else None
+    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost), turn=work.turn)
 
 
 def _reset(session: Session, turn: str | None) -> None:

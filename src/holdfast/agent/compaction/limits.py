@@ -85,5 +85,5 @@ def due(
 
 def is_too_long(status: int, text: str) -> bool:
     """Whether a provider refused a request because it does not fit into the model's context, by the providers' own
-    words. `status` is 0 or 200 where the refusal came within a stream."""
-    return status not in _LIMITED and status < 500 and TOO_LONG.search(text) is not None
+    words. `status` is 0 or 200 where the refusal came within a stream; 413 says it by itself."""
+    return status == 413 or (status not in _LIMITED and status < 500 and TOO_LONG.search(text) is not None)

@@ -33,6 +33,8 @@ OPENING = (
 HEADING = "## Still in force"
 ASKED = "What the user said last"
 
+_AROUND = "The surroundings changed last"
+_ALL = "all its tools"
 _KEY = "### "
 _QUOTE = "> "
 
@@ -67,23 +69,39 @@ def _said(entry: Entry) -> Iterable[tuple[str, str]]:
                 case SettingToggled():
                     yield _setting(item), item.value
                 case ToolServerGone():
-                    yield _server(item), ", ".join(item.tools) or "all its tools"
+                    yield _server(item), ", ".join(item.tools) or _ALL
                 case SurroundingsChanged():
-                    yield "The surroundings changed last", item.text
+                    yield _AROUND, item.text
                 case _:
                     pass
 
 
 def told_again(dropped: Sequence[Entry], kept: Sequence[Entry]) -> tuple[Event, ...]:
-    """The events that say it anew, where no summary does."""
+    """The events that say it anew, where no summary does: also what only a summary said that goes."""
     found: dict[str, Event] = {}
     missing = standing(dropped, kept)
+    for about, text in missing.items():
+        if (event := _event(about, text)) is not None:
+            found[about] = event
     for item in (item for entry in dropped if isinstance(entry, Context) for item in entry.items):
         if isinstance(item, SettingToggled) and _setting(item) in missing:
             found[_setting(item)] = events.SettingToggled(setting=item.setting, value=item.value)
         elif isinstance(item, ToolServerGone) and _server(item) in missing:
             found[_server(item)] = McpServerDisconnected(server=item.server, tools=item.tools)
     return tuple(found.values())
+
+
+def _event(about: str, text: str) -> Event | None:
+    """A fact as it can be read back from a summary."""
+    if (setting := _between(about, "Setting ", " is")) is not None:
+        return events.SettingToggled(setting=setting, value=text)
+    if (server := _between(about, "Tool server ", " is gone")) is not None:
+        return McpServerDisconnected(server=server, tools=() if text == _ALL else tuple(text.split(", ")))
+    return events.SurroundingsChanged(text=text) if about == _AROUND else None
+
+
+def _between(text: str, before: str, after: str) -> str | None:
+    return text[len(before) : -len(after)] if text.startswith(before) and text.endswith(after) else None
 
 
 def _setting(item: SettingToggled) -> str:

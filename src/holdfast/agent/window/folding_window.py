@@ -27,6 +27,7 @@ from holdfast.events.agent import (
 )
 from holdfast.events.sessions import (
     CompactionCompleted,
+    CompactionFailed,
     SessionEnded,
     SessionResumed,
     SessionStarted,
@@ -165,6 +166,10 @@ def _compaction_completed(state: State, event: CompactionCompleted, envelope: En
     )
 
 
+def _compaction_failed(state: State, event: CompactionFailed, envelope: Envelope, seq: int) -> State:
+    return replace(state, cost=state.cost + (event.cost or 0))
+
+
 def _history_trimmed(state: State, event: HistoryTrimmed, envelope: Envelope, seq: int) -> State:
     return _goal_again(replace(state, window=trim(state.window, event.head, event.cut)))
 
@@ -185,7 +190,7 @@ def _goal_set(state: State, event: GoalSet, envelope: Envelope, seq: int) -> Sta
 
 
 def _attempt_failed(state: State, event: AttemptFailed, envelope: Envelope, seq: int) -> State:
-    return replace(state, feedback=(*state.feedback, event.feedback))
+    return replace(state, feedback=(*state.feedback, event.feedback), cost=state.cost + (event.cost or 0))
 
 
 def _tool_completed(state: State, event: ToolCompleted, envelope: Envelope, seq: int) -> State:
@@ -227,6 +232,7 @@ FOLDS: Mapping[type[Event], Fold] = {
     TurnAnswered: _turn_answered,
     TurnToolsAnswered: _tools_answered,
     CompactionCompleted: _compaction_completed,
+    CompactionFailed: _compaction_failed,
     HistoryTrimmed: _history_trimmed,
     GoalSet: _goal_set,
     AttemptFailed: _attempt_failed,

@@ -5,6 +5,8 @@ No clock, no locale, no randomness, no state of anything that runs; times come f
 
 from __future__ import annotations
 
+import re
+from hashlib import blake2b
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -17,6 +19,7 @@ from holdfast.canonical import (
     Text,
     Thinking,
     ToolResult,
+    ToolUse,
 )
 
 from .coalescing import coalesce
@@ -32,6 +35,11 @@ from .entries import (
     Window,
 )
 from .wording import CONTINUE, NO_TEXT, goal_text, item_blocks
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+"""Ids and names of calls that every provider takes back."""
 
 
 def render(window: Window, static: Static) -> tuple[Message, ...]:
@@ -68,7 +76,9 @@ def _turn(turn: AssistantTurn, static: Static) -> tuple[Message, ...]:
     content = turn.message.content if own else tuple(_plain(block) for block in turn.message.content if _open(block))
     content = _ending_with_words(tuple(block for block in content if not _blank(block, turn.dialect)))
     said = Message("assistant", content or (Text(NO_TEXT),), turn.message.extra if own else ())
-    return (said, *_results(turn.results, frozenset() if own else _sealed_calls(turn.message)))
+    if own:
+        return (said, *_results(turn.results, frozenset()))
+    return (said, *_renamed(_results(turn.results, _sealed_calls(turn.message))))
 
 
 def _open(block: Block) -> bool:
@@ -89,7 +99,37 @@ def _ending_with_words(content: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def _plain(block: Block) -> Block:
-    return block if isinstance(block, Opaque) or not block.extra else replace(block, extra=())
+    if isinstance(block, Opaque):
+        return block
+    if isinstance(block, ToolUse):
+        block = replace(block, id=_common_id(block.id), name=_common_name(block.name))
+    return replace(block, extra=()) if block.extra else block
+
+
+def _common_id(id: str) -> str:
+    """The id of a call as others take it too: some providers give ids that the next one refuses for ever."""
+    if _ID.fullmatch(id):
+        return id
+    return f"call_{blake2b(id.encode('utf-8', 'replace'), digest_size=12).hexdigest()}"
+
+
+def _common_name(name: str) -> str:
+    """The name of a tool; a model may have called one that cannot be."""
+    return name if _NAME.fullmatch(name) else _ODD.sub("_", name)[:64] or "unknown"
+
+
+def _renamed(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Results with the ids of their calls as others are told them."""
+    return tuple(
+        replace(
+            message,
+            content=tuple(
+                replace(block, tool_use_id=_common_id(block.tool_use_id)) if isinstance(block, ToolResult) else block
+                for block in message.content
+            ),
+        )
+        for message in messages
+    )
 
 
 def _blank(block: Block, dialect: str) -> bool:

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from holdfast.errors import HoldfastError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = timedelta(days=-719_000), timedelta(days=2_932_000)
+"""What can be shown, for about ten thousand years: a clock that was wrong once must not make a session unreadable."""
 
 
 def zone(name: str) -> tzinfo:
@@ -37,9 +39,16 @@ def written(at: int, name: str) -> str:
     shown and not abbreviations, which are ambiguous and change from one edition of the zone data to the next.
     """
     here = zone_of(name) or UTC
-    moment = (_EPOCH + timedelta(microseconds=at)).astimezone(here)
+    moment = (_EPOCH + _shown(at)).astimezone(here)
     day = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
     return f"{day} {moment.hour:02d}:{moment.minute:02d}:{moment.second:02d} UTC{_offset(moment, here)}"
+
+
+def _shown(at: int) -> timedelta:
+    try:
+        return max(_FIRST, min(timedelta(microseconds=at), _LAST))
+    except OverflowError:
+        return _LAST if at > 0 else _FIRST
 
 
 def _offset(moment: datetime, here: tzinfo) -> str:

@@ -2,7 +2,8 @@
 
 A marker is placed where the prefix has proved stable and will probably be read; nothing is marked behind a place that
 keeps changing. Lifetimes follow `lifetimes`. A bridge is placed where the newest turn is longer than the provider walks
-back. Whether a plan may be paid for is decided by the account, not here.
+back. A sub-agent reads what its parent wrote for an hour and writes nothing for so long itself. Whether a plan may be
+paid for is decided by the account, not here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.values import Entry
+from holdfast.caches.values import Entry, Mark
 from holdfast.facts import ModelFacts
 
 from .. import lifetimes
@@ -54,10 +55,13 @@ def economic(situation: Situation) -> Plan:
     fixed = override(situation.settings, model)
     if fixed == "none" or (model.provider == "openrouter" and situation.settings.openrouter.caching == "never"):
         return combined(Plan(strategy=NAME, reasons=(f"markers of ours are switched off for {model.ref}",)), situation)
+    if situation.subagent and situation.pinned:
+        pinned = tuple(Mark(mark.block, model.default_ttl or mark.ttl) for mark in situation.pinned)
+        situation = replace(situation, pinned=pinned)
     state = _state(situation)
     if has_breakpoints(model):
         return _breakpoints(situation, state)
-    short, long, price = _terms(model, fixed != "short" and _proved(situation))
+    short, long, price = _terms(model, fixed != "short" and not situation.subagent and _proved(situation))
     tail = _tail(situation, state, price)
     tail_ttl, head_ttl, probe, why = _lifetimes(situation, state, price, short, long, tail)
     if fixed == "long" and long is not None:
@@ -70,7 +74,7 @@ def economic(situation: Situation) -> Plan:
     if tail is not None:
         wishes.append(Wish(tail, tail_ttl, why))
         marked.append(tail)
-    wishes += _bridge(situation, state, marked, tail_ttl)
+    wishes += _bridge(situation, state, marked, tail_ttl) or _common(situation, state, price, tail_ttl)
     plan = combined(planned(situation, NAME, wishes), situation, losses=_losses(situation, state, price))
     spent = probe and tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks)
     return replace(plan, probe=probe) if spent else plan
@@ -106,7 +110,8 @@ def _state(situation: Situation) -> _State:
             if entry.seconds > short and tokens > long:
                 long = tokens
     block = -1 if hit is None else prompt.block_at(hit.tokens)
-    found = odds(situation.ledger, situation.experience, situation.kind or kind_of(prompt), prompt.tokens)
+    kind, subagent = situation.kind or kind_of(prompt), situation.subagent
+    found = odds(situation.ledger, situation.experience, kind, prompt.tokens, subagent=subagent)
     return _State(hit, block, long, found, survival(situation.ledger, prompt) if situation.ledger.positions else None)
 
 
@@ -198,6 +203,20 @@ def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) ->
     return [Wish(place, ttl, f"the entry at block {hit} is out of reach of the other markers")]
 
 
+def _common(
+    situation: Situation, state: _State, price: lifetimes.Prices, ttl: str, *, alive: bool = False
+) -> list[Wish]:
+    """A marker at the end of what the agent's other conversations begin with: written once, read by each of them. One
+    that is alive stays so while anything behind it is read, and is marked again only where it is found by that."""
+    block = situation.common
+    if block is None or not free(situation, block):
+        return []
+    if not alive and situation.pool.find(situation.prompt.keys[block], situation.now) is not None:
+        return []
+    chance = 1.0 if state.chances is None else state.chances[block]
+    return [Wish(block, ttl, "sub-agents begin with it")] if state.odds.shared * chance > price.worth else []
+
+
 def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
     """Places of the client's markers that have proved a loss: what they write is not read again, nor do they read."""
     prompt = situation.prompt
@@ -215,6 +234,7 @@ def _breakpoints(situation: Situation, state: _State) -> Plan:
     price = lifetimes.prices(model, model.default_ttl or "", None)
     head = last_system(situation)
     wishes = [Wish(head, model.default_ttl or "", "other sessions begin with it")] if head is not None else []
+    wishes += _common(situation, state, price, model.default_ttl or "", alive=situation.subagent)
     goes_on = _tail(situation, state, price) is not None
     plan = combined(planned(situation, NAME, wishes), situation)
     said = situation.prompt.mode == "explicit" or not model.breakpoints  # who converts requests to OpenAI knows no mode

@@ -15,7 +15,7 @@ from holdfast.canonical import Message, encode_string
 from .. import scan
 from ..codecs.openai_chat import decode_message
 from ..values import arr, array_of, int_of, obj, object_of, string_of
-from .values import Builder, Piece, Stop, is_object, kept, origin_of
+from .values import Builder, Piece, Stop, is_object, kept, origin_of, plain_extra
 
 _STOPS: dict[str | None, Stop] = {
     "stop": "end",
@@ -136,7 +136,7 @@ class Chat(Builder):
             members += self._reasoning()
         message = decode_message(scan.mended(obj(members)))
         blocks = kept(message.content, whole=whole, made=f"call_{origin_of(id, calls)}_")
-        return replace(message, content=blocks, extra=message.extra if blocks else ())
+        return replace(message, content=blocks, extra=plain_extra(message.extra) if blocks else ())
 
     def _whole_calls(self, whole: bool) -> list[_Call]:
         """The calls that were told to their end: where the answer broke off or met its limit the last may not be."""

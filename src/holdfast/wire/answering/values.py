@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Literal
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.canonical import (
     Block,
+    Extra,
     Message,
     NotJson,
     Opaque,
@@ -19,6 +21,7 @@ from holdfast.canonical import (
     Thinking,
     ToolUse,
     canonical_json,
+    encode_string,
 )
 
 from .. import scan
@@ -28,6 +31,10 @@ Stop = Literal["end", "tools", "length", "refusal", "paused", "unknown"]
 
 SEALED = "thoughtSignature"
 _REASONING = "reasoning"
+_DEEPEST = 100
+"""Levels of JSON within a block: a request with more may be one that nobody can read, and no tool asks for it."""
+
+_nesting = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL).finditer
 
 
 class Piece(Struct, frozen=True):
@@ -72,8 +79,10 @@ def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
 
 def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...]:
     """The blocks that a provider takes back: no text without words, no thought that leads to nothing, no call of a kind
-    that nobody here can answer, no id twice. `made` is the beginning of ids where one is missing."""
-    found = [block for block in _answerable(tuple(blocks)) if not _is_blank(block)]
+    that nobody here can answer, nothing that is nested without end, no id twice. `made` is the beginning of ids where
+    one is missing."""
+    shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
+    found = [block for block in _answerable(shallow) if not _is_blank(block)]
     last = Thinking | RedactedThinking if whole else Thinking | RedactedThinking | Opaque
     while found and (isinstance(found[-1], last) or _is_reasoning(found[-1])):
         found.pop()
@@ -84,6 +93,31 @@ def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...
             ids.add(identity)
             found[index] = replace(block, id=identity, input=scan.mended(block.input))
     return tuple(found)
+
+
+def plain_extra(extra: Extra) -> Extra:
+    """Further members, without those that are nested too deeply."""
+    return tuple((name, raw) for name, raw in extra if not _is_deep(raw))
+
+
+def _shallow(block: Block) -> Block:
+    """A call whose input is nested too deeply has it as a string, as if it were no JSON: the model is told so."""
+    if isinstance(block, Opaque):
+        return block
+    if isinstance(block, ToolUse) and _is_deep(block.input):
+        block = replace(block, input=encode_string(block.input.decode("utf-8", "replace")))
+    return replace(block, extra=plain_extra(block.extra)) if block.extra else block
+
+
+def _is_deep(raw: bytes) -> bool:
+    if raw.count(b"{") + raw.count(b"[") <= _DEEPEST:
+        return False
+    depth = 0
+    for found in _nesting(raw):
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
+        if depth > _DEEPEST:
+            return True
+    return False
 
 
 def _answerable(blocks: tuple[Block, ...]) -> Iterable[Block]:
