@@ -119,6 +119,11 @@ def test_the_providers_words_for_a_conversation_that_does_not_fit_are_known(text
         assert is_too_long(status, f"anthropic:x answered {status}: {text}")
 
 
+def test_a_request_that_is_too_large_to_be_taken_is_too_long_whatever_is_said() -> None:
+    assert is_too_long(413, "<html>Request Entity Too Large</html>")
+    assert not is_too_long(414, "<html>Request Entity Too Large</html>")
+
+
 @pytest.mark.parametrize(
     ("status", "text"),
     [

@@ -199,6 +199,22 @@ log.append(told("d"))
         log.close()
         assert [each.payload for each in read_log(log.path)] == [TurnStarted(text="a"), TurnStarted(text="d")]
 
+    def test_a_log_that_was_removed_takes_nothing_more(self, home: Path) -> None:
+        log = Log.create(home, ID)
+        log.append(told("a"))
+        log.path.unlink()
+        with pytest.raises(HoldfastError, match="removed"):
+            log.append(told("b"))
+        assert log.lines == 1
+        log.close()
+
+    def test_where_links_are_not_counted_nothing_counts_as_removed(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = os.fstat
+        monkeypatch.setattr(os, "fstat", lambda fd: os.stat_result((*real(fd)[:3], 0, *real(fd)[4:])))
+        assert len(read_log(written(home, "a", "b"))) == 2
+
 
 class TestLocking:
     def test_one_writer_at_a_time(self, home: Path) -> None:
@@ -305,6 +321,15 @@ class TestTornEnds:
         with pytest.raises(HoldfastError, match=r"line 2 of .* cannot be read: unknown event type 'turn\.dreamt'"):
             Log.open(home, ID)
         assert path.read_bytes() == before
+
+    def test_a_line_that_is_nested_without_end_is_named(self, home: Path) -> None:
+        path = written(home, "a")
+        whole = path.read_bytes()
+        path.write_bytes(whole + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"\n")
+        with pytest.raises(HoldfastError, match="line 2 of"):
+            read_log(path)
+        with pytest.raises(HoldfastError, match="line 2 of"):
+            Log.open(home, ID)
 
     def test_an_empty_log_is_no_error(self, home: Path) -> None:
         written(home)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from holdfast.agent.providers import KEYS, HttpProvider
+from holdfast.agent.providers import KEYS, HttpProvider, not_served
 from holdfast.agent.values import Outgoing, Provider, Unreachable
 from holdfast.config.sections.serving import Limits, Upstream
 from holdfast.errors import HoldfastError
@@ -223,6 +223,30 @@ def test_a_key_that_is_missing_is_named(dialect: str, named: str) -> None:
             await read(provider, outgoing(dialect))
 
     with_provider(Upstream(), ask)
+
+
+def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
+    async def ask(provider: HttpProvider) -> None:
+        with pytest.raises(HoldfastError, match=r"there is no provider 'x'; models are named .*upstream\.openai"):
+            await read(provider, outgoing("openai_chat"))
+
+    with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("model", "address", "served"),
+    [
+        ("openai:gpt-5.2", "https://api.openai.com", True),
+        ("openrouter:vendor/name", "https://api.openai.com", True),
+        ("vllm:mine", "http://127.0.0.1:8000", True),
+        ("mine:model", "https://models.example/v1", True),
+        ("vllm:mine", "https://api.openai.com/v1", False),
+        ("antropic:claude-haiku-4-5", "https://api.openai.com", False),
+        ("openai:", "https://api.openai.com", False),
+    ],
+)
+def test_models_of_other_names_are_those_of_ones_own_server(model: str, address: str, served: bool) -> None:
+    assert (not_served(model, Upstream(openai=address)) == "") is served
 
 
 def test_a_key_that_cannot_be_one_is_refused_without_being_told() -> None:

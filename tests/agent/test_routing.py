@@ -154,7 +154,13 @@ def test_a_change_has_a_price_and_staying_has_none() -> None:
     assert price is not None
     assert changes.changed
     assert (changes.cold_tokens, changes.cold_cost) == (100_000, 100_000 * price.input * Decimal("1.25"))
-    assert "100,000 tokens are not cached there and are sent anew for $0.1250" in changes.notice
+    assert "100,000 tokens are not cached there and are sent anew for $0.1250 to $0.2000" in changes.notice
+
+
+def test_below_the_floor_nothing_is_written() -> None:
+    short = route("@haiku-4-5 go", configured=SETTINGS, before=SONNET, needs=Needs(tokens=2_000), at=AT)
+    assert short.cold_cost == Decimal("0.002")
+    assert "sent anew for $0.0020." in short.notice
 
 
 def test_what_is_warm_at_the_other_model_is_not_paid_again() -> None:

@@ -56,6 +56,8 @@ class Room:
         )
 
     def run(self, play: Callable[[Session], Awaitable[None]]) -> list[ModelRouted]:
+        """What was decided behind the first decision."""
+
         async def whole() -> str:
             session = await self.sessions.create()
             await play(session)
@@ -64,7 +66,7 @@ class Room:
 
         made = asyncio.run(whole())
         events = [each.payload for each in read_log(self.home / "sessions" / f"{made}.jsonl")]
-        return [payload for payload in events if isinstance(payload, ModelRouted)]
+        return [payload for payload in events if isinstance(payload, ModelRouted)][1:]
 
     @property
     def asked(self) -> list[str]:

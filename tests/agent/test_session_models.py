@@ -92,7 +92,7 @@ def test_one_message_to_another_model_and_back_again(tmp_path: Path, other: str)
                     assert bodies[earlier].tools == bodies[later].tools
             assert billed[mine[2]].read >= billed[mine[1]].prompt - billed[mine[1]].input
             routed = [event.payload for event in bench.log(session.id) if isinstance(event.payload, ModelRouted)]
-            assert [each.model for each in routed] == [other, MODEL, other]
+            assert [each.model for each in routed] == [MODEL, other, MODEL, other]
             sound(session)
             assert not bench.breaks()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,22 @@ def test_a_session_whose_beginning_is_torn_was_never_begun(tmp_path: Path) -> No
             path.write_bytes(b"".join(lines[:3]))
             again = await bench.sessions.resume(session.id)
             assert (await again.ask("hello")).ended == "completed"
+
+    asyncio.run(main())
+
+
+def test_a_session_whose_state_is_damaged_is_named_and_leaves_nothing_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            session = await bench.sessions.create()
+            await session.close()
+            path = bench.home / "sessions" / f"{session.id}.jsonl"
+            path.write_bytes(re.sub(rb'("tools":"[A-Za-z0-9+/]{40})[A-Za-z0-9+/=]+"', rb'\1x"', path.read_bytes()))
+            for take_up in (bench.sessions.resume, bench.sessions.fork, bench.sessions.resume):
+                with pytest.raises(HoldfastError, match="cannot be read"):
+                    await take_up(session.id)
+            assert not bench.sessions._open
+            assert [each.name for each in path.parent.iterdir()] == [path.name]
 
     asyncio.run(main())
 

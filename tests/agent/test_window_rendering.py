@@ -101,6 +101,11 @@ class TestTimes:
             zone(name)
         assert written(START, name) == "2026-11-16 10:42:05 UTC"
 
+    @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+    @pytest.mark.parametrize("at", [10**17 * 3, -(10**17), 2**62, -(2**62), 2**80, -(2**80)])
+    def test_a_clock_that_was_wrong_leaves_a_time_that_can_be_shown(self, at: int, zone: str) -> None:
+        assert len(written(at, zone).split()[0]) == len("2026-11-16")
+
     def test_a_known_zone_passes(self) -> None:
         assert str(zone("Europe/Berlin")) == "Europe/Berlin"
         assert str(zone("UTC")) == "UTC"

@@ -48,6 +48,14 @@ class TestOneMessage:
     def test_a_dash_stands_for_what_is_piped_in(self, chat: Chatting) -> None:
         assert chat("Look at", "-", input="this change").out == "Look at this change\n"
 
+    def test_one_that_is_too_long_for_the_model_is_told_by_its_length(self, chat: Chatting) -> None:
+        done = chat(input="word " * 250_000)
+        found = re.search(
+            r"^- The conversation has ([\d,]+) tokens; a summary would not make it shorter", done.err, re.M
+        )
+        assert found is not None
+        assert int(found[1].replace(",", "")) > 250_000
+
     def test_without_a_dash_nothing_is_read(self, chat: Chatting) -> None:
         assert chat("Only this", input="not this").out == "Only this\n"
 
@@ -139,9 +147,8 @@ class TestSessions:
         again = chat("--resume", "More")
         assert (again.out, again.session) == ("More\n", first.session)
         assert "In all: 2 turns" in chat("--resume", "/cost").out
-        unknown = chat("--resume", "0zz")
-        assert unknown.code == 2
-        assert "there is no session 'More'" in chat("--resume", "More", "words").err
+        assert chat("--resume", "Still", "more").out == "Still more\n"
+        assert "there is no session '0zz'" in chat("--resume", "0zz", "words").err
 
     def test_of_a_model_that_is_named_the_key_is_looked_for(self, chat: Chatting, served: Simulator) -> None:
         chat("First words", simulate=False)
@@ -190,7 +197,7 @@ class TestSessions:
         assert chat("--workspace", str(chat.workspace), "--resume", first.session, "Hello").code == 0
 
     def test_an_unknown_id_gets_near_ones(self, chat: Chatting) -> None:
-        assert "nor any other yet" in chat("--resume", "nothing", "Hello").err
+        assert "nor any other yet" in chat("--resume", "0nothing", "Hello").err
         first = chat("First words")
         wrong = chat("--resume", first.session[:-1] + "!", "Hello")
         assert wrong.code == 1

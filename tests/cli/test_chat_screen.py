@@ -6,6 +6,7 @@ import io
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.agent.values import Line, Turn
 from holdfast.canonical import Message, Text, ToolResult, ToolUse, usage
@@ -201,9 +202,9 @@ class TestTerminal:
 
 
 class TestPlain:
-    def both(self, *, watched: bool = False) -> tuple[Plain, io.StringIO, io.StringIO]:
+    def both(self, *, watched: bool = False, whole: bool = False) -> tuple[Plain, io.StringIO, io.StringIO]:
         out, aside = io.StringIO(), io.StringIO()
-        return Plain(out, aside, watched=watched), out, aside
+        return Plain(out, aside, watched=watched, whole=whole), out, aside
 
     def test_answers_go_to_one_side_and_all_else_to_the_other(self) -> None:
         screen, out, aside = self.both()
@@ -262,8 +263,31 @@ class TestPlain:
     def test_a_retry_is_told(self) -> None:
         screen, out, aside = self.both()
         screen.piece("text", "Half")
-        screen.retrying("it broke off", 0.5)
+        screen.retrying("it broke off.", 0.5)
         screen.piece("text", "Whole")
         screen.over(None)
         assert out.getvalue() == "Half\n\nWhole\n"
         assert aside.getvalue() == "- it broke off; sent again in 0.5 s\n"
+
+    def test_a_file_gets_whole_answers(self) -> None:
+        screen, out, _ = self.both(whole=True)
+        screen.piece("text", "Half")
+        screen.retrying("it broke off", 0.5)
+        screen.piece("text", "Half again")
+        screen.notice("another model answers")
+        screen.piece("text", "Who")
+        screen.piece("text", "le")
+        assert out.getvalue() == ""
+        screen.answered(Message("assistant", (Text("Whole"), CALL)), LINE)
+        assert out.getvalue() == "Whole\n"
+        screen.piece("text", "Broken")
+        screen.over(turn("failed", "gone"))
+        assert out.getvalue() == "Whole\n"
+        screen.piece("text", "Stopped")
+        screen.over(turn("cancelled"))
+        assert out.getvalue() == "Whole\n\nStopped\n"
+
+    def test_what_sub_agents_cost_stands_beside_it(self) -> None:
+        screen, _, aside = self.both()
+        screen.over(replace(turn(), delegated=Decimal("0.0044")))
+        assert aside.getvalue() == f"{COST} · sub-agents $0.0044\n"

@@ -117,6 +117,29 @@ def test_anthropic_blank_texts_and_thoughts_that_lead_nowhere_are_left_out() -> 
     assert anthropic(thought, blank, SAID).message.content == (Thinking("", "s"), Text("Hello."))
 
 
+def test_what_is_nested_too_deeply_is_no_input_and_no_block() -> None:
+    deep = '{"a":[' * 60 + "1" + "]}" * 60
+    answer = anthropic(SAID, ({"type": "novelty", "of": msgspec.Raw(deep.encode())}, []), tool(deep))
+    words, call = answer.message.content
+    assert isinstance(words, Text)
+    assert isinstance(call, ToolUse)
+    assert msgspec.json.decode(call.input) == deep
+
+
+@pytest.mark.parametrize("given", ['{"a":"' + "[{" * 500 + '\\\\\\""}', '{"a":[' + "[]," * 500 + "[]]}"])
+def test_many_brackets_are_not_many_levels(given: str) -> None:
+    (call,) = anthropic(tool(given), stop="tool_use").message.content
+    assert isinstance(call, ToolUse)
+    assert call.input == given.encode()
+
+
+def test_chat_details_of_thoughts_that_are_nested_too_deeply_are_left_out() -> None:
+    detail = msgspec.Raw(b'[{"type":"x","data":' + b"[" * 120 + b"]" * 120 + b"}]")
+    answer = chat({"content": "Hello.", "reasoning_details": detail})
+    assert [block.text for block in answer.message.content if isinstance(block, Text)] == ["Hello."]
+    assert answer.message.extra == ()
+
+
 def test_lone_surrogates_are_replaced() -> None:
     """JavaScript cuts texts in the middle of a character; no provider takes the halves back, and no file holds them."""
     raw = stream({"type": "message_start", "message": {}}).decode()

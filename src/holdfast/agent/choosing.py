@@ -70,7 +70,7 @@ def choose(session: Session, model: str) -> None:
 def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
     if found.notice:
         watch.notice(found.notice)
-    if found.changed or found.passed_over or found.model != session.model:
+    if found.changed or found.passed_over or found.model != session.model or not session.resets.used:
         session.log(found.event(), turn=turn)
     session.switch(found.model)
 

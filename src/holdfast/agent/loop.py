@@ -48,6 +48,8 @@ class _Running(Struct):
     lines: list[Line]
     again: int = 0
     text: str = ""
+    cut: int = 0
+    """Calls that were stopped."""
     tried: list[str] = []
     """Models that did not answer."""
 
@@ -76,14 +78,16 @@ async def run_turn(
         ended, problem = "failed", failed.text
     except asyncio.CancelledError:
         with suppress(HoldfastError):  # closed or full: whoever cancels has to see that it ended by that
+            turn.cut += len(session.state.open_calls)
             session.answer_open_calls(turn.id)
-            session.log(TurnCancelled(), turn=turn.id, actor="user")
+            session.log(TurnCancelled(open_tool_calls=turn.cut), turn=turn.id, actor="user")
         raise
     line = total(turn.lines, session.model)
     if ended == "cancelled":
-        session.log(TurnCancelled(), turn=turn.id, actor="user")
+        session.log(TurnCancelled(open_tool_calls=turn.cut), turn=turn.id, actor="user")
     else:
-        session.log(TurnCompleted(text=turn.text, calls=len(turn.lines), cost=line.cost), turn=turn.id, actor="agent")
+        over = TurnCompleted(text=turn.text, ended=ended, calls=len(turn.lines), cost=line.cost)
+        session.log(over, turn=turn.id, actor="agent")
         session.box.turn_over()
     session.keep_state()
     helped = session.state.delegated_cost - helped
@@ -206,6 +210,7 @@ async def _run(session: Session, turn: _Running, calls: tuple[ToolUse, ...]) -> 
     with session.watched(turn.watch, turn.cancel):
         ran = await session.box.run(calls, turn=turn.id, cancel=turn.cancel)
     session.tools_answered(ran.messages, turn.id)
+    turn.cut += sum(answer.cancelled for answer in ran.answers)
     for answer in ran.answers:
         turn.watch.called(answer)
 

@@ -222,13 +222,19 @@ class Session:
             turn=turn,
             masking=masking,
             reset=self.resets.of(self.model),
-            volatile=("system[1]",) if anthropic and self.state.volatile else (),
+            volatile=self._volatile_path(body),
             summary=self._summary_path() if anthropic else None,
             common=self._common_path(body),
         )
         if self.on_planned is not None:
             self.on_planned(prepared)
         return prepared
+
+    def _volatile_path(self, body: Body) -> tuple[str, ...]:
+        """The block that holds the volatile system text: it carries no marker, also where the stable text is in it."""
+        if not self.state.volatile or self.dialect not in ("anthropic", "openrouter"):
+            return ()
+        return tuple(span.path for span in body.blocks if span.section == "system")[-1:]
 
     def _common_path(self, body: Body) -> str | None:
         """Where the surroundings end: so far an agent and its sub-agents send the same."""
@@ -274,6 +280,8 @@ class Session:
             if text != self.state.volatile:
                 self.log(VolatileChanged(text=text), turn=turn)
             return
+        if self.state.volatile:  # the setting was another one
+            self.log(VolatileChanged(text=""), turn=turn)
         known = volatile.told(self.state.window.entries, self.state.queue)
         for event in volatile.news(known, self.memory):
             self.log(event, turn=turn)
@@ -375,9 +383,7 @@ class Session:
 
     async def end(self) -> None:
         """The session is over. It stays on disk."""
-        state = self.state
-        self.log(SessionEnded(turns=state.turns, cost=state.cost + state.delegated_cost), actor="user")
-        await self.close()
+        await self.close(ended=True)
         for model in self.resets.used:
             self.engine.end(self.lane_of(model), now=self.clock())
 
@@ -385,7 +391,7 @@ class Session:
         """It never came about."""
         self._log.discard()
 
-    async def close(self) -> None:
+    async def close(self, *, ended: bool = False) -> None:
         """Leave the session as it is; it can be resumed. What runs in the background ends."""
         await delegates.close(self)
         await self.box.close()
@@ -393,6 +399,9 @@ class Session:
             if not self._log.closed:
                 self.answer_open_calls()
                 self.keep_state()
+                if ended:
+                    cost = self.state.cost + self.state.delegated_cost
+                    self.log(SessionEnded(turns=self.state.turns, cost=cost), actor="user")
         finally:
             self._log.close()
             self.host.forget(self)

@@ -29,7 +29,7 @@ from holdfast.errors import HoldfastError
 NEWEST = ""
 """`--resume` without an id."""
 
-_ID = re.compile(r"\s*[0-7]\w*…?\s*").fullmatch
+_ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
 """What may be the beginning of an id; most words cannot."""
 
 
@@ -91,7 +91,7 @@ def command(
         raise click.UsageError("--resume and --fork are two things to do; choose one.")
     if script is not None and not simulate:
         raise click.UsageError("--script belongs to --simulate.")
-    if resume and (len(resume.split()) > 1 or (not message and _ID(resume) is None)):  # no id: it is the message
+    if resume and _ID(resume) is None:  # it is the message
         message, resume = (resume, *message), NEWEST
     here = _here()
     asked = Asked(

@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.agent import routing
 from holdfast.agent.calling import Stopped
+from holdfast.agent.compaction.measuring import length
 from holdfast.cli import chat_views, tables
 from holdfast.cli.chat_opening import missing_key
 from holdfast.cli.chat_talking import Chat
@@ -119,7 +120,7 @@ def _switch(chat: Chat, model: str) -> str:
         return "Nothing is known of this model, neither its prices nor its cache."
     if last is None:
         return "Nothing was sent yet, so the change costs nothing."
-    tokens = last.input + last.read + last.written + last.output
+    tokens = chat.here(lambda: length(session).used)
     lane, now = chat.here(lambda: session.lane_of(model)), session.clock()
     sent = session.engine.ledger(lane, now=now).last
     warm = sent.covered if sent is not None and session.engine.fence(lane, now=now) else 0

@@ -44,6 +44,8 @@ class TurnCompleted(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "turn.completed"
     sensitivity: ClassVar[Sensitivity] = "private"
     text: Body = ""
+    ended: Name = "completed"
+    """Or `failed`: no answer came; `capped`: it took too many requests."""
     calls: Count = 0
     cost: Decimal | None = None
 

@@ -181,7 +181,8 @@ def _begun(
     )
     if cut is None or session.state.open_calls:
         if session not in _in_vain:
-            watch.notice(wording.in_vain(sizes.total, why))
+            now = length(session)  # with the message that waits: it may be what is too long
+            watch.notice(wording.in_vain(now.used + now.pending, why))
         _in_vain[session] = sizes.total
         return Compaction(why=why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
     session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=why), turn=turn)

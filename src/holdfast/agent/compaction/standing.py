@@ -80,15 +80,26 @@ def told_again(dropped: Sequence[Entry], kept: Sequence[Entry]) -> tuple[Event, 
     """The events that say it anew, where no summary does: also what only a summary said that goes."""
     found: dict[str, Event] = {}
     missing = standing(dropped, kept)
-    for about, text in missing.items():
-        if (event := _event(about, text)) is not None:
-            found[about] = event
-    for item in (item for entry in dropped if isinstance(entry, Context) for item in entry.items):
-        if isinstance(item, SettingToggled) and _setting(item) in missing:
-            found[_setting(item)] = events.SettingToggled(setting=item.setting, value=item.value)
-        elif isinstance(item, ToolServerGone) and _server(item) in missing:
-            found[_server(item)] = McpServerDisconnected(server=item.server, tools=item.tools)
+    for entry in dropped:
+        for about, event in _events(entry):
+            if about in missing:
+                found[about] = event
     return tuple(found.values())
+
+
+def _events(entry: Entry) -> Iterable[tuple[str, Event]]:
+    if isinstance(entry, Compacted):
+        yield from ((about, event) for about, text in read(entry.text).items() if (event := _event(about, text)))
+    for item in entry.items if isinstance(entry, Context) else ():
+        match item:
+            case SettingToggled():
+                yield _setting(item), events.SettingToggled(setting=item.setting, value=item.value)
+            case ToolServerGone():
+                yield _server(item), McpServerDisconnected(server=item.server, tools=item.tools)
+            case SurroundingsChanged():
+                yield _AROUND, events.SurroundingsChanged(text=item.text)
+            case _:
+                pass
 
 
 def _event(about: str, text: str) -> Event | None:
