@@ -21,7 +21,7 @@ from holdfast.simulator.serve import running
 from tests.cli.chats import Chatting
 
 COST = re.compile(
-    r"^anthropic:claude-haiku-4-5 · (\d) calls? · in [\d,]+ · read [\d,]+ \(\d+%\) · written [\d,]+ · ", re.M
+    r"^anthropic:claude-haiku-5-5 · (\d) calls? · in [\d,]+ · read [\d,]+ \(\d+%\) · written [\d,]+ · ", re.M
 )
 
 
@@ -49,7 +49,7 @@ class TestOneMessage:
         assert chat("Look at", "-", input="this change").out == "Look at this change\n"
 
     def test_one_that_is_too_long_for_the_model_is_told_by_its_length(self, chat: Chatting) -> None:
-        done = chat(input="word " * 250_000)
+        done = chat("--model", "anthropic:claude-haiku-4-5", input="word " * 250_000)
         found = re.search(
             r"^- The conversation has ([\d,]+) tokens; a summary would not make it shorter", done.err, re.M
         )
@@ -72,7 +72,7 @@ class TestOneMessage:
     def test_a_turn_that_fails_says_why_and_so_does_the_exit_code(self, chat: Chatting) -> None:
         done = chat("CALL-NOTHING")
         assert (done.code, done.out) == (1, "")
-        assert "holdfast: anthropic:claude-haiku-4-5 answered 500" in done.err
+        assert "holdfast: anthropic:claude-haiku-5-5 answered 500" in done.err
         assert "no_such_tool" in done.err
 
     def test_control_characters_of_the_model_are_seen_not_obeyed(self, chat: Chatting) -> None:

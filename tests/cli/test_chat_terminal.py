@@ -56,7 +56,7 @@ def session_of(text: str) -> str:
 class TestTalking:
     def test_a_conversation_from_the_greeting_to_the_way_back(self, start: Start, chat: Chatting) -> None:
         program = start()
-        assert "anthropic:claude-haiku-4-5; /help lists commands, Ctrl-D leaves" in program.text
+        assert "anthropic:claude-haiku-5-5; /help lists commands, Ctrl-D leaves" in program.text
         program.say("Hello there")
         program.prompt()
         program.say("")
@@ -70,7 +70,7 @@ class TestTalking:
         program.type("\x04")
         assert program.ended() == 0
         text = program.text
-        assert "> Hello there\nHello there\n\nanthropic:claude-haiku-4-5 · 1 call · in " in text
+        assert "> Hello there\nHello there\n\nanthropic:claude-haiku-5-5 · 1 call · in " in text
         assert "The goal is set; the model is told with the next message." in text
         assert "did you mean /context?" in text
         assert "> two \\\n. lines\ntwo lines\n" in text
@@ -294,4 +294,4 @@ class TestStopping:
         again.until(COST)
         again.say("/cost")
         again.until("In all: ")
-        assert "anthropic:claude-haiku-4-5 answered" not in again.text
+        assert "anthropic:claude-haiku-5-5 answered" not in again.text

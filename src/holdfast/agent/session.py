@@ -85,7 +85,7 @@ class Session:
         """Models that have read something of this conversation from a cache."""
         self.chosen: str | None = None
         """The model that the user chose for the session."""
-        self._stored = ("", "")
+        self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn = asyncio.Lock()
         self.confirmations: Confirmations
@@ -167,7 +167,7 @@ class Session:
         elif isinstance(payload, ModelRouted) and payload.source == "session":
             self.chosen = payload.model
         elif isinstance(payload, SessionState):
-            self._stored = (self.state.box, self.state.skills)
+            self._stored = (self.box.lasting, self.state.skills)
 
     def publish(self, envelopes: Sequence[Envelope]) -> None:
         """For the bus and the store."""
@@ -328,16 +328,19 @@ class Session:
         if calls:
             self.tools_answered(self.box.cut(calls).messages, turn)
 
-    def keep_state(self) -> None:
-        state = self._changed_state()
+    def keep_state(self, *, all_of_it: bool = False) -> None:
+        """Keep what the next request depends on; with `all_of_it` also what was only counted, which changes with every
+        turn and would make up most of the log."""
+        state = self._changed_state(all_of_it)
         if state is not None:
             self.log(state)
 
-    def _changed_state(self) -> SessionState | None:
-        now = (b64encode(self.box.state).decode(), b64encode(self.skills.state).decode())
-        if now == self._stored:
+    def _changed_state(self, all_of_it: bool = False) -> SessionState | None:
+        skills = b64encode(self.skills.state).decode()
+        if not all_of_it and (self.box.lasting, skills) == self._stored:
             return None
-        return SessionState(tools=now[0], skills=now[1])
+        box = b64encode(self.box.state).decode()
+        return None if (box, skills) == (self.state.box, self.state.skills) else SessionState(tools=box, skills=skills)
 
     # Which model
 
@@ -398,7 +401,7 @@ class Session:
         try:
             if not self._log.closed:
                 self.answer_open_calls()
-                self.keep_state()
+                self.keep_state(all_of_it=True)
                 if ended:
                     cost = self.state.cost + self.state.delegated_cost
                     self.log(SessionEnded(turns=self.state.turns, cost=cost), actor="user")

@@ -29,8 +29,8 @@ from holdfast.serving import is_loopback
 from holdfast.store import SqliteStore, open_store
 from holdfast.tools.mcp import Hub, servers
 
-SIMULATED = "anthropic:claude-haiku-4-5"
-"""The model that is simulated where none is named."""
+SIMULATED = "anthropic:claude-haiku-5-5"
+"""The model that is simulated where none is named: one that caches short prompts, so that there is something to see."""
 
 _PATIENCE_S = 10.0
 """How long a chat waits for MCP servers before it begins without them; they may come later."""

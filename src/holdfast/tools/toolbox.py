@@ -349,6 +349,13 @@ class Toolbox:
             )
         )
 
+    @property
+    def lasting(self) -> bytes:
+        """The part of `state` that requests depend on: without what is only counted, which changes at every turn."""
+        return msgspec.msgpack.encode(
+            msgspec.structs.replace(_known(self.state), usage=UsageState(), failed=()),
+        )
+
     async def close(self) -> None:
         """Stop what runs in the background and listen to no server any more. Offloaded results stay."""
         if self._hub is not None:
