@@ -77,6 +77,7 @@ class TestTerminal:
         assert seen.text.split("\n")[:4] == ["One two three.", "", "Four", ""]
         assert " · ".join(seen.text.split("\n")[4:]) == COST
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("colours", [True, False])
     @pytest.mark.parametrize(("columns", "rows"), [(60, 12), (40, 8), (20, 4)])
     def test_what_is_longer_than_the_screen_is_there_once_and_whole(

@@ -292,6 +292,7 @@ def prepared(
     return sent, plan
 
 
+@pytest.mark.slow
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("how", [pytest.param("respect", marks=pytest.mark.slow), "improve", "manage"])
 @pytest.mark.parametrize("name", FIXED)

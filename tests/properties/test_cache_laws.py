@@ -26,6 +26,8 @@ from holdfast.wire.prompts import PromptReader
 from tests.properties.sessions import PATHS, Sent, session
 from tests.shapes import conversations
 
+pytestmark = pytest.mark.slow
+
 LAX = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 HOUR = 3_600.0
 MODELS = [
@@ -202,7 +204,6 @@ def test_markers_are_no_part_of_the_keys(random: Random, length):
             assert prompt_of(Sent(0.0, sent.workspace, sent.dialect, sent.model, raw)).keys == keys
 
 
-@pytest.mark.slow
 @each_model
 @LAX
 @given(randoms, st.integers(2, 6))

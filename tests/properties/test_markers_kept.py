@@ -18,6 +18,8 @@ from holdfast.engine import Engine, Lane
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
+pytestmark = pytest.mark.slow
+
 ANTHROPIC = DIALECTS["anthropic"]
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 LANE = Lane(tenant="t", session="s", id="l", client="c")

@@ -30,6 +30,8 @@ from tests.properties.running import begins_with
 from tests.tools.masked_session import Session
 from tests.tools.results import Did, did, parsed, prompt_of, texts
 
+pytestmark = pytest.mark.slow
+
 SEEDS = st.integers(0, 2**32)
 few = settings(max_examples=4, derandomize=True, deadline=None)
 MASKS = st.builds(
@@ -214,7 +216,6 @@ def bill(seed: int, dialect: str, requests: int, pauses: tuple[float, ...]) -> B
     return Bill(more[-1], max(more), once, sum(len(each) for each in masked.masked))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dialect", MODELS)
 def test_masking_a_warm_lane_costs_less_over_sessions_and_never_more_than_one_rewrite(dialect: str) -> None:
     """Lanes that never go cold, of any length."""

@@ -16,6 +16,8 @@ from holdfast.wire.gemini import Gemini
 from tests.properties.bodies import ANYTHING, BODIES, write
 from tests.shapes import Shape, load
 
+pytestmark = pytest.mark.slow
+
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SHAPES = [shape for shape in load() if shape.body is not None and shape.dialect is not None]
 
@@ -130,7 +132,6 @@ def test_recorded_bodies_say_the_same_in_another_spacing(shape: Shape) -> None:
     assert all(reading(shape.dialect, text.encode()) == expected for text in spellings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @LAX
 @given(data=st.data())
@@ -201,7 +202,6 @@ def flat(request: Request) -> tuple[object, ...]:
     return (request.model, request.tools, request.messages, request.output_limit, dict(request.rest), texts)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @LAX
 @given(data=st.data())

@@ -15,6 +15,8 @@ from holdfast.traces.client_faults import PLACEHOLDER, results_pruned, sliding_w
 from holdfast.wire import DIALECTS, Body
 from tests.traces.recordings import needs_recordings, own, recorded
 
+pytestmark = pytest.mark.slow
+
 
 class Divergence(NamedTuple):
     section: str

@@ -161,6 +161,7 @@ def test_any_chunks_give_the_same_answer(dialect: str, cuts: list[int]) -> None:
     assert read(dialect, *(stream[a:b] for a, b in pairwise(edges))) == read(dialect, stream)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", NAMES)
 @settings(max_examples=40)
 @given(reply=any_reply())
@@ -300,6 +301,7 @@ def _stored(answer: Answer, dialect: str) -> None:
     body.decode("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", NAMES)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -318,6 +320,7 @@ _json = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", NAMES)
 @settings(max_examples=30)
 @given(data=st.data())
