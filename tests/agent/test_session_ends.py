@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from holdfast.agent.listing import stored
 from holdfast.agent.log import log_path, read_log
 from holdfast.canonical import Text
+from holdfast.errors import HoldfastError
 from holdfast.events.agent import ModelRouted
 from holdfast.events.sessions import SessionEnded, TurnCompleted
 from holdfast.simulator.faults import Fault, Options
@@ -38,6 +43,53 @@ def test_the_end_of_a_session_is_the_last_that_is_said_of_it(tmp_path: Path) -> 
             assert isinstance(last, SessionEnded)
             assert last.turns == 1
             assert bench.sessions.stored()[0].ended
+
+    asyncio.run(main())
+
+
+class _Silent:
+    """A provider that takes a request and says nothing."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, request: object) -> AsyncIterator[object]:
+        self.asked.set()
+        await asyncio.Event().wait()
+        yield
+
+
+def test_closing_a_session_ends_the_turn_that_it_is_in(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            session.provider = silent = _Silent()  # type: ignore[assignment]
+            turn = asyncio.create_task(session.ask("and now?"))
+            await silent.asked.wait()
+            await session.close()
+            assert (await turn).ended == "cancelled"
+            again = await bench.sessions.resume(session.id)
+            assert (await again.ask("go on")).ended == "completed"
+
+    asyncio.run(main())
+
+
+def test_a_turn_that_cannot_even_be_asked_has_an_end_too(tmp_path: Path) -> None:
+    class _Wrong:
+        def open(self, request: object) -> object:
+            raise HoldfastError("the server sends requests elsewhere; correct its address.")
+
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            session = await bench.sessions.create()
+            session.provider = _Wrong()  # type: ignore[assignment]
+            with pytest.raises(HoldfastError, match="elsewhere"):
+                await session.ask("hello")
+            (over,) = [each.payload for each in bench.events("turn.completed")]
+            assert isinstance(over, TurnCompleted)
+            assert over.ended == "failed"
 
     asyncio.run(main())
 

@@ -76,6 +76,10 @@ async def run_turn(
         ended = "cancelled"
     except CallFailed as failed:
         ended, problem = "failed", failed.text
+    except HoldfastError:
+        with suppress(HoldfastError):  # it cannot be asked at all, or not be written down
+            session.log(TurnCompleted(ended="failed", calls=len(turn.lines)), turn=turn.id, actor="agent")
+        raise
     except asyncio.CancelledError:
         with suppress(HoldfastError):  # closed or full: whoever cancels has to see that it ended by that
             turn.cut += len(session.state.open_calls)

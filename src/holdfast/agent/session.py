@@ -10,7 +10,7 @@ import asyncio
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from holdfast import facts
@@ -34,14 +34,14 @@ from holdfast.tools.telling import mended
 from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
-from . import choosing, compaction, costs, delegates, inspecting, volatile
+from . import choosing, compaction, costs, delegates, inspecting, places, volatile
 from .keeping import for_store, from_tools
 from .log import Log
 from .loop import run_turn
 from .requests import named, request
 from .resets import Resets
 from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
-from .window.entries import Compacted, SessionContext, Static, message_json, to_json
+from .window.entries import Static, message_json, to_json
 from .window.flushing import flush
 from .window.projection import State, advance
 from .window.rendering import render
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from holdfast.memory.files import MemoryFiles
 
     from .sessions import Sessions
+
+_PATIENCE_S = 5.0
+"""How long the end of a turn is waited for when its session is closed."""
 
 CLIENT = "holdfast"
 """What the engine calls this client."""
@@ -87,7 +90,7 @@ class Session:
         """The model that the user chose for the session."""
         self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
-        self._turn = asyncio.Lock()
+        self._turn, self._asking = asyncio.Lock(), Cancel()
         self.confirmations: Confirmations
         self.crew = delegates.Crew(self)
         self.on_planned: Callable[[Prepared], None] | None = None
@@ -213,7 +216,6 @@ class Session:
 
     def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> Prepared:
         """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
-        anthropic = self.dialect == "anthropic"
         prepared = self.box.prepare(
             self.engine,
             body,
@@ -222,38 +224,13 @@ class Session:
             turn=turn,
             masking=masking,
             reset=self.resets.of(self.model),
-            volatile=self._volatile_path(body),
-            summary=self._summary_path() if anthropic else None,
-            common=self._common_path(body),
+            volatile=places.volatile(self, body),
+            summary=places.summary(self),
+            common=places.common(self, body),
         )
         if self.on_planned is not None:
             self.on_planned(prepared)
         return prepared
-
-    def _volatile_path(self, body: Body) -> tuple[str, ...]:
-        """The block that holds the volatile system text: it carries no marker, also where the stable text is in it."""
-        if not self.state.volatile or self.dialect not in ("anthropic", "openrouter"):
-            return ()
-        return tuple(span.path for span in body.blocks if span.section == "system")[-1:]
-
-    def _common_path(self, body: Body) -> str | None:
-        """Where the surroundings end: so far an agent and its sub-agents send the same."""
-        first = self.state.window.entries[0] if self.state.window.entries else None
-        if not isinstance(first, SessionContext) or not first.text.strip():
-            return None
-        if self.parent is None and not self.settings.agent.delegates.depth:
-            return None
-        return next((span.path for span in body.blocks if span.section == "messages"), None)
-
-    def _summary_path(self) -> str | None:
-        """Where the summary of a compaction stands."""
-        window = self.state.window
-        for place, entry in enumerate(window.entries):
-            if isinstance(entry, Compacted):
-                head = type(window)(window.entries[: place + 1], window.borders[: place + 1])
-                messages = render(head, self.static)
-                return f"messages[{len(messages) - 1}].content[{len(messages[-1].content) - 1}]"
-        return None
 
     def began(self, prepared: Prepared) -> None:
         """The answer begins."""
@@ -298,7 +275,8 @@ class Session:
     ) -> Turn:
         """Say something to the agent and wait until it has answered. One turn at a time: others wait for it."""
         async with self._turn:
-            turn = await run_turn(self, text, attachments=tuple(attachments), watch=watch, cancel=cancel)
+            self._asking = cancel or Cancel()
+            turn = await run_turn(self, text, attachments=tuple(attachments), watch=watch, cancel=self._asking)
         self.lines.append(turn.line)
         return turn
 
@@ -395,7 +373,11 @@ class Session:
         self._log.discard()
 
     async def close(self, *, ended: bool = False) -> None:
-        """Leave the session as it is; it can be resumed. What runs in the background ends."""
+        """Leave the session as it is; it can be resumed. What runs in the background ends, and so does a turn."""
+        self._asking.set()
+        with suppress(TimeoutError):  # a tool that closes its own session cannot be waited for
+            async with asyncio.timeout(_PATIENCE_S), self._turn:
+                pass
         await delegates.close(self)
         await self.box.close()
         try:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Sequence
-from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,23 +19,12 @@ from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import (
-    AttemptFailed,
-    DelegateAsked,
     SessionComposed,
-    SessionRedeclared,
-    SessionRefreshed,
     SessionState,
-    SurroundingsChanged,
-    TurnAnswered,
     VolatileChanged,
     WindowAppended,
 )
 from holdfast.events.sessions import (
-    CompactionCompleted,
-    CompactionFailed,
-    DelegateCompleted,
-    DelegateFailed,
-    ProcessExited,
     SessionResumed,
     SessionStarted,
 )
@@ -46,33 +34,22 @@ from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
 from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
 from holdfast.tools.mcp import Hub
-from holdfast.tools.offload import directory_of
 from holdfast.tools.turns import LoopLock
 
 from . import delegates
 from .composing import compose
-from .listing import Stored, forked_from, stored
+from .listing import Stored, stored
+from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
 from .log import Log, find, log_path, read_log
 from .mentions import fitting, known_models, some
 from .routing import Configured
 from .session import Session
-from .surroundings import changed, surroundings
+from .surroundings import surroundings
 from .values import Provider
 from .window.entries import SessionContext, Static, to_json, tools_json
 from .window.projection import State, project
 from .window.rendering import render
 from .window.times import zone
-
-PAID = (
-    TurnAnswered,
-    AttemptFailed,
-    CompactionCompleted,
-    CompactionFailed,
-    DelegateCompleted,
-    DelegateFailed,
-    DelegateAsked,
-)
-"""Events that say what something cost."""
 
 EXPECTED_CALLS = 20.0
 """Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
@@ -173,7 +150,7 @@ class Sessions:
     def _begin(self, session: Session, composed: SessionComposed, around: str, *first: Event) -> None:
         """All that a session consists of, in one write."""
         context = SessionContext(at=session.now_us(), text=around)
-        state = SessionState(tools=_packed(session.box.state), skills=_packed(session.skills.state))
+        state = SessionState(tools=packed(session.box.state), skills=packed(session.skills.state))
         session.log(*first, composed, WindowAppended(entries=to_json((context,))), state)
 
     async def _undo(self, session: Session) -> None:
@@ -272,8 +249,8 @@ class Sessions:
             if not session.state.turns:  # it may have been killed before it could say so
                 session.skills.announce(session.box.tell)
             session.answer_open_calls()
-            _leave_behind(session, INTERRUPTED)
-            await self._look_around(session)
+            leave_behind(session, INTERRUPTED)
+            await look_around(session, partial(self._around, session.settings))
         except BaseException:
             log.close()
             if (half := self._open.pop(id_, None)) is not None:
@@ -301,7 +278,7 @@ class Sessions:
             SessionSkills.begin,
             settings.skills,
             self.workspace,
-            state=_unpacked(state.skills),
+            state=unpacked(state.skills),
             messages=messages,
         )
         session = self._session(
@@ -311,39 +288,11 @@ class Sessions:
             settings,
             skills,
             parent=parent,
-            state=_unpacked(state.box),
-            readable=self._offloads(state),
+            state=unpacked(state.box),
+            readable=offloads(self, state),
         )
         session.fold(past)
         return session
-
-    async def _look_around(self, session: Session) -> None:
-        """`agent.on_load`: surroundings are read again where nothing is cached; where something is, the conversation
-        goes on as it was sent and is told what has changed."""
-        mode, first = session.settings.agent.on_load, session.state.window.entries[0]
-        if mode == "replay" or not isinstance(first, SessionContext):
-            return
-        around = await asyncio.to_thread(self._around, session.settings)
-        cold = not session.engine.fence(session.lane, now=session.clock())
-        if mode == "refresh" or cold:
-            if around != first.text:
-                first = SessionContext(at=session.now_us(), text=around)
-                session.log(SessionRefreshed(entry=to_json((first,))))
-            if session.box.at_reset(None) is not None:
-                session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
-                session.keep_state()  # what is declared now is declared by the next process too
-        news = changed(session.state.known_surroundings or first.text, around)
-        if news is not None:
-            session.log(SurroundingsChanged(text=news, around=around))
-
-    def _offloads(self, state: State) -> tuple[Path, ...]:
-        """Where results lie that the sessions before this one have put aside: it goes on from them."""
-        found: list[Path] = []
-        before = state.forked_from
-        while before is not None and len(found) < 64:
-            found.append(directory_of(self.home, before, self.tenant))
-            before = forked_from(self.directory, before)
-        return tuple(path for path in found if path.is_dir())
 
     async def fork(self, named: str) -> Session:
         """A new session that goes on from where another is now; both go their own ways. What is cached for one is for
@@ -354,7 +303,7 @@ class Sessions:
         log = Log.create(self.directory, self.ids.new())
         try:
             first = SessionStarted(agent=composed.agent or None, client="holdfast", forked_from=id_)
-            past = [self._envelope(log.id, first), *self._copies(log.id, events)]
+            past = [self._envelope(log.id, first), *copies(log.id, events)]
             log.append(past)
             session = await self._resumed(log, past, composed)
         except BaseException:
@@ -364,24 +313,12 @@ class Sessions:
             raise
         session.publish(past[:1])  # the others were, when they happened
         session.answer_open_calls()
-        _leave_behind(session, ELSEWHERE)
+        leave_behind(session, ELSEWHERE)
         return session
 
     def _envelope(self, session: str, payload: Event) -> Envelope:
         at = int(self.clock() * 1_000_000)
         return Envelope.of(payload, id=self.ids.new(), at=at, session=session, actor="user")
-
-    def _copies(self, session: str, events: Sequence[Envelope]) -> list[Envelope]:
-        """What happened to another session, as this one's past. What was paid for it was paid there."""
-        made = []
-        for each in events:
-            payload = each.payload
-            if isinstance(payload, SessionStarted):
-                continue
-            if isinstance(payload, PAID):
-                payload = replace(payload, cost=Decimal(0))
-            made.append(replace(each, id=self.ids.new(), session=session, payload=payload))
-        return made
 
     # Sub-agents
 
@@ -434,7 +371,7 @@ class Sessions:
             raise
         session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
         session.answer_open_calls()
-        _leave_behind(session, INTERRUPTED)
+        leave_behind(session, INTERRUPTED)
         return session
 
     # What there is
@@ -458,34 +395,3 @@ class Sessions:
                     problems.append(problem)
         if problems:
             raise problems[0]
-
-
-INTERRUPTED = "It was interrupted when the program ended."
-ELSEWHERE = "It works for the session that this one was forked from."
-
-
-def _leave_behind(session: Session, why: str) -> None:
-    """What ran for this conversation and will never report to it has ended, as far as it is concerned."""
-    gone: list[Event] = [
-        ProcessExited(process=each.process, exit_code=None) for each in session.state.running_processes
-    ]
-    gone += [
-        DelegateFailed(delegate=each.delegate, error_message=why)
-        for each in session.state.running_delegates
-        if not each.question
-    ]
-    if gone:
-        session.log(*gone)
-
-
-def _packed(state: bytes) -> str:
-    return b64encode(state).decode()
-
-
-def _unpacked(state: str) -> bytes | None:
-    try:
-        return b64decode(state) or None
-    except ValueError as error:
-        raise HoldfastError(
-            f"the stored state of a session cannot be read ({error}); restore its log from a copy."
-        ) from error
