@@ -151,7 +151,7 @@ def _sessions(
 
 
 def _fanned_out(name: str) -> Iterator[Result]:
-    """Eight helpers on a prompt of 20,000 tokens: one writes it, the others read it. Where the parent has been asked
+    """Eight sub-agents on a prompt of 20,000 tokens: one writes it, the others read it. Where the parent has been asked
     before, all of them read."""
     short = name.rpartition("claude-")[2]
     for state in ("cold", "warm"):
@@ -165,7 +165,7 @@ def _fanned_out(name: str) -> Iterator[Result]:
 
 
 def relative(name: str, prefix: int, used: Sequence[Usage]) -> tuple[float, Decimal, Decimal]:
-    """What the helpers' prompts cost beside one write and seven reads of what they share, as a ratio and in dollars."""
+    """What sub-agents' prompts cost beside one write and seven reads of what they share, as a ratio and in dollars."""
     paid = sum((_prompt_cost(name, each) for each in used), Decimal(0))
     once, again = (_prompt_cost(name, each) for each in (usage(writes={"5m": prefix}), usage(read=prefix)))
     best = once + (len(used) - 1) * again
@@ -178,7 +178,7 @@ def _prompt_cost(name: str, used: Usage) -> Decimal:
 
 
 async def fan_out(name: str, *, warm: bool, children: int = CHILDREN) -> tuple[int, list[Usage]]:
-    """The tokens of the parent's tools and system text, and what each of its helpers used."""
+    """The tokens of the parent's tools and system text, and what each of its sub-agents used."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         Path(scratch, "workspace").mkdir()
         clock = VirtualClock(START)
@@ -192,7 +192,7 @@ async def fan_out(name: str, *, warm: bool, children: int = CHILDREN) -> tuple[i
         found = await session.delegate(tasks)
         await session.end()
     if any(each.status != "completed" or each.text != LINE for each in found):
-        raise RuntimeError(f"a helper did not end well: {found}")
+        raise RuntimeError(f"a sub-agent did not end well: {found}")
     return prefix, [each.usage for each in found]
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.compaction.limits import due, is_too_long, limit_of, reserve_of
-from holdfast.agent.compaction.reckoning import reckon, summed
+from holdfast.agent.compaction.reckoning import reckon
 from holdfast.agent.compaction.sizes import message_tokens, rough_tokens, sizes
 from holdfast.agent.compaction.wording import done, in_vain
+from holdfast.agent.costs import summed
 from holdfast.agent.values import Compaction
 from holdfast.agent.window.entries import Entry, Static
 from holdfast.canonical import (

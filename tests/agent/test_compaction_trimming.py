@@ -101,5 +101,5 @@ def test_whatever_the_window_whole_turns_stay_and_no_pointer_without_its_body(
     again = trim(left, wanted, coming=coming)
     assert again is None or len(turn_starts(left)) + coming > 2 * wanted
     if dangling(entries, found.head, found.cut) is not None:
-        # Only where a pointer in the last turn names what was nowhere before.
-        assert dangling(entries, len(entries), 0) is not None
+        # Only where a pointer in the last turn names what stood nowhere before it.
+        assert dangling(entries, 1, 1) is not None

@@ -42,8 +42,7 @@ def made(workspace: Path, *skills: Any, **options: Any) -> Prompt:
         agent=Agent(volatile=options.pop("volatile", "tail")), cache=Cache(padding=options.pop("padding", "off"))
     )
     options = {"tools": TOOLS, "models": [HAIKU], "calls": 20.0, **options}
-    found = session(*skills) if skills else None
-    return compose(found, settings=settings, workspace=workspace, **options)
+    return compose(session(*skills), settings=settings, workspace=workspace, **options)
 
 
 def test_the_parts_stand_in_their_order(tmp_path: Path) -> None:
@@ -129,7 +128,8 @@ def test_the_announcement_counts_towards_the_length(tmp_path: Path) -> None:
     persona = "word " * short
     assert estimate(persona) < floor
     assert "by itself" in made(tmp_path, persona=persona, padding="economic", tools=()).why
-    assert "by itself" not in made(tmp_path, persona=persona, padding="economic", tools=(), memory=False).why
+    without = session().compose(persona, cache=Cache(padding="economic"), models=[facts.model(HAIKU)], calls=20.0)
+    assert "by itself" not in without.why
 
 
 @pytest.mark.parametrize("tokens", range(0, 4_500, 450))
@@ -141,7 +141,6 @@ def test_the_upper_bound_holds_with_the_announcement(tmp_path: Path, tokens: int
 def test_where_memory_is_announced(tmp_path: Path) -> None:
     assert made(tmp_path).text.endswith(MEMORY_ANNOUNCEMENT)
     assert made(tmp_path, volatile="system").text.endswith(MEMORY_ANNOUNCEMENT_SYSTEM)
-    assert made(tmp_path, memory=False).text == PERSONA
 
 
 def test_the_announcement_names_files_tools_and_what_counts(tmp_path: Path) -> None:

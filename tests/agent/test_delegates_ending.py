@@ -270,6 +270,23 @@ def test_another_sessions_sub_agent_is_not_this_ones(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_one_that_could_not_go_on_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(session: Session, why: str) -> None:
+        raise HoldfastError("the disk is full")
+
+    async def main() -> None:
+        async with placed(tmp_path) as bench:
+            session = await parent(bench, warm=True)
+            (asks,) = await session.delegate([Task(task="SAY: QUESTION: Which?")])
+            with monkeypatch.context() as patched:
+                patched.setattr("holdfast.agent.sessions.leave_behind", full)
+                with pytest.raises(HoldfastError, match="full"):
+                    await session.delegate([Task(task="SAY: The first.", resume=asks.id)])
+            await can_go_on(bench, session, asks.id)
+
+    asyncio.run(main())
+
+
 def test_one_that_asked_goes_on_with_the_answer_from_where_it_was(tmp_path: Path) -> None:
     async def main() -> None:
         async with placed(tmp_path) as bench:

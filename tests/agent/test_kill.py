@@ -39,7 +39,7 @@ def check(found: list[dict[str, Any]], *, least: int) -> None:
     assert len(found) > least, "a session that makes so few writes shows little"
 
 
-@pytest.mark.parametrize("when", ["before", "half", "after"])
+@pytest.mark.parametrize("when", ["half", "after"])  # half a line is cut off again: as before the write
 def test_killed_at_every_write_of_the_log(tmp_path: Path, when: str) -> None:
     check(killed(tmp_path, "log", when), least=30)
 

@@ -9,21 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.routing import (
-    Configured,
-    Gate,
-    Needs,
-    Route,
-    capabilities,
-    configured,
-    fallback,
-    falls_back,
-    known_models,
-    parse_mention,
-    retry_after,
-    retryable,
-    route,
-)
+from holdfast.agent.mentions import known_models, parse_mention
+from holdfast.agent.retrying import falls_back, retry_after, retryable
+from holdfast.agent.routing import Configured, Gate, Needs, Route, capabilities, configured, fallback, route
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 

@@ -225,12 +225,12 @@ async def _under_way(bench: Bench, session: Session) -> asyncio.Task[Any]:
     return task
 
 
-def test_a_turn_that_is_cancelled_after_its_session_was_closed_is_cancelled(tmp_path: Path) -> None:
+def test_a_turn_that_is_cancelled_after_its_log_was_closed_is_cancelled(tmp_path: Path) -> None:
     async def main() -> None:
         async with Bench(tmp_path) as bench:
             session = await bench.sessions.create()
             task = await _under_way(bench, session)
-            await session.close()
+            session._log.close()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.calling import CallFailed
-from holdfast.agent.sessions import PAID
+from holdfast.agent.loading import PAID
 from holdfast.agent.window.folding_timeline import FOLDS as FOLDS_OF_TIMELINE
 from holdfast.agent.window.folding_window import FOLDS as FOLDS_OF_WINDOW
 from holdfast.config.sections.agent import Skills

@@ -140,12 +140,12 @@ class TestTerminal:
         seen.stream("Yes.")
         assert seen.text == "Yes."
 
-    def test_a_call_that_is_being_written_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_call_that_is_being_written_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen = Seen(monkeypatch)
         seen.screen.begins("m:m")
         seen.now += 1.5
-        seen.screen.piece("tool", "x" * 1_500)
-        assert seen.text == "writing a call, 1,500 characters … 1 s, Ctrl-C stops"
+        seen.screen.piece("tool", "write_file")
+        assert seen.text == "writing a call of write_file … 1 s, Ctrl-C stops"
 
     def test_the_seconds_go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen = Seen(monkeypatch)

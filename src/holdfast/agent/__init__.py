@@ -1,7 +1,7 @@
 """An agent whose prompt cannot break its own cache: sessions, their window, the loop, compaction, sub-agents.
 
 What happened is appended to a session's log; everything else follows from it. May import everything below it; what
-renders a window imports nothing but canonical values.
+renders a window imports nothing but canonical values and errors.
 """
 
 from .opening import open_agent

@@ -23,7 +23,7 @@ from holdfast.wire.values import wire_model
 
 from .costs import line
 from .requests import named
-from .routing import retry_after, retryable
+from .retrying import retry_after, retryable
 from .values import KeyMissing, Line, Outgoing, Unreachable, Watch
 
 if TYPE_CHECKING:

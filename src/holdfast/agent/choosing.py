@@ -29,10 +29,10 @@ def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: 
     found = route(
         text,
         configured=configured,
-        session=session.chosen or begun,
+        session=session.state.chosen or begun,
         before=session.model if session.resets.used else None,
         needs=_needs(session, images=images),
-        warm=partial(_warm, session),
+        warm=partial(warm, session),
         gate=_gate(session),
         at=datetime.fromtimestamp(session.clock(), UTC),
     )
@@ -49,7 +49,7 @@ def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tri
         why=f"status {failed.status}" if failed.status else "no connection",
         needs=_needs(session),
         tried=tried,
-        warm=partial(_warm, session),
+        warm=partial(warm, session),
         gate=_gate(session),
         at=datetime.fromtimestamp(session.clock(), UTC),
     )
@@ -87,7 +87,7 @@ def _gate(session: Session) -> Gate:
     return Gate(openrouter=session.settings.cache.openrouter.caching, seen=frozenset(session.reading))
 
 
-def _warm(session: Session, model: str) -> int:
+def warm(session: Session, model: str) -> int:
     """How much of the conversation a model has cached: all that it was last sent, or nothing."""
     if model not in session.resets.used:
         return 0

@@ -7,7 +7,7 @@ sessions of a workspace share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,10 +17,8 @@ from holdfast import facts
 from holdfast.canonical import Opaque, ToolDefinition
 from holdfast.config.schema import Settings
 from holdfast.errors import HoldfastError
-from holdfast.facts import estimate
 from holdfast.memory.texts import beginning, whole
 from holdfast.skills.session import SessionSkills
-from holdfast.skills.store import SkillStore
 from holdfast.tools.wording import mend, shown
 from holdfast.tools.workspace import Workspace
 
@@ -112,7 +110,7 @@ def announcement(volatile: Literal["tail", "system"]) -> str:
 
 
 def compose(
-    skills: SessionSkills | None,
+    skills: SessionSkills,
     *,
     settings: Settings,
     workspace: Path,
@@ -121,8 +119,6 @@ def compose(
     calls: float = 0.0,
     persona: str | None = None,
     system_prompt: str | None = None,
-    memory: bool = True,
-    count: Callable[[str], int] = estimate,
 ) -> Prompt:
     """The stable system text. Once for a session: `skills` know afterwards what is preloaded.
 
@@ -133,16 +129,11 @@ def compose(
         before = compose_before(PERSONA if persona is None else persona, workspace, settings.agent.instructions)
     else:
         before = mend(system_prompt)
-    after = announcement(settings.agent.volatile) if memory else ""
+    after = announcement(settings.agent.volatile)
     # What stands behind the padding is part of the prefix that must be long enough, like the tools before it.
-    counted = (*tools, Opaque("text", after.encode())) if after else tools
-    made = (skills or SessionSkills(SkillStore(), settings=settings.skills)).compose(
-        before,
-        cache=settings.cache,
-        tools=counted,
-        models=[facts.model(name) for name in models],
-        calls=calls,
-        count=count,
+    counted = (*tools, Opaque("text", after.encode()))
+    made = skills.compose(
+        before, cache=settings.cache, tools=counted, models=[facts.model(name) for name in models], calls=calls
     )
     return Prompt(text=_joined(made.text, after), preloaded=made.preloaded, why=made.why)
 

@@ -26,8 +26,8 @@ def total(lines: Iterable[Line], model: str) -> Line:
         model=found[-1].model if found else model,
         usage=used,
         calls=sum(each.calls for each in found),
-        cost=_sum(each.cost for each in found),
-        without=_sum(each.without for each in found),
+        cost=summed(each.cost for each in found),
+        without=summed(each.without for each in found),
         resets=tuple(reason for each in found for reason in each.resets),
         breaks=sum(each.breaks for each in found),
     )
@@ -43,10 +43,15 @@ def add(used: Iterable[Usage]) -> Usage:
     return usage(input=given, read=read, output=output, writes=writes)
 
 
-def _sum(values: Iterable[Decimal | None]) -> Decimal | None:
-    result = Decimal(0)
-    for value in values:
-        if value is None:
+def summed(costs: Iterable[Decimal | None]) -> Decimal | None:
+    """What several requests cost; unknown if one of them is."""
+    total = Decimal(0)
+    for each in costs:
+        if each is None:
             return None
-        result += value
-    return result
+        total += each
+    return total
+
+
+def dollars(amount: Decimal) -> str:
+    return f"${amount:.4f}"

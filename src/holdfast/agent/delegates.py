@@ -20,7 +20,7 @@ from .values import Delegated, Task, Watch
 if TYPE_CHECKING:
     from .session import Session
 
-__all__ = ["Crew", "close", "delegate", "delegate_tool"]
+__all__ = ["Crew", "delegate", "delegate_tool"]
 
 NAME = "delegate"
 _DESCRIPTION = (
@@ -88,8 +88,3 @@ async def delegate(
     return await session.crew.run(
         tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(session)
     )
-
-
-async def close(session: Session) -> None:
-    """End what is still at work."""
-    await session.crew.close()

@@ -23,7 +23,7 @@ from holdfast.events.agent import (
 from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
 
-TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
+_TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
 """Of what tools tell, the conversation is told this."""
 
 _LOG_ONLY: tuple[type[Event], ...] = (
@@ -44,7 +44,7 @@ def from_tools(envelope: Envelope) -> Envelope | None:
     payload = envelope.payload
     if isinstance(payload, ProcessStarted | ProcessExited) and not payload.background:
         return None  # the result of the call says how it ended
-    if isinstance(payload, TIMELINE):
+    if isinstance(payload, _TIMELINE):
         return envelope
     if isinstance(payload, ToolCompleted) and payload.files_modified:
         return replace(envelope, payload=replace(payload, output="", metadata="", command_executed=None))

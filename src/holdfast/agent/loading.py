@@ -34,7 +34,7 @@ from holdfast.tools.offload import directory_of
 
 from .listing import forked_from
 from .surroundings import changed
-from .window.entries import SessionContext, to_json, tools_json
+from .window.entries import SessionContext, entry_json, tools_json
 from .window.projection import State
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ async def look_around(session: Session, read: Callable[[], str]) -> None:
     if mode == "refresh" or cold:
         if around != first.text:
             first = SessionContext(at=session.now_us(), text=around)
-            session.log(SessionRefreshed(entry=to_json((first,))))
+            session.log(SessionRefreshed(entry=entry_json(first)))
         if session.box.at_reset(None) is not None:
             session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
             session.keep_state()  # what is declared now is declared by the next process too

@@ -84,11 +84,6 @@ class Log:
         return log
 
     @property
-    def lines(self) -> int:
-        """How many events the log holds: the number of the next one."""
-        return len(self.envelopes)
-
-    @property
     def closed(self) -> bool:
         return self._descriptor is None
 

@@ -23,7 +23,7 @@ from holdfast.wire.answers import Answer
 from . import choosing, compaction
 from .calling import Answered, CallFailed, Stopped, call
 from .costs import total
-from .routing import falls_back
+from .retrying import falls_back
 from .values import Ended, Line, Turn, Watch
 from .window.entries import AssistantTurn, Entry, attachments_json, message_json
 
@@ -109,7 +109,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
         if not calls:
             if answered.answer.stop == "length" and _once_more(turn):
                 limit = session.output_limit
-                session.log(AttemptFailed(feedback=CUT.format(limit=limit)), turn=turn.id, actor="system")
+                session.log(AttemptFailed(feedback=CUT.format(limit=limit)), turn=turn.id)
                 continue
             if answered.answer.stop == "paused" and _once_more(turn):
                 continue
@@ -117,7 +117,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
         await _run(session, turn, calls)
         if turn.cancel.is_set():
             return "cancelled"
-    session.log(AttemptFailed(feedback=CAPPED.format(calls=most)), turn=turn.id, actor="system")
+    session.log(AttemptFailed(feedback=CAPPED.format(calls=most)), turn=turn.id)
     return "capped"
 
 
@@ -140,7 +140,7 @@ async def _ask(session: Session, turn: _Running) -> Answered | None:
     if not answered.answer.message.content:
         refused = answered.answer.stop == "refusal"
         feedback = REFUSED if refused else EMPTY
-        session.log(AttemptFailed(feedback=feedback, cost=answered.line.cost), turn=turn.id, actor="system")
+        session.log(AttemptFailed(feedback=feedback, cost=answered.line.cost), turn=turn.id)
         if refused or not _once_more(turn):
             raise CallFailed(200, f"{session.model} {'refused to answer' if refused else 'gave an empty answer'}.")
         return None
@@ -204,7 +204,7 @@ def _keep_partial(session: Session, turn: _Running, partial: Message | None) -> 
             turn=turn.id,
             actor="agent",
         )
-        session.log(AttemptFailed(feedback=INTERRUPTED), turn=turn.id, actor="system")
+        session.log(AttemptFailed(feedback=INTERRUPTED), turn=turn.id)
 
 
 async def _run(session: Session, turn: _Running, calls: tuple[ToolUse, ...]) -> None:

@@ -22,32 +22,12 @@ from holdfast.config.document import FILE
 from holdfast.config.origin import printable
 from holdfast.errors import HoldfastError
 from holdfast.events.agent import ModelRouted
-from holdfast.tools.toolbox import DIALECT_OF
+from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import DIALECTS
 from holdfast.wire.openrouter import OpenRouter
 
+from .costs import dollars
 from .mentions import Mention, known_models, parse_mention
-from .retrying import falls_back, retry_after, retryable
-
-__all__ = [
-    "Configured",
-    "Gate",
-    "Mention",
-    "Needs",
-    "Route",
-    "capabilities",
-    "cold_switch",
-    "configured",
-    "dearest",
-    "dialect_of",
-    "fallback",
-    "falls_back",
-    "known_models",
-    "parse_mention",
-    "retry_after",
-    "retryable",
-    "route",
-]
 
 Source = Literal["message", "session", "workspace", "global", "environment", "flag", "settings", "fallback"]
 """Who asked for the model. `settings`: it was configured, and nobody says where."""
@@ -61,10 +41,9 @@ _NOBODY = "no model is chosen; set agent.model to one, such as anthropic:claude-
 
 
 class Needs(Struct, frozen=True, kw_only=True):
-    """What a model must be able to do to go on with this conversation."""
+    """What a model must be able to do to go on with this conversation, beside using tools."""
 
     tokens: int = 0
-    tools: bool = True
     images: bool = False
 
 
@@ -127,7 +106,7 @@ class _Candidate(Struct, frozen=True, kw_only=True):
     lacks: str
 
     def why_not(self, reason: str) -> tuple[str, str]:
-        price = "price unknown" if self.cold_cost is None else f"${self.cold_cost:.4f}"
+        price = "price unknown" if self.cold_cost is None else dollars(self.cold_cost)
         return self.model, f"{reason}{_SWITCH}{self.cold_tokens:,} tokens, {price}"
 
 
@@ -265,9 +244,9 @@ def _decided(
 
 
 def _change(taken: _Candidate) -> str:
-    cost = "at an unknown price" if taken.cold_cost is None else f"for ${taken.cold_cost:.4f}"
+    cost = "at an unknown price" if taken.cold_cost is None else f"for {dollars(taken.cold_cost)}"
     if (most := dearest(taken.model, taken.cold_tokens, taken.cold_cost)) is not None:
-        cost += f" to ${most:.4f}"
+        cost += f" to {dollars(most)}"
     anew = f"{taken.cold_tokens:,} tokens are not cached there and are sent anew {cost}"
     if not taken.caching:
         anew += "; it caches no prompts, so every request pays for all of them"
@@ -281,14 +260,9 @@ def _first_of_each(pairs: Iterable[tuple[str, Source]]) -> dict[str, Source]:
     return found
 
 
-def dialect_of(model: str) -> str:
-    """How a model of the form provider:name is spoken to."""
-    return DIALECT_OF.get(model.partition(":")[0], "openai_chat")
-
-
 def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
     """What a model can do by the way it is spoken to."""
-    dialect, known = DIALECTS[dialect_of(model)], facts.model(model)
+    dialect, known = DIALECTS[dialect_of_model(model)], facts.model(model)
     if isinstance(dialect, OpenRouter):
         return dialect.capabilities(known, caching=gate.openrouter, read_seen=model in gate.seen)
     return dialect.capabilities(known)
@@ -298,7 +272,7 @@ def _lacks(model: str, can: Capabilities, needs: Needs, *, in_use: bool) -> str:
     """What a model cannot do that is needed; empty where it can all. What no source states is no reason to refuse it,
     and what has become too long for the model in use is compacted, not sent elsewhere."""
     known = facts.model(model)
-    if needs.tools and not can.tools:
+    if not can.tools:
         return "cannot use tools"
     if needs.images and not can.images and known.known:
         return "cannot see images"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from holdfast.engine import Lane, Prepared
 from holdfast.events import Actor, Envelope, Event
 from holdfast.events.agent import (
     GoalSet,
-    ModelRouted,
     SessionState,
     TurnAnswered,
     TurnToolsAnswered,
@@ -36,6 +34,7 @@ from holdfast.wire import Body
 
 from . import choosing, compaction, costs, delegates, inspecting, places, volatile
 from .keeping import for_store, from_tools
+from .loading import packed
 from .log import Log
 from .loop import run_turn
 from .requests import named, request
@@ -82,12 +81,10 @@ class Session:
         self.lines: list[Line] = []
         """What was paid since the session was opened, request by request."""
         self.children: dict[str, Session] = {}
-        self._log, self._seq = log, 0
+        self._log = log
         self._guard = threading.RLock()  # events come from the threads of background commands too
         self.reading: set[str] = set()
         """Models that have read something of this conversation from a cache."""
-        self.chosen: str | None = None
-        """The model that the user chose for the session."""
         self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn, self._asking = asyncio.Lock(), Cancel()
@@ -162,13 +159,10 @@ class Session:
 
     def _take(self, envelope: Envelope) -> None:
         payload = envelope.payload
-        self.state = advance(self.state, envelope, self._seq)
-        self._seq += 1
+        self.state = advance(self.state, envelope, self.state.events)
         self.resets.take(envelope)
         if isinstance(payload, TurnAnswered) and payload.read:
             self.reading.add(payload.model)
-        elif isinstance(payload, ModelRouted) and payload.source == "session":
-            self.chosen = payload.model
         elif isinstance(payload, SessionState):
             self._stored = (self.box.lasting, self.state.skills)
 
@@ -314,10 +308,10 @@ class Session:
             self.log(state)
 
     def _changed_state(self, all_of_it: bool = False) -> SessionState | None:
-        skills = b64encode(self.skills.state).decode()
+        skills = packed(self.skills.state)
         if not all_of_it and (self.box.lasting, skills) == self._stored:
             return None
-        box = b64encode(self.box.state).decode()
+        box = packed(self.box.state)
         return None if (box, skills) == (self.state.box, self.state.skills) else SessionState(tools=box, skills=skills)
 
     # Which model
@@ -341,7 +335,7 @@ class Session:
     async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
         """Put a summary in the place of old history, now."""
         async with self._turn:
-            return await compaction.compact(self, why="user", watch=watch, cancel=cancel)
+            return await compaction.compact(self, watch=watch, cancel=cancel)
 
     async def delegate(
         self,
@@ -378,7 +372,7 @@ class Session:
         with suppress(TimeoutError):  # a tool that closes its own session cannot be waited for
             async with asyncio.timeout(_PATIENCE_S), self._turn:
                 pass
-        await delegates.close(self)
+        await self.crew.close()
         await self.box.close()
         try:
             if not self._log.closed:

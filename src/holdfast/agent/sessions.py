@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,16 +19,8 @@ from holdfast.config.schema import Settings
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
-from holdfast.events.agent import (
-    SessionComposed,
-    SessionState,
-    VolatileChanged,
-    WindowAppended,
-)
-from holdfast.events.sessions import (
-    SessionResumed,
-    SessionStarted,
-)
+from holdfast.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
+from holdfast.events.sessions import SessionResumed, SessionStarted
 from holdfast.memory.files import MemoryFiles
 from holdfast.memory.tools import memory_tools
 from holdfast.skills.session import SessionSkills
@@ -43,7 +36,7 @@ from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, 
 from .log import Log, find, log_path, read_log
 from .mentions import fitting, known_models, some
 from .routing import Configured
-from .session import Session
+from .session import CLIENT, Session
 from .surroundings import surroundings
 from .values import Provider
 from .window.entries import SessionContext, Static, to_json, tools_json
@@ -133,14 +126,12 @@ class Sessions:
             model = self.model_named(model)
         zone(settings.agent.timezone)
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
-        session = self._session(Log.create(self.directory, self.ids.new()), agent, model, settings, skills)
-        try:
+        log = Log.create(self.directory, self.ids.new())
+        async with self._opening(log, log.discard):
+            session = self._session(log, agent, model, settings, skills)
             composed = await asyncio.to_thread(self._composed, session, system_prompt)
             around = await asyncio.to_thread(self._around, settings)
-            self._begin(session, composed, around, SessionStarted(agent=agent or None, client="holdfast", model=model))
-        except BaseException:
-            await self._undo(session)
-            raise
+            self._begin(session, composed, around, SessionStarted(agent=agent or None, client=CLIENT, model=model))
         skills.announce(session.box.tell)
         session.keep_state()
         if goal:
@@ -153,10 +144,16 @@ class Sessions:
         state = SessionState(tools=packed(session.box.state), skills=packed(session.skills.state))
         session.log(*first, composed, WindowAppended(entries=to_json((context,))), state)
 
-    async def _undo(self, session: Session) -> None:
-        session.discard()
-        await session.box.close()
-        self.forget(session)
+    @asynccontextmanager
+    async def _opening(self, log: Log, undo: Callable[[], None]) -> AsyncIterator[None]:
+        """What fails in here leaves no session half open."""
+        try:
+            yield
+        except BaseException:
+            undo()
+            if (half := self._open.pop(log.id, None)) is not None:
+                await half.box.close()
+            raise
 
     def _session(
         self,
@@ -243,19 +240,14 @@ class Sessions:
         if id_ in self._open:
             raise HoldfastError(f"session {id_} is open already.")
         log = Log.open(self.directory, id_)
-        try:
+        async with self._opening(log, log.close):
             session = await self._resumed(log, log.envelopes, self._begun(id_, project(log.envelopes)))
-            session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
+            session.log(SessionResumed(agent=session.agent or None, client=CLIENT))
             if not session.state.turns:  # it may have been killed before it could say so
                 session.skills.announce(session.box.tell)
             session.answer_open_calls()
             leave_behind(session, INTERRUPTED)
             await look_around(session, partial(self._around, session.settings))
-        except BaseException:
-            log.close()
-            if (half := self._open.pop(id_, None)) is not None:
-                await half.box.close()
-            raise
         return session
 
     def _begun(self, id: str, state: State) -> SessionComposed:
@@ -301,19 +293,14 @@ class Sessions:
         events = read_log(log_path(self.directory, id_))
         composed = self._begun(id_, project(events))
         log = Log.create(self.directory, self.ids.new())
-        try:
-            first = SessionStarted(agent=composed.agent or None, client="holdfast", forked_from=id_)
+        async with self._opening(log, log.discard):
+            first = SessionStarted(agent=composed.agent or None, client=CLIENT, forked_from=id_)
             past = [self._envelope(log.id, first), *copies(log.id, events)]
             log.append(past)
             session = await self._resumed(log, past, composed)
-        except BaseException:
-            log.discard()
-            if (half := self._open.pop(log.id, None)) is not None:
-                await half.box.close()
-            raise
-        session.publish(past[:1])  # the others were, when they happened
-        session.answer_open_calls()
-        leave_behind(session, ELSEWHERE)
+            session.publish(past[:1])  # the others were, when they happened
+            session.answer_open_calls()
+            leave_behind(session, ELSEWHERE)
         return session
 
     def _envelope(self, session: str, payload: Event) -> Envelope:
@@ -333,26 +320,24 @@ class Sessions:
         skills = await asyncio.to_thread(
             SessionSkills.begin, settings.skills, self.workspace, state=parent.skills.state, messages=()
         )
-        session = self._session(
-            Log.create(self.directory, self.ids.new()),
-            role,
-            model,
-            settings,
-            skills,
-            parent=parent,
-            state=parent.box.state,
-            readable=(parent.box.offloader.directory,),
-        )
-        try:
+        log = Log.create(self.directory, self.ids.new())
+        async with self._opening(log, log.discard):
+            session = self._session(
+                log,
+                role,
+                model,
+                settings,
+                skills,
+                parent=parent,
+                state=parent.box.state,
+                readable=(parent.box.offloader.directory,),
+            )
             around = first.text if isinstance(first, SessionContext) else self._around(settings)
             mine = replace(composed, agent=role, parent=parent.id, model=model, dialect=session.dialect)
             session.box.guides.keep(())  # what its parent was told and found stands in the parent's conversation
             session.box.toolset.lost(session.box.toolset.found)
             volatile = (VolatileChanged(text=parent.state.volatile),) if parent.state.volatile else ()
-            self._begin(session, mine, around, SessionStarted(agent=role, client="holdfast", model=model), *volatile)
-        except BaseException:
-            await self._undo(session)
-            raise
+            self._begin(session, mine, around, SessionStarted(agent=role, client=CLIENT, model=model), *volatile)
         return session
 
     async def resume_child(self, parent: Session, id: str) -> Session:
@@ -361,17 +346,14 @@ class Sessions:
         if id_ in self._open:
             raise HoldfastError(f"session {id_} is open already.")
         log = Log.open(self.directory, id_)
-        try:
+        async with self._opening(log, log.close):
             composed = project(log.envelopes).composed
             if composed is None or composed.parent != parent.id:
                 raise HoldfastError(f"{id} is no sub-agent of this session.")
             session = await self._resumed(log, log.envelopes, composed, parent=parent)
-        except BaseException:
-            log.close()
-            raise
-        session.log(SessionResumed(agent=session.agent or None, client="holdfast"))
-        session.answer_open_calls()
-        leave_behind(session, INTERRUPTED)
+            session.log(SessionResumed(agent=session.agent or None, client=CLIENT))
+            session.answer_open_calls()
+            leave_behind(session, INTERRUPTED)
         return session
 
     # What there is

@@ -53,7 +53,7 @@ class Watch:
     """What somebody who watches a turn is told, as it happens. Every method may be left as it is."""
 
     def piece(self, kind: Literal["text", "thinking", "tool"], text: str) -> None:
-        """A piece of the answer."""
+        """A piece of the answer; of a call it is the tool's name."""
 
     def answered(self, message: Message, line: Line) -> None:
         """One request was answered in full."""
@@ -112,13 +112,16 @@ class Task(Struct, frozen=True, kw_only=True):
     resume: str | None = None
 
 
+Status = Literal["started", "completed", "failed", "cancelled"]
+
+
 class Delegated(Struct, frozen=True, kw_only=True):
     """What became of a task. `question` is what it has to know before it can go on; `started` is one that nobody waits
     for."""
 
     id: str
     role: str
-    status: Literal["started", "completed", "failed", "cancelled"]
+    status: Status
     text: str = ""
     question: str = ""
     cost: Decimal | None = None

@@ -8,7 +8,14 @@ from holdfast.cli.chat_words import clean
 from holdfast.tools import Decision, Question
 from holdfast.tools.confirming import Scope
 
-SCOPES: Mapping[str, Scope] = {"y": "once", "yes": "once", "s": "session", "session": "session", "a": "always"}
+SCOPES: Mapping[str, Scope] = {
+    "y": "once",
+    "yes": "once",
+    "s": "session",
+    "session": "session",
+    "a": "always",
+    "always": "always",
+}
 QUESTION = "Allow? y once, s this session, a always here, n no: "
 REASON = "Why not? The model is told; Enter for no reason: "
 PREVIEW = 12
@@ -42,8 +49,8 @@ def asked(question: Question, show: Callable[[list[str]], None], read: Callable[
         while True:
             word, _, rest = read(QUESTION).strip().partition(" ")
             word = word.lower()
-            if word in SCOPES or word == "always":
-                return Decision(True, SCOPES.get(word, "always"))
+            if word in SCOPES:
+                return Decision(True, SCOPES[word])
             if word in ("n", "no"):
                 return refusal(rest.strip() or read(REASON).strip())
     except EOFError:

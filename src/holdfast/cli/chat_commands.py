@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.agent import routing
+from holdfast.agent import choosing, routing
 from holdfast.agent.calling import Stopped
 from holdfast.agent.compaction.measuring import length
 from holdfast.cli import chat_views, tables
@@ -120,10 +120,7 @@ def _switch(chat: Chat, model: str) -> str:
         return "Nothing is known of this model, neither its prices nor its cache."
     if last is None:
         return "Nothing was sent yet, so the change costs nothing."
-    tokens = chat.here(lambda: length(session).used)
-    lane, now = chat.here(lambda: session.lane_of(model)), session.clock()
-    sent = session.engine.ledger(lane, now=now).last
-    warm = sent.covered if sent is not None and session.engine.fence(lane, now=now) else 0
+    tokens, warm = chat.here(lambda: (length(session).used, choosing.warm(session, model)))
     cold, price = routing.cold_switch(model, tokens, warm=warm)
     most = routing.dearest(model, cold, price)
     upto = "" if most is None else f" to {dollars(most)}"

@@ -28,6 +28,7 @@ from holdfast.identity.core import LOCAL
 from holdfast.serving import is_loopback
 from holdfast.store import SqliteStore, open_store
 from holdfast.tools.mcp import Hub, servers
+from holdfast.tools.toolbox import dialect_of_model
 
 SIMULATED = "anthropic:claude-haiku-5-5"
 """The model that is simulated where none is named: one that caches short prompts, so that there is something to see."""
@@ -61,9 +62,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 
     config: Config
     sessions: Sessions
-    engine: Engine
     store: SqliteStore | None
-    hub: Hub | None
     asked: Asked
 
     @property
@@ -119,7 +118,7 @@ def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[
             chosen=partial(routing.configured, config),
         )
         stack.callback(lambda: conductor.work.wait(sessions.close()))
-        yield Opened(config=config, sessions=sessions, engine=engine, store=store, hub=hub, asked=asked)
+        yield Opened(config=config, sessions=sessions, store=store, asked=asked)
 
 
 def _store(
@@ -155,7 +154,7 @@ def _provider(asked: Asked, config: Config) -> _Closed:
 
 def missing_key(opened: Opened, model: str) -> str:
     """What to do about a key that is not there, before anything is said; empty where all is well."""
-    dialect = routing.dialect_of(model)
+    dialect = dialect_of_model(model)
     name = dialect if dialect in KEYS else "openai"
     upstream = opened.config.settings.upstream
     problem = not_served(model, upstream)

@@ -47,7 +47,7 @@ class Terminal:
         self._cleaner = Cleaner()
         self._text: Growing | None = None
         self._thoughts = ""
-        self._typing = 0
+        self._writing = ""  # the tool whose call is on its way
         self._running: dict[str, tuple[ToolUse, deque[str]]] = {}
         self._waiting = ""
         self._since = 0.0
@@ -62,7 +62,7 @@ class Terminal:
         if kind == "thinking":
             self._thoughts = (self._thoughts + clean(text))[-2_000:]
         elif kind == "tool":
-            self._typing += len(text)
+            self._writing = one_line(text)
         else:
             self._thoughts = ""
             self._take(self._cleaner.feed(text))
@@ -167,7 +167,7 @@ class Terminal:
         if self._text is not None:
             growing, self._text = self._text, None
             self._block(growing.close() + rest)
-        self._thoughts, self._typing = "", 0
+        self._thoughts, self._writing = "", ""
 
     def _block(self, source: str) -> None:
         lines = rendered(source, self._console, self._width)
@@ -195,7 +195,7 @@ class Terminal:
 
     def _status(self) -> str:
         passed = int(self._clock() - self._since)
-        doing = f"writing a call, {self._typing:,} characters" if self._typing else self._waiting
+        doing = f"writing a call of {self._writing}" if self._writing else self._waiting
         return f"{doing} … {passed} s, Ctrl-C stops" if passed else f"{doing} …"
 
     def _soon(self) -> None:

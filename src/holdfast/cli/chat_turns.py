@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from holdfast.agent.values import Line, Watch
 from holdfast.canonical import Message, ToolUse
-from holdfast.cli.chat_screen import Screen
+from holdfast.cli.chat_screen import Kind, Screen
 from holdfast.tools import Answer, Cancel, Decision, Question
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class _Relay(Watch):
     def __init__(self, put: Callable[[Callable[[Screen], None]], None]) -> None:
         self._put = put
 
-    def piece(self, kind: Literal["text", "thinking", "tool"], text: str) -> None:
+    def piece(self, kind: Kind, text: str) -> None:
         self._put(lambda screen: screen.piece(kind, text))
 
     def answered(self, message: Message, line: Line) -> None:

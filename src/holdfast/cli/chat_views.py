@@ -234,11 +234,9 @@ def _stored(each: Stored, short: dict[str, str], workspace: str) -> tuple[str, .
 
 def memory(session: Session, room: int | None) -> Iterator[str]:
     """Both files, as the model is told them, and how full they are."""
-    caps = session.settings.memory
-    limits = {"user": (caps.user_soft, caps.user_hard), "memory": (caps.notes_soft, caps.notes_hard)}
     for file in FILES:
         text = session.memory.read(file)
-        soft, hard = limits[file]
+        soft, hard = session.memory.caps(file)
         size = len(f"{text}\n".encode()) if text else 0
         full = f"; more than {soft:,}: it should be consolidated" if size > soft else ""
         yield from tables.wrapped(f".holdfast/{STORES[file]}: {size:,} of {hard:,} bytes{full}.", room)

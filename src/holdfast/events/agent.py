@@ -43,7 +43,7 @@ class SessionState(Event, frozen=True, kw_only=True):
 
 
 class SessionRefreshed(Event, frozen=True, kw_only=True):
-    """The surroundings were read again while nothing was cached: another entry 0."""
+    """The surroundings were read again when the session was resumed: another entry 0."""
 
     type: ClassVar[str] = "session.refreshed"
     sensitivity: ClassVar[Sensitivity] = "private"

@@ -77,7 +77,7 @@ class MemoryFiles:
     def read(self, file: File) -> str:
         """What a file says, as a model may be told it: empty where there is none, with a note where not all of it can
         be shown. Never an error: a session must begin whatever somebody put there."""
-        store, hard = STORES[file], self._caps(file)[1]
+        store, hard = STORES[file], self.caps(file)[1]
         try:
             found = _found(*keeping.load(self._real(), self._folder, store, _MOST))
         except OSError as problem:
@@ -139,7 +139,7 @@ class MemoryFiles:
 
     def _change(self, file: File, operation: Operation, change: Callable[[_Found], str]) -> Change:
         """Read, change and write while nobody else does."""
-        store, (soft, hard) = STORES[file], self._caps(file)
+        store, (soft, hard) = STORES[file], self.caps(file)
         with _in_words(store), keeping.alone(self._real(), self._folder) as at:
             found = _found(*keeping.load_at(at, store, _MOST))
             text = whole(change(found))
@@ -159,7 +159,7 @@ class MemoryFiles:
             said += f" That is more than {soft}: consolidate it soon."
         return Change(store=store, operation=operation, text=text, said=said)
 
-    def _caps(self, file: File) -> tuple[int, int]:
+    def caps(self, file: File) -> tuple[int, int]:
         """From how many bytes on tidying up is asked for, and how many there may be."""
         given = self._settings
         return (given.user_soft, given.user_hard) if file == "user" else (given.notes_soft, given.notes_hard)

@@ -10,6 +10,7 @@ from holdfast.tools.wording import shown
 
 from ..window.entries import Compacted, Entry
 from ..window.state import DelegateState, ProcessState, TaskState
+from ..window.wording import one_line
 from .eliding import BOUNDS, Bounds, middle_out, outline
 from .standing import OPENING, Facts, standing, written
 
@@ -18,8 +19,6 @@ OUTLINE = "## Outline made by the program"
 
 CLOSED = frozenset({"completed", "complete", "done", "closed", "cancelled", "canceled", "failed", "dropped", "skipped"})
 """States of a task that is open no more."""
-
-_LINE = 300
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -50,9 +49,9 @@ def _notes(facts: Facts, known: Known, bounds: Bounds) -> list[str]:
     parts = [OPENING]
     if found := written(facts, bounds.facts, bounds.fact):
         parts.append(found)
-    running = [f"- process {shown(each.process)}: {_line(each.command)}" for each in known.processes]
+    running = [f"- process {shown(each.process)}: {one_line(each.command)}" for each in known.processes]
     running += [
-        f"- sub-agent {shown(each.delegate)} ({shown(each.role)}): {_line(each.task)}{_asks(each)}"
+        f"- sub-agent {shown(each.delegate)} ({shown(each.role)}): {one_line(each.task)}{_asks(each)}"
         for each in known.delegates
     ]
     tasks = [f"- {shown(each.task)} [{shown(each.status)}]" + _text(each) for each in known.tasks if is_open(each)]
@@ -73,16 +72,11 @@ def is_open(task: TaskState) -> bool:
 
 def _asks(delegate: DelegateState) -> str:
     """What somebody waits for an answer to."""
-    return f" (asks: {_line(delegate.question)})" if delegate.question else ""
+    return f" (asks: {one_line(delegate.question)})" if delegate.question else ""
 
 
 def _text(task: TaskState) -> str:
-    return f": {_line(task.text)}" if task.text.strip() else ""
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+    return f": {one_line(task.text)}" if task.text.strip() else ""
 
 
 def _summary_in(text: str) -> str:

@@ -17,6 +17,7 @@ from holdfast.events.sessions import CompactionCompleted, CompactionFailed, Comp
 from holdfast.tools import Cancel
 
 from ..calling import CallFailed, Stopped, call
+from ..costs import summed
 from ..values import Compaction, Line, Watch
 from ..window.entries import Compacted, UserMessage, entry_json, tools_json
 from ..window.rendering import render
@@ -26,7 +27,7 @@ from .composing import Known, composed
 from .cutting import Cut, choose, turn_starts
 from .limits import due, is_too_long, limit_of, reserve_of
 from .measuring import length, measured
-from .reckoning import Reckoned, reckon, summed
+from .reckoning import Reckoned, reckon
 from .sizes import Sizes, message_tokens, rough_tokens
 from .standing import told_again
 from .trimming import trim
@@ -77,7 +78,7 @@ async def before_request(
 ) -> list[Line]:
     """Make room for the next request where that is due; gives what was paid for it."""
     watch, lines = watch or Watch(), list[Line]()
-    trim_history(session, turn=turn, watch=watch)
+    _trim_history(session, turn, watch)
     state, settings = session.state, session.settings.agent.compaction
     now = length(session)
     found = due(
@@ -94,14 +95,12 @@ async def before_request(
     return lines
 
 
-async def compact(
-    session: Session, *, why: str = "user", watch: Watch | None = None, cancel: Cancel | None = None
-) -> Compaction:
-    """Put a summary in the place of old history, now, whatever is due. `Stopped` if the user stops it."""
+async def compact(session: Session, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
+    """Put a summary in the place of old history, because the user wants it. `Stopped` if he stops it."""
     lines: list[Line] = []
     _in_vain.pop(session, None)
     try:
-        return await _compact(session, why, None, watch or Watch(), cancel or Cancel(), lines)
+        return await _compact(session, "user", None, watch or Watch(), cancel or Cancel(), lines)
     finally:
         session.lines += lines
 
@@ -293,21 +292,19 @@ def _reset(session: Session, turn: str | None) -> None:
     session.keep_state()
 
 
-def trim_history(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> bool:
+def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     """Leave out old turns where `agent.history_turns` asks for that and it is time."""
     turns, entries = session.settings.agent.history_turns, session.state.window.entries
     coming = any(isinstance(item, UserMessage) for item in session.state.queue)
     if not turns or not coming or len(turn_starts(entries)) < turns:
-        return False
+        return
     lost = session.resets.of(session.model) is not None or not session.engine.fence(session.lane, now=session.clock())
     rough = [] if lost else [rough_tokens(entry, session.static) for entry in entries]
     found = trim(entries, turns, coming=True, lost=lost, sizes=rough, model=session.facts)
     if found is None:
-        return False
+        return
     kept = (*entries[: found.head], *entries[found.cut :])
     told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
     session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
     _reset(session, turn)
-    if watch is not None:
-        watch.notice(wording.trimmed(turns))
-    return True
+    watch.notice(wording.trimmed(turns))

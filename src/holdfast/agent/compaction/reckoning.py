@@ -4,7 +4,6 @@ known."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from decimal import Decimal
 
 from msgspec import Struct
@@ -33,13 +32,3 @@ def reckon(model: str, *, before: int, after: int, behind: int, cost: Decimal | 
     if cost is None or saved <= 0:
         return Reckoned(rewrite=rewrite, saved=saved)
     return Reckoned(rewrite=rewrite, saved=saved, payback=math.floor((cost + rewrite) / saved) + 1)
-
-
-def summed(costs: Iterable[Decimal | None]) -> Decimal | None:
-    """What several requests cost; unknown if one of them is."""
-    total = Decimal(0)
-    for each in costs:
-        if each is None:
-            return None
-        total += each
-    return total

@@ -38,8 +38,7 @@ def trim(
     """What to leave out so that the last `turns` turns of the user's stay (0: all); None where nothing is due.
 
     `coming` says that one more turn is about to begin, which counts as one of them, `lost` that the prefix cannot be
-    read any more. `sizes` are the tokens of the entries: without them and the
-    `model` nothing is reckoned.
+    read any more. `sizes` are the tokens of the entries: without them and the `model` nothing is reckoned.
     """
     starts = turn_starts(entries)
     if not turns or len(starts) + coming <= turns:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
+from ..costs import dollars
 from ..values import Compaction
 
 
@@ -11,9 +10,9 @@ def done(made: Compaction) -> str:
     how = "outlined without the model" if made.elided else "summarized"
     said = [f"Older history was {how}: {made.tokens_before:,} tokens became {made.tokens_after:,}."]
     if made.cost is not None and made.rewrite_cost is not None:
-        said.append(f"It cost {_dollars(made.cost)}, and the next request costs {_dollars(made.rewrite_cost)} more.")
+        said.append(f"It cost {dollars(made.cost)}, and the next request costs {dollars(made.rewrite_cost)} more.")
     if made.saved_per_request is not None and made.payback is not None:
-        each = _dollars(made.saved_per_request)
+        each = dollars(made.saved_per_request)
         said.append(f"Each request is {each} cheaper, so it pays for itself after {made.payback:,} of them.")
     elif made.saved_per_request is not None:
         said.append("It does not pay for itself; it makes room.")
@@ -31,7 +30,3 @@ def failed(problem: str) -> str:
 
 def trimmed(turns: int) -> str:
     return f"Only the last {turns:,} turns are sent from now on; the others stay in the session's log."
-
-
-def _dollars(amount: Decimal) -> str:
-    return f"${amount:.4f}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 
+from ..costs import dollars
 from ..values import Delegated, Task
+from ..window.wording import one_line
 
 TASK = """\
 You work as a sub-agent for another agent, in the role: {role}.
@@ -82,20 +83,12 @@ def notice(number: int, each: Delegated, calls: int) -> str:
     paid = NO_PRICE if each.cost is None else dollars(each.cost)
     spent = f"{calls} call{'' if calls == 1 else 's'}, {paid}"
     if each.question:
-        return f"{who}: asks after {spent}: {_short(each.question)}"
+        return f"{who}: asks after {spent}: {one_line(each.question, _NOTICE)}"
     if each.status == "completed":
         return f"{who}: done in {spent}"
-    return f"{who}: {each.status} after {spent}" + (f": {_short(each.text)}" if each.status == "failed" else "")
+    why = f": {one_line(each.text, _NOTICE)}" if each.status == "failed" else ""
+    return f"{who}: {each.status} after {spent}{why}"
 
 
 def name(number: int, role: str) -> str:
     return f"sub-agent {number} ({role})"
-
-
-def dollars(amount: Decimal) -> str:
-    return f"${amount:.4f}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _NOTICE else f"{line[:_NOTICE]}…"

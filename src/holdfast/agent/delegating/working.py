@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,14 +13,12 @@ from holdfast.tools import Cancel
 from holdfast.tools.running import ended, heard
 
 from ..costs import add
-from ..values import Delegated, Task, Turn, Watch
+from ..values import Delegated, Status, Task, Turn, Watch
 from . import texts
 
 if TYPE_CHECKING:
     from ..session import Session
     from ..window.projection import State
-
-Status = Literal["started", "completed", "failed", "cancelled"]
 
 GRACE_S = 1.0
 """How long one that is to stop may take to come to an end by itself: less than whoever cancels a call waits."""

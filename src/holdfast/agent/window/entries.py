@@ -178,11 +178,7 @@ def entry_json(entry: Entry) -> str:
 
 
 def entry_from(text: str) -> Entry:
-    """One entry, alone or as the only one of several."""
-    if not text.startswith("["):
-        return msgspec.json.decode(text, type=Entry)  # type: ignore[no-any-return]
-    (entry,) = from_json(text)
-    return entry
+    return msgspec.json.decode(text, type=Entry)  # type: ignore[no-any-return]
 
 
 def message_json(messages: Message | tuple[Message, ...]) -> str:
@@ -199,10 +195,6 @@ def message_from(text: str) -> Message:
 
 def tools_json(tools: tuple[ToolDefinition | Opaque, ...]) -> str:
     return _json(tools)
-
-
-def tools_from(text: str) -> tuple[ToolDefinition | Opaque, ...]:
-    return msgspec.json.decode(text, type=tuple[ToolDefinition | Opaque, ...]) if text else ()
 
 
 def attachments_json(attachments: tuple[Image | Document, ...]) -> str:

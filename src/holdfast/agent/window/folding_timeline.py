@@ -36,7 +36,7 @@ def _turn_started(state: State, event: happened.TurnStarted, envelope: Envelope,
 
 
 def _process_started(state: State, event: happened.ProcessStarted, envelope: Envelope, seq: int) -> State:
-    running = ProcessState(process=event.process, command=event.command, at=envelope.at)
+    running = ProcessState(process=event.process, command=event.command)
     others = tuple(each for each in state.running_processes if each.process != event.process)
     item = entries.ProcessStarted(at=envelope.at, seq=seq, process=event.process, command=event.command)
     return _queued(replace(state, running_processes=(*others, running)), item)
@@ -49,9 +49,7 @@ def _process_exited(state: State, event: happened.ProcessExited, envelope: Envel
 
 
 def _delegate_started(state: State, event: happened.DelegateStarted, envelope: Envelope, seq: int) -> State:
-    running = DelegateState(
-        delegate=event.delegate, role=event.role, task=event.task, awaited=event.awaited, at=envelope.at
-    )
+    running = DelegateState(delegate=event.delegate, role=event.role, task=event.task, awaited=event.awaited)
     others = tuple(each for each in state.running_delegates if each.delegate != event.delegate)
     state = replace(state, running_delegates=(*others, running))
     if event.awaited:

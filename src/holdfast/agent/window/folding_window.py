@@ -16,7 +16,6 @@ from holdfast.events.agent import (
     HistoryTrimmed,
     ModelRouted,
     SessionComposed,
-    SessionRedeclared,
     SessionRefreshed,
     SessionState,
     TurnAnswered,
@@ -59,7 +58,6 @@ _FILE_TOOLS = frozenset({"read_file", "write_file", "patch_file"})
 def _session_started(state: State, event: SessionStarted, envelope: Envelope, seq: int) -> State:
     return replace(
         state,
-        session=envelope.session,
         agent=event.agent or "",
         forked_from=event.forked_from,
         started_at=envelope.at,
@@ -68,7 +66,7 @@ def _session_started(state: State, event: SessionStarted, envelope: Envelope, se
 
 
 def _session_composed(state: State, event: SessionComposed, envelope: Envelope, seq: int) -> State:
-    return replace(state, composed=event, tools=event.tools, model=event.model)
+    return replace(state, composed=event, model=event.model)
 
 
 def _session_state(state: State, event: SessionState, envelope: Envelope, seq: int) -> State:
@@ -77,10 +75,6 @@ def _session_state(state: State, event: SessionState, envelope: Envelope, seq: i
 
 def _session_refreshed(state: State, event: SessionRefreshed, envelope: Envelope, seq: int) -> State:
     return replace(state, window=refresh(state.window, entry_from(event.entry)), known_surroundings="")
-
-
-def _session_redeclared(state: State, event: SessionRedeclared, envelope: Envelope, seq: int) -> State:
-    return replace(state, tools=event.tools)
 
 
 def _session_resumed(state: State, event: SessionResumed, envelope: Envelope, seq: int) -> State:
@@ -104,7 +98,7 @@ def _turn_ended(state: State, event: TurnCompleted | TurnCancelled, envelope: En
 
 
 def _window_appended(state: State, event: WindowAppended, envelope: Envelope, seq: int) -> State:
-    """What was flushed waits no longer; an entry 0 or a summary flushes nothing."""
+    """What was flushed waits no longer; an entry 0 flushes nothing."""
     entries = from_json(event.entries)
     goals = [entry.text for entry in entries if isinstance(entry, GoalInjection)]
     return replace(
@@ -118,8 +112,7 @@ def _window_appended(state: State, event: WindowAppended, envelope: Envelope, se
 
 
 def _window_sent(state: State, event: WindowSent, envelope: Envelope, seq: int) -> State:
-    window = mark_sent(state.window, event.entries)
-    return replace(state, window=window, sent_at=envelope.at, sent_model=event.model)
+    return replace(state, window=mark_sent(state.window, event.entries))
 
 
 def _turn_answered(state: State, event: TurnAnswered, envelope: Envelope, seq: int) -> State:
@@ -220,7 +213,6 @@ FOLDS: Mapping[type[Event], Fold] = {
     SessionComposed: _session_composed,
     SessionState: _session_state,
     SessionRefreshed: _session_refreshed,
-    SessionRedeclared: _session_redeclared,
     SessionResumed: _session_resumed,
     SessionEnded: _session_ended,
     VolatileChanged: _volatile_changed,

@@ -26,7 +26,6 @@ class DelegateState(Struct, frozen=True, kw_only=True):
     task: str = ""
     awaited: bool = False
     question: str = ""
-    at: int = 0
 
 
 class ProcessState(Struct, frozen=True, kw_only=True):
@@ -34,7 +33,6 @@ class ProcessState(Struct, frozen=True, kw_only=True):
 
     process: str
     command: str
-    at: int = 0
 
 
 class State(Struct, frozen=True, kw_only=True):
@@ -48,11 +46,9 @@ class State(Struct, frozen=True, kw_only=True):
     feedback: tuple[str, ...] = ()
     """What the model has to be told of its last attempts."""
 
-    session: str = ""
     events: int = 0
     """How many events these are: the number of the next one."""
     composed: SessionComposed | None = None
-    tools: str = ""
     volatile: str = ""
     model: str = ""
     """Where the last turn went, or the first one is to go."""
@@ -80,8 +76,6 @@ class State(Struct, frozen=True, kw_only=True):
     """Requests whose price is not known."""
     delegated_cost: Decimal = Decimal(0)
     last: TurnAnswered | None = None
-    sent_at: int | None = None
-    sent_model: str = ""
 
     box: str = ""
     skills: str = ""
@@ -99,11 +93,3 @@ class State(Struct, frozen=True, kw_only=True):
     started_at: int = 0
     last_at: int = 0
     ended: bool = False
-
-    @property
-    def delegates(self) -> tuple[str, ...]:
-        return tuple(each.delegate for each in self.running_delegates)
-
-    @property
-    def processes(self) -> tuple[str, ...]:
-        return tuple(each.process for each in self.running_processes)

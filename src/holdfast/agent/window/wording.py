@@ -57,7 +57,7 @@ def _line(
 ) -> str:
     match item:
         case ProcessStarted():
-            return f"Background process {item.process} started: {_short(item.command)}"
+            return f"Background process {item.process} started: {one_line(item.command)}"
         case ProcessExited(exit_code=None):
             return f"Background process {item.process} ended without an exit code."
         case ProcessExited():
@@ -86,11 +86,11 @@ def _status(item: SubagentStatus) -> str:
     who = f"Sub-agent {item.delegate}" + (f" ({item.role})" if item.role else "")
     if not item.text.strip():
         return f"{who} {item.status}."
-    text = _short(item.text) if item.status == "started" else item.text
+    text = one_line(item.text) if item.status == "started" else item.text
     return f"{who} {item.status}: {text}"
 
 
-def _short(text: str) -> str:
+def one_line(text: str, most: int = _LINE) -> str:
     """One line of a text that may have many: what it says in full stands in the call it came from."""
     line = " ".join(text.split())
-    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+    return line if len(line) <= most else f"{line[:most]}…"
