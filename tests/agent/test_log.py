@@ -246,8 +246,10 @@ class TestLocking:
         monkeypatch.setattr(module, "fcntl", None)
         one = Log.create(home, ID)
         two = Log.open(home, ID)
+        one.append(told("a"))
         one.close()
         two.close()
+        assert read_log(log_path(home, ID)) == tuple(told("a"))
 
     def test_a_file_system_without_locks_is_no_obstacle(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         class NoLocks:
@@ -258,7 +260,10 @@ class TestLocking:
                 raise OSError(errno.ENOLCK, "No locks available")
 
         monkeypatch.setattr(module, "fcntl", NoLocks)
-        Log.create(home, ID).close()
+        log = Log.create(home, ID)
+        log.append(told("a"))
+        log.close()
+        assert read_log(log_path(home, ID)) == tuple(told("a"))
 
 
 class TestTornEnds:
