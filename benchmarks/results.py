@@ -54,7 +54,7 @@ def page() -> Iterator[str]:
 def digest() -> str:
     """Stands for the sessions: figures belong to these and no others."""
     whole = sha256()
-    for path in sorted(DATA.iterdir()):
+    for path in sorted(each for each in DATA.iterdir() if each.is_file()):
         whole.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return whole.hexdigest()[:16]
 

@@ -21,6 +21,7 @@ PAGES = {
     "docs/tools.md": "",
     "docs/skills.md": "",
     "docs/agent.md": "",
+    "docs/memory.md": "",
     "docs/simulator.md": "## In process",
 }
 """The pages whose Python is run, and from which heading on."""

@@ -16,6 +16,7 @@ from holdfast.agent.window.entries import (
     Entry,
     Escalation,
     GoalInjection,
+    KnowledgeTold,
     MemoryChanged,
     ProcessExited,
     ProcessStarted,
@@ -70,6 +71,10 @@ ITEMS: list[tuple[TimelineItem, list[str]]] = [
     (
         MemoryChanged(**SEQ, store="USER.md", text="- likes tea"),
         [f"{HERE} Memory file USER.md says:\n- likes tea"],
+    ),
+    (
+        KnowledgeTold(**SEQ, text="Notes.\n- k1 (gotcha): Ports\n> 81", entries=(("k1", "ab"),)),
+        [f"{HERE} Notes.\n- k1 (gotcha): Ports\n> 81"],
     ),
     (ToolServerGone(**SEQ, server="github"), [f"{HERE} Tool server github is gone. Its tools no longer work."]),
     (

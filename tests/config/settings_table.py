@@ -134,6 +134,12 @@ OWN: dict[str, object] = {
     "mcp.description_chars": 2048,
     "mcp.servers": {},
     "memory.inject": False,
+    "memory.inject_tenants": (),
+    "memory.inject_as": "tenant",
+    "memory.project": "",
+    "memory.amnesia": False,
+    "memory.delta_max": 20,
+    "memory.model_dir": "",
     "memory.change_test": "entries",
     "facts.overrides": (),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.composing import PERSONA, Prompt, compose
-from holdfast.agent.requests import request
+from holdfast.agent.requests import System, request
 from holdfast.agent.volatile import current
 from holdfast.canonical import Message, Text, ToolDefinition
 from holdfast.config.schema import Settings
@@ -51,8 +51,7 @@ def sent(work: Path) -> list[dict[str, object]]:
         (Message("user", (Text("hello"),)),),
         model=facts.model(MODEL),
         dialect="anthropic",
-        system=stable(work).text,
-        volatile=current(MemoryFiles(work / ".holdfast")),
+        system=System(host=stable(work).text, volatile=current(MemoryFiles(work / ".holdfast")), blocks=True),
         tools=TOOLS,
         output_limit=100,
     )

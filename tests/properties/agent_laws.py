@@ -59,7 +59,7 @@ class Laws:
         self.reader = PromptReader()
         self.checked = 0
         self.last: dict[tuple[str, str], Sent] = {}
-        self.systems: dict[str, str] = {}
+        self.systems: dict[str, tuple[str, ...]] = {}
         self.volatiles: dict[tuple[str, str], str] = {}
         self.disks: dict[str, Disk] = {}
         self.far: set[tuple[str, str]] = set()
@@ -91,19 +91,20 @@ class Laws:
     def _system(self, sent: Sent) -> None:
         """Law 3: the stable text is what was composed, in front of everything. What changes stands behind it, where
         that is asked for, and has its reason."""
-        stable = self._stable(sent.session)
-        assert sent.system.startswith(stable), "law 3"
-        behind = sent.system.removeprefix(stable)
+        behind = sent.system
+        for part in self._stable(sent.session):
+            assert behind.startswith(part), "law 3"
+            behind = behind.removeprefix(part).removeprefix("\n\n")
         assert self.system_mode or not behind, "law 3"
         if self.volatiles.setdefault(sent.lane, behind) != behind:
             assert sent.reset is not None, "law 3: what changed behind the stable text has a reason"
         self.volatiles[sent.lane] = behind
 
-    def _stable(self, session: str) -> str:
+    def _stable(self, session: str) -> tuple[str, ...]:
         if session not in self.systems:
             composed = [e.payload for e in self.bench.log(session) if isinstance(e.payload, SessionComposed)]
             assert len(composed) == 1, "computed once"
-            self.systems[session] = composed[0].system
+            self.systems[session] = (composed[0].system, composed[0].preferences)
         return self.systems[session]
 
     def _kept(self, sent: Sent) -> None:
@@ -127,14 +128,16 @@ class Laws:
         if found.cause == "lookback_exceeded":
             # A model that is asked again after many turns with others, or the head that a compaction has kept.
             return reason is not None or (found.session, found.model) in self.far
+        # Where the changing part of the system text is joined to the stable one, a cache that matches token by token
+        # still reads the beginning of what is one block to the engine, which then does not believe the reason.
+        joined = provider != "anthropic" and reason in ("volatile_system_changed", "memory_block_changed")
+        if joined and found.cause == "unknown":
+            return True
         if provider == "gemini":  # whose hits come by chance, also behind an attempt that was given up
             return found.cause in ("likely_server_side", "parallel_race")
         if provider == "openrouter":  # which the simulator does not know: nothing is ever cached
             return found.cause == "likely_server_side"
-        # Where the changing part of the system text is joined to the stable one, a cache that matches token by token
-        # still reads the beginning of what is one block to the engine, which then does not believe the reason.
-        joined = provider != "anthropic"
-        return joined and found.cause == "unknown" and reason == "volatile_system_changed"
+        return False
 
 
 def _flat(part: Any) -> str:

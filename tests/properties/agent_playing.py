@@ -12,14 +12,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.agent.values import Watch
 from holdfast.canonical import validate
-from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.agent import Mask, Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.events.agent import (
     TaskUpdated,
 )
 from holdfast.events.sessions import ProcessExited, ProcessStarted
+from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script
 from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
@@ -46,7 +49,7 @@ FAULTS = (
     Fault(kind="malformed"),
 )
 RUN = "run_command"
-KINDS = (*["echo"] * 8, *["fail", "detach", "collect", "memory_add", "list_dir"] * 2, RUN)
+KINDS = (*["echo"] * 8, *["fail", "detach", "collect", "memory_add", "list_dir", "recall", "knowledge_add"] * 2, RUN)
 
 
 class Killed(BaseException):
@@ -70,6 +73,7 @@ class Played:
 
     def __init__(self, place: Path, random: Random, dialect: str) -> None:
         self.random, self.dialect = random, dialect
+        self.number = 0
         volatile = random.choice(["tail", "tail", "tail", "system"])
         config = settings(
             model=MODELS[dialect],
@@ -89,13 +93,20 @@ class Played:
             },
             mask=Mask(keep_window=4, trigger_chars=6_000, release_chars=3_000),
         )
-        self.bench = Bench(place, config=config, tools=self._tools())
+        placement = random.choice(["deltas", "deltas", "deltas", "blocks"])
+        memory = Memory(
+            placement=placement,  # type: ignore[arg-type]
+            retrieve=random.choice(["session_start", "every_turn"]),  # type: ignore[arg-type]
+            delta_max=random.choice([2, 20]),
+        )
+        self.bench = Bench(place, config=replace(config, memory=memory), tools=self._tools())
+        for _ in range(random.choice([0, 1, 8])):
+            self._learn()
         # Answers take their time: requests of one moment would be parallel ones.
         spoken = Script(name="agent", function=summarizer(), first_token=0.8, per_token=0.01)
         self.bench.simulator.script = spoken
-        self.number = 0
         self.hanging = asyncio.Event()
-        self.laws = Laws(self.bench, system_mode=volatile == "system")
+        self.laws = Laws(self.bench, system_mode=volatile == "system" or placement == "blocks")
 
     async def begin(self) -> None:
         self.session = await self.bench.sessions.create(goal=self.random.choice([None, "Ship it"]))
@@ -141,6 +152,10 @@ class Played:
                 given["size"] = self.random.choice([1, 40, 400, 1_200])
             elif kind == "memory_add":
                 given = {"file": self.random.choice(["user", "memory"]), "text": f"fact {n}"}
+            elif kind == "recall":
+                given = {"query": f"number {n % 9}"}
+            elif kind == "knowledge_add":
+                given = {"title": f"Own fact {n}", "content": f"It is known since message {n}."}
             elif kind == RUN:
                 given = {"command": "true", "background": True}
             elif kind == "list_dir":
@@ -199,6 +214,29 @@ class Played:
         folder.mkdir(exist_ok=True)
         name = self.random.choice(["USER.md", "MEMORY.md"])
         (folder / name).write_text(self.random.choice(["", f"- by hand {self._next()}\n"]))
+        await self.turn()
+
+    @property
+    def known(self) -> Knowledge:
+        bench = self.bench
+        return Knowledge(bench.store, "t", project=str(bench.workspace.resolve()), clock=bench.clock.now)
+
+    def _learn(self) -> None:
+        """Somebody else writes to the knowledge store."""
+        known, n = self.known, self._next()
+        entries, kind = known.entries(), self.random.choice(["preference", "gotcha", "gotcha", "pattern"])
+        action = self.random.choice(["add", "edit", "edit", "forget"]) if entries else "add"
+        text = f"message words echo number {n} " + "and more of it " * self.random.choice([1, 20])
+        if action == "add":
+            known.add(f"Fact {n}", text, category=kind, everywhere=self.random.random() < 0.3)
+        elif action == "edit":
+            known.edit(self.random.choice(entries).id, content=text)
+        else:
+            known.forget(self.random.choice(entries).id)
+
+    async def learned(self) -> None:
+        for _ in range(self.random.choice([1, 3])):
+            self._learn()
         await self.turn()
 
     async def goal(self) -> None:
@@ -282,7 +320,7 @@ class Played:
         await before.close()
 
     def steps(self) -> list[Callable[[], Awaitable[None]]]:
-        common = [self.turn] * 8 + [self.faulty, self.pause, self.restarted, self.edited] * 2
+        common = [self.turn] * 8 + [self.faulty, self.pause, self.restarted, self.edited, self.learned] * 2
         return [
             *common,
             self.killed,

@@ -16,8 +16,10 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.canonical import Opaque, ToolDefinition
 from holdfast.config.schema import Settings
+from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
 from holdfast.memory.texts import beginning, whole
+from holdfast.memory.wording import ANNOUNCEMENT_AGENT
 from holdfast.skills.session import SessionSkills
 from holdfast.tools.wording import mend, shown
 from holdfast.tools.workspace import Workspace
@@ -104,9 +106,15 @@ def compose_before(persona: str, workspace: Path, names: Iterable[str]) -> str:
     return _joined(mend(persona).strip("\n"), instructions(workspace, names))
 
 
-def announcement(volatile: Literal["tail", "system"]) -> str:
-    """What the system text says about memory, by where its content arrives."""
-    return MEMORY_ANNOUNCEMENT if volatile == "tail" else MEMORY_ANNOUNCEMENT_SYSTEM
+def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False) -> str:
+    """What the system text says about memory, by where its content arrives; with `knowledge` also of the store."""
+    files = MEMORY_ANNOUNCEMENT if volatile == "tail" else MEMORY_ANNOUNCEMENT_SYSTEM
+    return _joined(files, ANNOUNCEMENT_AGENT) if knowledge else files
+
+
+def caches_nothing(cache: Cache) -> bool:
+    """Whether the parts of the system text are joined: nothing marks where they end."""
+    return cache.strategy == "passthrough" or (cache.strategy == "zones" and cache.retention == "none")
 
 
 def compose(
@@ -119,19 +127,22 @@ def compose(
     calls: float = 0.0,
     persona: str | None = None,
     system_prompt: str | None = None,
+    knowledge: bool = False,
+    preferences: str = "",
 ) -> Prompt:
     """The stable system text. Once for a session: `skills` know afterwards what is preloaded.
 
     `tools` are the definitions that go with it, `models` all that the session may be sent to, `calls` how many requests
     are expected. `system_prompt` takes the place of persona and project instructions; the rest is as without it.
+    `preferences` is the block that will stand behind the text, and is no part of it.
     """
     if system_prompt is None:
         before = compose_before(PERSONA if persona is None else persona, workspace, settings.agent.instructions)
     else:
         before = mend(system_prompt)
-    after = announcement(settings.agent.volatile)
+    after = announcement(settings.agent.volatile, knowledge=knowledge)
     # What stands behind the padding is part of the prefix that must be long enough, like the tools before it.
-    counted = (*tools, Opaque("text", after.encode()))
+    counted = (*tools, Opaque("text", _joined(after, preferences).encode()))
     made = skills.compose(
         before, cache=settings.cache, tools=counted, models=[facts.model(name) for name in models], calls=calls
     )

@@ -11,6 +11,7 @@ from holdfast.caches.values import Prompt
 from holdfast.canonical import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
+from . import places
 from .calling import parsed
 from .values import Shown
 from .window.entries import (
@@ -19,6 +20,7 @@ from .window.entries import (
     Context,
     Entry,
     GoalInjection,
+    KnowledgeTold,
     MemoryChanged,
     SessionContext,
     TimelineItem,
@@ -48,8 +50,9 @@ def inspect(session: Session) -> tuple[Shown, ...]:
         place = prompt.origin[number] if prompt.origin else number
         span = body.blocks[place]
         owner, at = {"tools": "tools", "system": "host"}.get(span.section, block.role or "user"), None
-        if span.section == "system" and shown and shown[-1].owner == "host":
-            owner = "memory"  # the volatile segment, behind the stable one
+        if span.section == "system" and shown and shown[-1].owner in ("host", "preferences", "memory"):
+            stable = shown[-1].owner == "host" and places.pinned(session, body)
+            owner = "preferences" if stable else "memory"  # the volatile segment stands behind the stable one
         if span.section == "messages":
             if owners:
                 owner, at = owners[min(message, len(owners) - 1)]
@@ -116,7 +119,7 @@ def _entry_owner(entry: Entry) -> str:
 def _item_owner(item: TimelineItem) -> str:
     if isinstance(item, UserMessage):
         return "user"
-    return "memory" if isinstance(item, MemoryChanged) else "runtime"
+    return "memory" if isinstance(item, MemoryChanged | KnowledgeTold) else "runtime"
 
 
 def _head(body: Body, place: int) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
+    MemoryContextChanged,
     SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
@@ -21,9 +22,15 @@ from holdfast.events.agent import (
     WindowAppended,
 )
 from holdfast.events.sessions import ProcessExited, ProcessStarted
-from holdfast.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
+from holdfast.events.tools import McpServerDisconnected, MemorySurfaced, MemoryUpdated, ToolCompleted
 
-_TIMELINE: tuple[type[Event], ...] = (ProcessStarted, ProcessExited, MemoryUpdated, McpServerDisconnected)
+_TIMELINE: tuple[type[Event], ...] = (
+    ProcessStarted,
+    ProcessExited,
+    MemoryUpdated,
+    MemorySurfaced,
+    McpServerDisconnected,
+)
 """Of what tools tell, the conversation is told this."""
 
 _LOG_ONLY: tuple[type[Event], ...] = (
@@ -32,6 +39,7 @@ _LOG_ONLY: tuple[type[Event], ...] = (
     SessionRefreshed,
     SessionRedeclared,
     VolatileChanged,
+    MemoryContextChanged,
     WindowAppended,
     TurnAnswered,
     TurnToolsAnswered,

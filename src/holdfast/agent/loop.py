@@ -20,7 +20,7 @@ from holdfast.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
 from holdfast.wire.answers import Answer
 
-from . import choosing, compaction
+from . import choosing, compaction, remembering
 from .calling import Answered, CallFailed, Stopped, call
 from .costs import total
 from .retrying import falls_back
@@ -124,12 +124,14 @@ async def _steps(session: Session, turn: _Running) -> Ended:
 async def _ask(session: Session, turn: _Running) -> Answered | None:
     """One answer of the model, kept; None where the question has to be put anew."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
+    await remembering.look(session, turn.id)
     session.flush(turn.id)
     try:
         answered = await call(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     except CallFailed as failed:
         if compaction.is_too_long(failed.status, failed.text) and _once_more(turn):
             compaction.elide(session, turn=turn.id, watch=turn.watch)
+            await remembering.refresh(session, turn.id)
             return None
         turn.tried.append(session.model)
         if falls_back(failed.status) and choosing.fall_back(session, failed, turn.id, turn.watch, turn.tried):

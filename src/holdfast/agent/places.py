@@ -1,4 +1,5 @@
-"""Where in a request stand the blocks that the engine plans for: volatile text, what sub-agents share, the summary."""
+"""Where in a request stand the blocks that the engine plans for: volatile text, preferences, what sub-agents share, the
+summary."""
 
 from __future__ import annotations
 
@@ -14,10 +15,22 @@ if TYPE_CHECKING:
 
 
 def volatile(session: Session, body: Body) -> tuple[str, ...]:
-    """The block that holds the volatile system text: it carries no marker, also where the stable text is in it."""
-    if not session.state.volatile or session.dialect not in ("anthropic", "openrouter"):
+    """The blocks whose text may change: they carry no marker, also where the stable text is in one of them."""
+    system = session.system
+    if not system.changing or session.dialect not in ("anthropic", "openrouter"):
         return ()
-    return tuple(span.path for span in body.blocks if span.section == "system")[-1:]
+    number = len(system.changing) if system.blocks else 1
+    return _system(body)[-number:]
+
+
+def pinned(session: Session, body: Body) -> dict[str, str]:
+    """The block with the preferences, behind the host's: it is cached for an hour."""
+    system = session.system
+    return {_system(body)[1]: "1h"} if system.blocks and system.host and system.stable else {}
+
+
+def _system(body: Body) -> tuple[str, ...]:
+    return tuple(span.path for span in body.blocks if span.section == "system")
 
 
 def common(session: Session, body: Body) -> str | None:

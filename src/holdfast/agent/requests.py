@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from holdfast import facts
-from holdfast.canonical import Extra, Message, Opaque, Request, ToolDefinition
+from holdfast.canonical import Extra, Message, Opaque, Request, Text, ToolDefinition
 from holdfast.facts import ModelFacts
 
 _STREAMED: Extra = (("stream", b"true"),)
@@ -29,14 +31,41 @@ def named(model: str) -> str:
     return known if model.lower() == known else model
 
 
+class System(Struct, frozen=True, kw_only=True):
+    """The parts of a system text, in order: what the host says, the stable memory block, the context memory block, the
+    volatile text. In `blocks` each stands alone, as markers need it; else they are one text, joined by empty lines."""
+
+    host: str
+    stable: str = ""
+    context: str = ""
+    volatile: str = ""
+    blocks: bool = False
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        return tuple(text for text in (self.context, self.volatile) if text)
+
+    def segments(self) -> tuple[str | tuple[Text, ...] | None, str | tuple[Text, ...] | None]:
+        """The stable and the volatile segment of a request."""
+        lasting = tuple(text for text in (self.host, self.stable) if text)
+        if self.blocks:
+            return _blocks(lasting), _blocks(self.changing)
+        if self.stable or self.context:
+            return "\n\n".join((*lasting, *self.changing)) or None, None
+        return self.host or None, self.volatile or None
+
+
+def _blocks(texts: tuple[str, ...]) -> str | tuple[Text, ...] | None:
+    return tuple(map(Text, texts)) if len(texts) > 1 else next(iter(texts), None)
+
+
 def request(
     messages: Sequence[Message],
     *,
     model: ModelFacts,
     name: str | None = None,
     dialect: str,
-    system: str,
-    volatile: str = "",
+    system: System,
     tools: tuple[ToolDefinition | Opaque, ...] = (),
     choice: Extra = (),
     output_limit: int,
@@ -46,12 +75,13 @@ def request(
     members = _MEMBERS.get(dialect, _STREAMED)
     if dialect == "openai_responses" and model.flags.thinking:
         members = (*members, *_SEALED)
+    stable, volatile = system.segments()
     return Request(
         model=name or model.ref,
         messages=tuple(messages),
         tools=tools,
-        system_prompt=system or None,
-        system_prompt_volatile=volatile or None,
+        system_prompt=stable,
+        system_prompt_volatile=volatile,
         output_limit=min(output_limit, model.output_limit),
         rest=(*members, *choice),
         dialect=None if dialect in _PICTURES_APART else dialect,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
     HistoryTrimmed,
+    MemoryContextChanged,
     SessionRedeclared,
     SessionRefreshed,
     TurnAnswered,
@@ -20,8 +21,9 @@ from holdfast.events.sessions import CompactionCompleted, CompactionFailed, Comp
 
 _REASONS: Mapping[type[Event], str] = {
     SessionRedeclared: "tools_redeclared",
-    SessionRefreshed: "session_load",
+    MemoryContextChanged: "memory_block_changed",
     VolatileChanged: "volatile_system_changed",
+    SessionRefreshed: "session_load",
     CompactionCompleted: "compaction",
     CompactionFailed: "compaction",
     HistoryTrimmed: "history_trimmed",
@@ -36,8 +38,8 @@ class Resets:
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
         self._pending: dict[str, set[str]] = {}
-        self._volatile = ""
-        self._sent: dict[str, str] = {}  # the volatile text that each was last sent: one that is as it was is no reason
+        self._texts: dict[type[Event], str] = {}  # the system texts that may change, by what says so
+        self._sent: dict[str, dict[type[Event], str]] = {}  # as each was last sent them: one as it was is no reason
         self._leaving: dict[str, set[str]] = {}  # reasons of requests that are logged and not answered yet
         self._asking: set[str] | None = None  # models that were asked for a summary which has not come yet
 
@@ -48,8 +50,8 @@ class Resets:
             self._leave(payload.model)
         elif isinstance(payload, TurnAnswered):
             self._leaving.pop(payload.model, None)
-        elif isinstance(payload, VolatileChanged):
-            self._volatile = payload.text
+        elif isinstance(payload, VolatileChanged | MemoryContextChanged):
+            self._texts[type(payload)] = payload.text
         elif (reason := _REASONS.get(type(payload))) is not None:
             self._due(reason, payload.model if isinstance(payload, SessionRedeclared) else "")
 
@@ -61,7 +63,7 @@ class Resets:
             self._leaving[model] = given
         self.used[model] = None
         self._pending.pop(model, None)
-        self._sent[model] = self._volatile
+        self._sent[model] = dict(self._texts)
 
     def _due(self, reason: str, only: str = "") -> None:
         """The next request of each model that was used, or of this one alone, has this reason."""
@@ -93,6 +95,7 @@ class Resets:
 
     def _of(self, model: str) -> set[str]:
         found = set(self._pending.get(model, ()))
-        if model in self.used and self._sent.get(model, "") != self._volatile:
-            found.add(_REASONS[VolatileChanged])
+        if model in self.used:
+            sent = self._sent.get(model, {})
+            found |= {_REASONS[kind] for kind, text in self._texts.items() if sent.get(kind, "") != text}
         return found

@@ -26,18 +26,19 @@ from holdfast.events.agent import (
 )
 from holdfast.events.sessions import SessionEnded
 from holdfast.events.tools import MemoryUpdated
+from holdfast.prefix.strategies.places import takes_markers
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Confirmations, Toolbox
 from holdfast.tools.telling import mended
 from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
-from . import choosing, compaction, costs, delegates, inspecting, places, volatile
+from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
 from .keeping import for_store, from_tools
 from .loading import packed
 from .log import Log
 from .loop import run_turn
-from .requests import named, request
+from .requests import System, named, request
 from .resets import Resets
 from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
 from .window.entries import Static, message_json, to_json
@@ -48,6 +49,7 @@ from .window.rendering import render
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
     from holdfast.memory.files import MemoryFiles
+    from holdfast.memory.knowledge import Knowledge
 
     from .sessions import Sessions
 
@@ -71,10 +73,13 @@ class Session:
         settings: Settings,
         skills: SessionSkills,
         memory: MemoryFiles,
+        knowledge: Knowledge | None = None,
+        amnesia: bool = False,
         parent: Session | None = None,
     ) -> None:
         self.host, self.id, self.agent, self.settings = host, log.id, agent, settings
-        self.skills, self.memory, self.parent = skills, memory, parent
+        self.skills, self.memory, self.knowledge, self.parent = skills, memory, knowledge, parent
+        self._amnesia = amnesia
         self.engine, self.provider, self.clock, self.sleep = host.engine, host.provider, host.clock, host.sleep
         self.state = State()
         self.resets = Resets()
@@ -116,6 +121,12 @@ class Session:
 
     # What happened
 
+    @property
+    def amnesia(self) -> bool:
+        """Whether memory is read here and not written: said when the session began, or set since."""
+        composed = self.state.composed
+        return self._amnesia or self.settings.memory.amnesia or (composed is not None and composed.amnesia)
+
     def new_id(self) -> str:
         return self.host.ids.new()
 
@@ -132,6 +143,7 @@ class Session:
             ]
             self._append(made)
             self.publish(made)
+            remembering.note_shown(self, payloads)
 
     def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
         """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
@@ -146,6 +158,7 @@ class Session:
         if kept is not None:
             with self._guard:
                 self._append([kept])
+                remembering.note_shown(self, [kept.payload])
 
     def fold(self, envelopes: Sequence[Envelope]) -> None:
         """What stands in the log already."""
@@ -194,15 +207,26 @@ class Session:
         """The conversation as this model is sent it."""
         return self.box.fitting(render(self.state.window, self.static))
 
+    @property
+    def system(self) -> System:
+        """The system text as this model is sent it: in blocks of their own where they can carry markers."""
+        state, composed = self.state, self.state.composed
+        joined = composed is not None and composed.joined
+        return System(
+            host="" if composed is None else composed.system,
+            stable="" if composed is None else composed.preferences,
+            context=state.context,
+            volatile=state.volatile,
+            blocks=not joined and self.dialect in ("anthropic", "openrouter") and takes_markers(self.facts),
+        )
+
     def request(self, extra: Sequence[Message] = (), *, output_limit: int | None = None) -> Request:
-        composed = self.state.composed
         return request(
             (*self.messages(), *extra),
             model=self.facts,
             name=named(self.model),
             dialect=self.dialect,
-            system="" if composed is None else composed.system,
-            volatile=self.state.volatile,
+            system=self.system,
             tools=self.box.definitions(),
             choice=self.box.choice(),
             output_limit=self.output_limit if output_limit is None else output_limit,
@@ -219,6 +243,7 @@ class Session:
             masking=masking,
             reset=self.resets.of(self.model),
             volatile=places.volatile(self, body),
+            pinned=places.pinned(self, body),
             summary=places.summary(self),
             common=places.common(self, body),
         )

@@ -7,6 +7,8 @@ session that is resumed sends the bytes that it sent before.
 from __future__ import annotations
 
 import asyncio
+import logging
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,16 +23,21 @@ from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
 from holdfast.events.sessions import SessionResumed, SessionStarted
+from holdfast.memory.embedding import embedder, why_not
 from holdfast.memory.files import MemoryFiles
+from holdfast.memory.knowledge import Knowledge
+from holdfast.memory.recalling import knowledge_tools
 from holdfast.memory.tools import memory_tools
+from holdfast.memory.values import Stable
+from holdfast.memory.vectors import Vectors
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
 from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
 from holdfast.tools.mcp import Hub
 from holdfast.tools.turns import LoopLock
 
-from . import delegates
-from .composing import compose
+from . import delegates, remembering
+from .composing import caches_nothing, compose
 from .listing import Stored, stored
 from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
 from .log import Log, find, log_path, read_log
@@ -43,6 +50,8 @@ from .window.entries import SessionContext, Static, to_json, tools_json
 from .window.projection import State, project
 from .window.rendering import render
 from .window.times import zone
+
+_logger = logging.getLogger(__name__)
 
 EXPECTED_CALLS = 20.0
 """Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
@@ -84,6 +93,7 @@ class Sessions:
         self._persona, self._configured = persona, chosen
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
+        self._vectors: dict[str, Vectors | None] = {}
 
     def configured(self, agent: str) -> Configured:
         """The models that are configured for an agent."""
@@ -113,8 +123,10 @@ class Sessions:
         model: str | None = None,
         goal: str | None = None,
         system_prompt: str | None = None,
+        amnesia: bool = False,
     ) -> Session:
-        """Begin a conversation. `system_prompt` takes the place of persona and project instructions."""
+        """Begin a conversation. `system_prompt` takes the place of persona and project instructions; with `amnesia`
+        memory is read and not written."""
         settings = self.settings(agent)
         chosen = self.configured(agent)
         model = model or chosen.model or next(iter(chosen.fallback), None)
@@ -128,10 +140,12 @@ class Sessions:
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
-            session = self._session(log, agent, model, settings, skills)
-            composed = await asyncio.to_thread(self._composed, session, system_prompt)
+            session = self._session(log, agent, model, settings, skills, amnesia=amnesia)
+            stable = await asyncio.to_thread(self._stable, session)
+            composed = await asyncio.to_thread(self._composed, session, system_prompt, stable.text)
             around = await asyncio.to_thread(self._around, settings)
-            self._begin(session, composed, around, SessionStarted(agent=agent or None, client=CLIENT, model=model))
+            first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
+            self._begin(session, composed, around, first, *remembering.begun(stable))
         skills.announce(session.box.tell)
         session.keep_state()
         if goal:
@@ -166,11 +180,27 @@ class Sessions:
         parent: Session | None = None,
         state: bytes | None = None,
         readable: Sequence[Path] = (),
+        project: str = "",
+        amnesia: bool = False,
     ) -> Session:
         memory = MemoryFiles(self.workspace / ".holdfast", settings.memory)
+        knowledge = self._knowledge(settings, project)
         session = Session(
-            self, log, agent=agent, model=model, settings=settings, skills=skills, memory=memory, parent=parent
+            self,
+            log,
+            agent=agent,
+            model=model,
+            settings=settings,
+            skills=skills,
+            memory=memory,
+            knowledge=knowledge,
+            amnesia=amnesia or (parent is not None and parent.amnesia),
+            parent=parent,
         )
+        forgets = partial(getattr, session, "amnesia")
+        remember = memory_tools(memory, amnesia=forgets)
+        if knowledge is not None:
+            remember += knowledge_tools(knowledge, most=settings.memory.retrieve_max, amnesia=forgets)
         confirm = (
             parent.confirmations
             if parent is not None
@@ -178,7 +208,7 @@ class Sessions:
         )
         session.confirmations = confirm
         session.box = Toolbox(
-            (*self._tools, *memory_tools(memory), delegates.delegate_tool(session)),
+            (*self._tools, *remember, delegates.delegate_tool(session)),
             model=model,
             dialect=session.dialect,
             workspace=self.workspace,
@@ -203,7 +233,37 @@ class Sessions:
         self._open[session.id] = session
         return session
 
-    def _composed(self, session: Session, system_prompt: str | None) -> SessionComposed:
+    def _knowledge(self, settings: Settings, project: str) -> Knowledge | None:
+        """What is known here for longer than a session, where there is a store."""
+        if self.store is None:
+            return None
+        named = project or settings.memory.project or str(self.workspace)
+        vectors = self._vectors_of(settings)
+        return Knowledge(self.store, self.tenant, project=named, clock=self.clock, vectors=vectors)
+
+    def _vectors_of(self, settings: Settings) -> Vectors | None:
+        """Search by meaning, where a model is set and can be had; one for all sessions."""
+        place = settings.memory.model_dir
+        if place and place not in self._vectors and self.store is not None:
+            model = embedder(settings.memory)
+            if model is None:
+                _logger.warning("memory is searched by words alone: %s", why_not(settings.memory))
+            self._vectors[place] = None if model is None else Vectors(self.store, self.tenant, model)
+        return self._vectors.get(place)
+
+    def _stable(self, session: Session) -> Stable:
+        """A store that cannot be read keeps no session from beginning."""
+        try:
+            return remembering.stable(session)
+        except (HoldfastError, sqlite3.Error) as problem:
+            self.problem("a session begins without its memory", problem)
+            return Stable()
+
+    def problem(self, what: str, why: Exception) -> None:
+        """Something failed that nobody has to wait for."""
+        _logger.warning("%s: %s", what, why)
+
+    def _composed(self, session: Session, system_prompt: str | None, preferences: str) -> SessionComposed:
         settings, tools = session.settings, session.box.definitions()
         models = (session.model, *self.configured(session.agent).fallback)
         made = compose(
@@ -215,6 +275,8 @@ class Sessions:
             calls=EXPECTED_CALLS,
             persona=self._persona,
             system_prompt=system_prompt,
+            knowledge=session.knowledge is not None,
+            preferences=preferences,
         )
         return SessionComposed(
             system=made.text,
@@ -226,6 +288,10 @@ class Sessions:
             workspace=str(self.workspace),
             preloaded=made.preloaded,
             padding=made.why,
+            preferences=preferences,
+            project="" if session.knowledge is None else session.knowledge.project or "",
+            amnesia=session.amnesia,
+            joined=caches_nothing(settings.cache),
         )
 
     def _around(self, settings: Settings) -> str:
@@ -282,6 +348,7 @@ class Sessions:
             parent=parent,
             state=unpacked(state.box),
             readable=offloads(self, state),
+            project=composed.project,
         )
         session.fold(past)
         return session
@@ -329,6 +396,7 @@ class Sessions:
                 settings,
                 skills,
                 parent=parent,
+                project=composed.project,
                 state=parent.box.state,
                 readable=(parent.box.offloader.directory,),
             )

@@ -61,6 +61,9 @@ COMMANDS = {
     "skills": Door(
         "holdfast.cli.skills", "List, check and write skills, and see which are used.", "holdfast skills list"
     ),
+    "memory": Door(
+        "holdfast.cli.memory", "List, search and change what is remembered, and see why.", "holdfast memory list"
+    ),
     "simulate": Door(
         "holdfast.cli.simulate",
         "Run a provider on this machine, with its cache and its faults.",

@@ -53,6 +53,7 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
     "--script", metavar="FILE", type=click.Path(path_type=Path), help="What the simulated model says; else an echo."
 )
 @click.option("-y", "--yes", is_flag=True, help="Allow all tools without asking (tools.confirm.mode = allow).")
+@click.option("--amnesia", is_flag=True, help="Read memory and write none: nothing said here is remembered.")
 @click.option("--list", "list_", is_flag=True, help="List the sessions of this workspace, and end.")
 def command(
     message: tuple[str, ...],
@@ -64,6 +65,7 @@ def command(
     simulate: bool,
     script: Path | None,
     yes: bool,
+    amnesia: bool,
     list_: bool,
 ) -> int:
     """Talk to an agent whose prompt stays cached, and see what every turn costs.
@@ -84,6 +86,7 @@ def command(
       holdfast chat "What does this project do?"
       git diff | holdfast chat "Review this change:" -
       holdfast chat --resume
+      holdfast chat --amnesia "Try something out"
       holdfast chat --list
       holdfast chat --simulate
     """
@@ -102,6 +105,7 @@ def command(
         simulate=simulate,
         script=None if script is None else here / script,
         yes=yes,
+        amnesia=amnesia,
     )
     _bear_any_text()
     lines = [] if list_ else said(message)

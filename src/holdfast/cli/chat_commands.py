@@ -219,7 +219,7 @@ COMMANDS: dict[str, Command] = {
     "cache": Command(_cache, "", "Hit rate, what is alive, last verdicts, breaks and resets with their reasons."),
     "context": Command(_context, "", "Every block of the next request: owner, tokens, age, cached or not."),
     "skills": Command(_skills, "", "The skills of this session and which are loaded."),
-    "memory": Command(_memory, "", "USER.md and MEMORY.md, and how full they are."),
+    "memory": Command(_memory, "", "USER.md and MEMORY.md, and what was told of the knowledge store."),
     "goal": Command(_goal, "[TEXT|off]", "Show, set or give up what the session is to reach."),
     "compact": Command(_compact, "", "Put a summary in the place of old history, and say what it cost."),
     "resume": Command(_resume, "[ID]", "Go on with another session; without ID, list them."),

@@ -48,13 +48,15 @@ class Asked(Struct, frozen=True, kw_only=True):
     simulate: bool = False
     script: Path | None = None
     yes: bool = False
+    amnesia: bool = False
 
     @property
     def again(self) -> tuple[str, ...]:
         """What has to be said again to go on in the same way from the same place."""
         simulated = ("--simulate", *(() if self.script is None else ("--script", str(self.script))))
         elsewhere = () if self.here in (None, self.workspace) else ("--workspace", str(self.workspace))
-        return (*(simulated if self.simulate else ()), *elsewhere)
+        forgets = ("--amnesia",) if self.amnesia else ()
+        return (*(simulated if self.simulate else ()), *elsewhere, *forgets)
 
 
 class Opened(Struct, frozen=True, kw_only=True):
@@ -82,7 +84,9 @@ def configured(asked: Asked) -> Config:
             f"{asked.workspace} cannot be worked in ({problem.strerror or problem}); choose another --workspace"
         ) from problem
     use_configured_facts()
-    config = load_here({"tools.confirm.mode": "allow" if asked.yes else None})
+    config = load_here(
+        {"tools.confirm.mode": "allow" if asked.yes else None, "memory.amnesia": True if asked.amnesia else None}
+    )
     if asked.agent and asked.agent not in config.agents:
         there = f"there are {', '.join(config.agents)}" if config.agents else "none is configured"
         raise HoldfastError(

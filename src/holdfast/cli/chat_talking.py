@@ -57,7 +57,8 @@ class Chat:
         missing = missing_key(opened, model or chosen.model or chosen.fallback[0])
         if missing and not chosen.fallback:
             raise HoldfastError(missing)
-        made = self._opening(lambda: opened.sessions.create(agent=opened.asked.agent, model=model))
+        asked = opened.asked
+        made = self._opening(lambda: opened.sessions.create(agent=asked.agent, model=model, amnesia=asked.amnesia))
         self._begun.add(made.id)
         self._take(made)
 

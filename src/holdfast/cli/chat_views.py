@@ -233,7 +233,8 @@ def _stored(each: Stored, short: dict[str, str], workspace: str) -> tuple[str, .
 
 
 def memory(session: Session, room: int | None) -> Iterator[str]:
-    """Both files, as the model is told them, and how full they are."""
+    """Both files, as the model is told them, and how full they are; then what the conversation was told of the
+    knowledge store."""
     for file in FILES:
         text = session.memory.read(file)
         soft, hard = session.memory.caps(file)
@@ -241,6 +242,24 @@ def memory(session: Session, room: int | None) -> Iterator[str]:
         full = f"; more than {soft:,}: it should be consolidated" if size > soft else ""
         yield from tables.wrapped(f".holdfast/{STORES[file]}: {size:,} of {hard:,} bytes{full}.", room)
         yield from (f"  {line}" for line in text.splitlines())
+    if session.knowledge is None:
+        return
+    told = [each for each in session.state.surfaced if each.hash]
+    yield from tables.wrapped(
+        f"Knowledge told in this conversation: {len(told):,} entries. `holdfast memory` lists and changes them all.",
+        room,
+    )
+    for each in told:
+        entry = session.knowledge.store.knowledge(session.knowledge.tenant, each.entry)
+        if entry is not None:
+            changed = "" if entry.hash == each.hash and entry.forgotten_at is None else ", changed since"
+            line = (
+                f"{entry.id} {entry.category}: {one_line(entry.title)} ({_PLACES.get(each.place, each.place)}{changed})"
+            )
+            yield from (f"  {part}" for part in tables.wrapped(line, None if room is None else room - 2))
+
+
+_PLACES = {"stable": "in the system text", "context": "in the system text", "delta": "told", "recall": "recalled"}
 
 
 def skills(session: Session, room: int | None) -> Iterator[str]:

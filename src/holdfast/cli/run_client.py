@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -86,7 +87,8 @@ def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int,
         _say(f"the gateway forwards to {value}, the address in the environment")
     for variable in chosen.kept:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
-    with _gateway(config, upstreams) as (address, report):
+    with _gateway(config, upstreams) as (address, begin, report):
+        begin(run, str(Path.cwd()))
         code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
     return code, report(run)
 
@@ -100,16 +102,19 @@ def _is_free(config: Config, upstream: str) -> bool:
 
 
 @contextlib.contextmanager
-def _gateway(config: Config, upstreams: dict[str, str]) -> Iterator[tuple[str, Callable[[str], Seen | None]]]:
-    """The gateway that runs, or one of our own; its address, and what it saw of a run."""
+def _gateway(
+    config: Config, upstreams: dict[str, str]
+) -> Iterator[tuple[str, Callable[[str, str], None], Callable[[str], Seen | None]]]:
+    """The gateway that runs, or one of our own; its address, how it is told where a run begins, and what it saw of
+    one."""
     found = None if upstreams else reach.find(config)
     if found is not None:
-        yield found, lambda run: reach.seen(config, run)
+        yield found, partial(reach.begin, config), partial(reach.seen, config)
         return
     own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
     gateway = Gateway(own)
     with running(own, gateway=gateway) as address:
-        yield address, gateway.runs.seen
+        yield address, gateway.runs.begin, gateway.runs.seen
 
 
 def _attend(ready: launch.Launch) -> int:

@@ -31,6 +31,14 @@ class SessionComposed(Event, frozen=True, kw_only=True):
     preloaded: tuple[Name, ...] = ()
     padding: Body = ""
     """Why the stable text was padded, or was not."""
+    preferences: Body = ""
+    """The stable memory block, behind the stable text."""
+    project: Place = ""
+    """Whose entries of the knowledge store count here."""
+    amnesia: bool = False
+    """Memory is read and not written."""
+    joined: bool = False
+    """The parts of the system text are one, because nothing was to be cached when the session began."""
 
 
 class SessionState(Event, frozen=True, kw_only=True):
@@ -65,6 +73,17 @@ class VolatileChanged(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "volatile.changed"
     sensitivity: ClassVar[Sensitivity] = "private"
     text: Body
+
+
+class MemoryContextChanged(Event, frozen=True, kw_only=True):
+    """The text of the context memory block from now on (`memory.placement = "blocks"`)."""
+
+    type: ClassVar[str] = "memory.context_changed"
+    sensitivity: ClassVar[Sensitivity] = "private"
+    text: Body
+    entries: tuple[Name, ...] = ()
+    hashes: tuple[Name, ...] = ()
+    why: Name = ""
 
 
 class SurroundingsChanged(Event, frozen=True, kw_only=True):

@@ -59,6 +59,7 @@ EVENTS: tuple[type[Event], ...] = (
     agent.SessionRefreshed,
     agent.SessionRedeclared,
     agent.VolatileChanged,
+    agent.MemoryContextChanged,
     agent.SurroundingsChanged,
     agent.WindowAppended,
     agent.WindowSent,

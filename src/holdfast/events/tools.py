@@ -130,10 +130,17 @@ class MemoryUpdated(Event, frozen=True, kw_only=True):
 
 
 class MemorySurfaced(Event, frozen=True, kw_only=True):
+    """Entries of the knowledge store were put into a prompt: their ids, and what each said by its hash. `place` is
+    where (stable, context, delta, recall), `why` the reason; `text` what was put there, as it was sent."""
+
     type: ClassVar[str] = "memory.surfaced"
-    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    sensitivity: ClassVar[Sensitivity] = "private"
     entries: tuple[Name, ...]
     tokens: Count
+    hashes: tuple[Name, ...] = ()
+    place: Name = ""
+    why: Name = ""
+    text: Body = ""
 
 
 class MemoryEvicted(Event, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -46,6 +46,12 @@ GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-tok
 """
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """What is said of a run when it begins."""
+
+    directory: Annotated[str, msgspec.Meta(max_length=4_096)]
+
+
 class Pages:
     """The answers. `store` is None where everything is in memory only; `refused` is told of who has not the token."""
 
@@ -62,6 +68,7 @@ class Pages:
             "/runs/{id}": self.run,
         }
         routes = [Route(path, self._guarded(page), methods=["GET"]) for path, page in guarded.items()]
+        routes.append(Route("/runs/{id}", self._guarded(self.begin_run), methods=["PUT"]))
         routes += [Route("/", self.welcome, methods=["GET"]), Route("/healthz", self.health, methods=["GET"])]
         app = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
         app.router.redirect_slashes = False
@@ -138,6 +145,15 @@ class Pages:
         if found is None:
             raise _Missing("no request of this run has been seen; its address begins with /run/ID.")
         return _json(found)
+
+    async def begin_run(self, request: Request) -> Response:
+        """`holdfast run` says where it starts a client: the project whose memory counts for it."""
+        try:
+            said = msgspec.json.decode(await request.body(), type=Begun)
+        except msgspec.MsgspecError:
+            raise _Wrong('send {"directory": "…"} with the directory of the run.') from None
+        self._runs.begin(request.path_params["id"], said.directory)
+        return _json({"id": request.path_params["id"], "directory": said.directory})
 
     async def _ask(self, question: Callable[[Store], T]) -> T:
         """A question to the store, beside the loop: it may take a while."""

@@ -14,6 +14,7 @@ from holdfast.engine import Engine
 from holdfast.engine.reports import Reports
 from holdfast.errors import HoldfastError
 from holdfast.identity import Identities
+from holdfast.memory.injecting import Injecting
 from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store
 from holdfast.transport import Passages
@@ -51,6 +52,7 @@ class Gateway:
         settings = config.settings
         limits, loopback = settings.gateway.limits, is_loopback(host)
         self.needs_key = not loopback
+        _check_memory(config, loopback)
         access = Access(secret(config.home, ACCESS_KEY) if self.needs_key else None)
         routes = Routes(settings.upstream)
         admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
@@ -63,7 +65,8 @@ class Gateway:
             patience=limits.stages_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
-        self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock)
+        memory = _memory(config, self.engine, self.store, clock)
+        self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
         warm_up()
         self.runs, self.load = Runs(), Load(limits)
         refusals = Refusals(self.engine, clock)
@@ -76,7 +79,9 @@ class Gateway:
             limits=limits,
             runs=self.runs,
             make_relay=lambda: Relay(limits),
-            make_pipeline=lambda relay, over: Pipeline(self.passages, relay, limits, self.load, over),
+            make_pipeline=lambda relay, over: Pipeline(
+                self.passages, relay, limits, self.load, over, self.runs.directory
+            ),
             make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
             on_call=on_call,
         )
@@ -88,6 +93,28 @@ class Gateway:
         finally:
             if self.store is not None:
                 self.store.close()
+
+
+def _memory(config: Config, engine: Engine, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
+    """Memory for the clients, if anybody's settings ask for it. What is known stands in the store: none without one."""
+    if not any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
+        return None
+    if store is None:
+        log.warning("memory.inject is on, but nothing is stored; clients get no memory")
+        return None
+    return Injecting(engine, store, config.for_agent, agents=config.agents, clock=clock)
+
+
+def _check_memory(config: Config, loopback: bool) -> None:
+    """This machine's user is not everybody who can reach it."""
+    for agent in ("", *config.agents):
+        memory = config.for_agent(agent).memory
+        if memory.inject and memory.inject_as == "local" and not loopback:
+            where = f" of the agent {agent}" if agent else ""
+            raise HoldfastError(
+                f"memory.inject_as{where} is `local`, which would give this user's memory to whoever reaches the "
+                "gateway; serve on 127.0.0.1, or set memory.inject_as to `tenant`."
+            )
 
 
 def _store(url: str) -> Store | None:

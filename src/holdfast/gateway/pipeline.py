@@ -38,7 +38,7 @@ REFUSAL = 1_048_576
 
 
 class Pipeline:
-    """What all requests of a gateway share."""
+    """What all requests of a gateway share. `directory` is where a run of `holdfast run` was started."""
 
     def __init__(
         self,
@@ -47,9 +47,10 @@ class Pipeline:
         limits: Limits,
         load: Load,
         on_done: Callable[[Call], None],
+        directory: Callable[[str], str] = lambda _run: "",
     ) -> None:
         self._passages, self._relay, self._limits, self._load = passages, relay, limits, load
-        self._on_done = on_done
+        self._on_done, self._directory = on_done, directory
         self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-prepare")
         self._waiting = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-wait")
 
@@ -118,8 +119,10 @@ class Pipeline:
         """Our part before the request goes out; None lets it go as it came."""
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
-        incoming = Incoming(call.method, route.path, call.query, tuple(call.headers), body, call.first, tenant)
-        waits = self._passages.settings.cache.repair == "on"  # for what it inserts to be durable
+        headers, project = tuple(call.headers), "" if call.run is None else self._directory(call.run)
+        incoming = Incoming(call.method, route.path, call.query, headers, body, call.first, tenant, project)
+        # for what is put into it to be durable
+        waits = self._passages.settings.cache.repair == "on" or self._passages.remembers(tenant)
         large = len(body) >= LARGE or "content-encoding" in call.first  # who knows what it unpacks to
         if not large and not waits:
             return quietly(self._passages.begin, incoming, dialect, route.model)

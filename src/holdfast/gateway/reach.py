@@ -65,7 +65,18 @@ def seen(config: Config, run: str) -> Seen | None:
         return None
 
 
-def _get(address: str, token: str | None = None) -> Any:
+def begin(config: Config, run: str, directory: str) -> None:
+    """Tell the gateway that runs where a client is about to be started. Without that its requests name no project."""
+    try:
+        token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
+        _get(f"{place(config)}/runs/{run}", token, msgspec.json.encode({"directory": directory}))
+    except _UNREACHABLE:
+        return
+
+
+def _get(address: str, token: str | None = None, data: bytes | None = None) -> Any:
+    """Ask for something; with `data`, put it there."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    with _open(Request(address, headers=headers), timeout=PATIENCE_S) as response:
+    asked = Request(address, data, headers, method="GET" if data is None else "PUT")
+    with _open(asked, timeout=PATIENCE_S) as response:
         return msgspec.json.decode(response.read(_MOST))

@@ -28,6 +28,7 @@ class Run(Struct):
     sessions: dict[str, None] = field(default_factory=dict)
     calls: dict[str, None] = field(default_factory=dict)
     left_out: int = 0
+    directory: str = ""
 
 
 class Seen(Struct, frozen=True):
@@ -46,12 +47,25 @@ class Runs:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
-    def note(self, id: str, passage: Passage | None, status: int) -> None:
-        """A request of a run is over."""
+    def begin(self, id: str, directory: str) -> None:
+        """A client is about to be started in this directory: its project, where memory is asked for."""
+        self._run(id).directory = directory
+
+    def directory(self, id: str) -> str:
+        """Where a run was started; empty where nobody said so."""
+        run = self._runs.get(id)
+        return "" if run is None else run.directory
+
+    def _run(self, id: str) -> Run:
         run = self._runs.setdefault(id, Run(id))
         self._runs.move_to_end(id)
         while len(self._runs) > MOST_RUNS:
             self._runs.popitem(last=False)
+        return run
+
+    def note(self, id: str, passage: Passage | None, status: int) -> None:
+        """A request of a run is over."""
+        run = self._run(id)
         run.requests += 1
         run.failed += status >= 400 or not status
         if passage is not None and passage.found is not None:
@@ -61,9 +75,9 @@ class Runs:
             run.left_out += _remember(run.calls, passage.call)
 
     def seen(self, id: str) -> Seen | None:
-        if id not in self._runs:
+        run = self._runs.get(id)
+        if run is None or not run.requests:
             return None
-        run = self._runs[id]
         sessions, calls = tuple(run.sessions), tuple(run.calls)
         return Seen(id, run.requests, run.failed, tuple(run.tenants), sessions, calls, run.left_out)
 

@@ -1,10 +1,36 @@
-"""What an agent remembers from one session to the next: USER.md and MEMORY.md of a workspace.
+"""What is known from one session to the next: USER.md and MEMORY.md of a workspace, and the knowledge of a tenant.
 
-The files are small, written whole or not at all; when and where a prompt says what is in them is the agent's business.
-May import everything below it.
+The files are small, written whole or not at all. Knowledge is entries in the store: checked before they are kept, with
+their history, found by words or by meaning, exported and imported as Markdown. When and where a prompt says what is in
+them is the agent's and the gateway's business. May import everything below it.
 """
 
+from .checking import CONTENT_MOST, TITLE_MOST, checked
 from .files import FILES, STORES, Change, MemoryFiles, digest
+from .hashing import entry_hash
+from .knowledge import Knowledge
+from .markdown import Imported, exported, import_
 from .tools import memory_tools
+from .values import CATEGORIES, Category, Hit, KnowledgeCategory, KnowledgeEntry
 
-__all__ = ["FILES", "STORES", "Change", "MemoryFiles", "digest", "memory_tools"]
+__all__ = [
+    "CATEGORIES",
+    "CONTENT_MOST",
+    "FILES",
+    "STORES",
+    "TITLE_MOST",
+    "Category",
+    "Change",
+    "Hit",
+    "Imported",
+    "Knowledge",
+    "KnowledgeCategory",
+    "KnowledgeEntry",
+    "MemoryFiles",
+    "checked",
+    "digest",
+    "entry_hash",
+    "exported",
+    "import_",
+    "memory_tools",
+]

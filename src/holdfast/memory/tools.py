@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast.events.tools import MemoryUpdated
 from holdfast.tools.builtin.making import go_on, schema, text
 from holdfast.tools.running import in_thread
 from holdfast.tools.values import Run, Tool, ToolContext, ToolOutput
 
 from .files import FILES, Change, MemoryFiles
+from .values import AMNESIA
 
 MEMORY_ADD = "memory_add"
 MEMORY_REPLACE = "memory_replace"
@@ -32,8 +34,8 @@ _CONSOLIDATE = "Replace all of USER.md or MEMORY.md with a shorter text that kee
 _FILE = text(enum=list(FILES))
 
 
-def memory_tools(files: MemoryFiles) -> tuple[Tool, ...]:
-    """The tools for these files. Their definitions are the same for any."""
+def memory_tools(files: MemoryFiles, *, amnesia: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
+    """The tools for these files. Their definitions are the same for any, also where nothing may be written."""
 
     def add(input: Mapping[str, Any]) -> Change:
         return files.add(input["file"], input["text"])
@@ -46,19 +48,23 @@ def memory_tools(files: MemoryFiles) -> tuple[Tool, ...]:
 
     passage = text("As it stands there, to the letter", minLength=1)
     return (
-        _tool(MEMORY_ADD, _ADD, {"text": text(minLength=1)}, add),
-        _tool(MEMORY_REPLACE, _REPLACE, {"old": passage, "new": text()}, replace),
-        _tool(MEMORY_CONSOLIDATE, _CONSOLIDATE, {"text": text()}, consolidate),
+        _tool(MEMORY_ADD, _ADD, {"text": text(minLength=1)}, add, amnesia),
+        _tool(MEMORY_REPLACE, _REPLACE, {"old": passage, "new": text()}, replace, amnesia),
+        _tool(MEMORY_CONSOLIDATE, _CONSOLIDATE, {"text": text()}, consolidate, amnesia),
     )
 
 
 def _tool(
-    name: str, description: str, members: Mapping[str, Mapping[str, Any]], change: Callable[[Mapping[str, Any]], Change]
+    name: str,
+    description: str,
+    members: Mapping[str, Mapping[str, Any]],
+    change: Callable[[Mapping[str, Any]], Change],
+    amnesia: Callable[[], bool],
 ) -> Tool:
     return Tool(
         name=name,
         description=description,
-        run=_run(change),
+        run=_run(change, amnesia),
         effect="write",
         input_schema=schema({"file": _FILE, **members}),
         source="builtin",
@@ -67,12 +73,14 @@ def _tool(
     )
 
 
-def _run(change: Callable[[Mapping[str, Any]], Change]) -> Run:
+def _run(change: Callable[[Mapping[str, Any]], Change], amnesia: Callable[[], bool]) -> Run:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         return await in_thread(work, input, context)
 
     def work(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         go_on(context)
+        if amnesia():
+            raise HoldfastError(AMNESIA)
         made = change(input)
         event = MemoryUpdated(store=made.store, operation=made.operation, digest=made.digest, text=made.text or EMPTY)
         return ToolOutput(content=made.said, metadata={"store": made.store, "bytes": made.size}, events=(event,))

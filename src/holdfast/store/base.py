@@ -7,7 +7,7 @@ one caller take effect in the order they were made. Reads see everything whose f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -24,13 +24,20 @@ from .rows import (
     CallStatus,
     Edit,
     EventHour,
+    Injection,
+    KnowledgeEntry,
+    KnowledgeFilter,
+    KnowledgeRevision,
+    KnowledgeVector,
     Lane,
     LateCall,
     Ledger,
     Owner,
+    Pin,
     Pool,
     Pruned,
     Session,
+    ShownEntry,
 )
 
 
@@ -95,6 +102,30 @@ class Writes(Protocol):
 
     def append_events(self, tenant: str, envelopes: Iterable[Envelope]) -> Future[int]:
         """Append them all or none; gives their number."""
+        ...
+
+    def put_knowledge(self, entry: KnowledgeEntry, *, expected: int, operation: str, by: str) -> Future[KnowledgeEntry]:
+        """Write an entry over its revision `expected` (0: it is new); what it said before stays in its history. Gives
+        it with its new revision. VersionConflictError if it has another one by now, or the id is taken."""
+        ...
+
+    def erase_knowledge(self, tenant: str, id: str) -> Future[bool]:
+        """Remove an entry for good, with its history, its vector, all that says when it was shown, and the pinned
+        texts that name it."""
+        ...
+
+    def put_vectors(self, tenant: str, model: str, vectors: Iterable[KnowledgeVector]) -> Future[int]:
+        """What entries mean to `model`; one of another revision than the entry's is not kept."""
+        ...
+
+    def put_pin(self, pin: Pin) -> Future[Pin]:
+        """Pin a text, unless one of its key holds at `made_at`: gives the one that counts."""
+        ...
+
+    def put_shown(self, tenant: str, shown: Iterable[ShownEntry]) -> Future[int]: ...
+
+    def put_injection(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
+        """Replace version `expected` (0: there is none yet); gives the new one. VersionConflictError if it is not."""
         ...
 
 
@@ -173,6 +204,47 @@ class Store(Writes, Looks, Protocol):
 
     def read_blob(self, tenant: str, digest: str) -> bytes:
         """The tenant's own blob, verified against its digest."""
+        ...
+
+    def knowledge(self, tenant: str, id: str) -> KnowledgeEntry | None:
+        """An entry by its id, also a forgotten one."""
+        ...
+
+    def knowledge_entries(
+        self, tenant: str, among: KnowledgeFilter = ..., *, limit: int | None = None, surest: bool = False
+    ) -> list[KnowledgeEntry]:
+        """Entries, by category, then title, then id; or the `surest` first, of those the latest, then by id."""
+        ...
+
+    def find_knowledge(
+        self, tenant: str, words: Sequence[str], among: KnowledgeFilter = ..., *, limit: int = 50
+    ) -> list[tuple[KnowledgeEntry, float]]:
+        """The entries that say any of these words, best first: with their scores, larger is better. Words are looked
+        for as they are, whatever stands in them; ties go by the id."""
+        ...
+
+    def knowledge_history(self, tenant: str, id: str) -> list[KnowledgeRevision]:
+        """All an entry has been, oldest first."""
+        ...
+
+    def knowledge_version(self, tenant: str) -> int:
+        """A number that changes with every change of the tenant's entries and vectors."""
+        ...
+
+    def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]: ...
+
+    def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
+        """The text that is pinned under this key at that time."""
+        ...
+
+    def shown(self, tenant: str, entry: str, *, limit: int = 100) -> list[ShownEntry]:
+        """When an entry was put into prompts, the latest first."""
+        ...
+
+    def injection(self, tenant: str, lane: str) -> Injection | None: ...
+
+    def tenants(self) -> list[str]:
+        """Whoever has a session or knows something, by name."""
         ...
 
     def call_hours(self, start: int, end: int, tenant: str | None = None) -> list[CallHour]:

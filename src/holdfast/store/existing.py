@@ -14,8 +14,11 @@ from .migrations import check_ours, schema_version
 from .problems import file_problem, store_problem
 from .queueing import Joint
 from .schema import VERSIONS
-from .sqlite import SqliteStore, _path_of
+from .sqlite import SqliteStore, _path_of, open_store
 from .writer import T, Write, Writer
+
+OLDEST_READ = 1
+"""The schema that what is asked of calls, sessions, breaks and events needs. What came later are tables beside them."""
 
 
 class _NoWriter(Writer):
@@ -47,8 +50,12 @@ class _NoWriter(Writer):
         """There is nothing to finish."""
 
 
-def open_existing(url: str | Path, *, busy_timeout: float = 5.0) -> SqliteStore | None:
-    """The store at `sqlite:///PATH` or a plain path, for reading; None where nothing was ever stored."""
+def open_existing(url: str | Path, *, busy_timeout: float = 5.0, whole: bool = False) -> SqliteStore | None:
+    """The store at `sqlite:///PATH` or a plain path, for reading; None where nothing was ever stored.
+
+    What an older version has written can be read without what came later; `whole` is for those who want that too, and
+    brings the file up to date first.
+    """
     path = _path_of(url)
     try:
         if not path.exists() or (path.is_file() and not path.stat().st_size):
@@ -66,10 +73,7 @@ def open_existing(url: str | Path, *, busy_timeout: float = 5.0) -> SqliteStore 
         raise store_problem(path, error) from error
     if not version:
         return None
-    if version < len(VERSIONS):
-        raise HoldfastError(
-            f"the store {path} has schema {version} and this Holdfast reads {len(VERSIONS)}; "
-            "start `holdfast serve` once to bring it up to date"
-        )
+    if version < (len(VERSIONS) if whole else OLDEST_READ):
+        open_store(path, busy_timeout=busy_timeout).close()
     readers = Readers(OpenedFile(path), busy_timeout=busy_timeout)
     return SqliteStore(path, _NoWriter(path), readers, BlobFiles(path.with_name(path.name + ".blobs")))

@@ -37,6 +37,10 @@ def concerns_whole_store(error: sqlite3.Error) -> bool:
 
 def store_problem(path: Path, error: sqlite3.Error) -> HoldfastError:
     sentence = _SENTENCES.get(primary_code(error))
+    if "no such module: fts5" in str(error):
+        sentence = (
+            "needs an SQLite with full-text search (FTS5), which this Python was built without; use another Python"
+        )
     if sentence is None:
         sentence = f"refused a statement ({error}); report this as a fault of Holdfast"
     return HoldfastError(f"the store {path} {sentence}")

@@ -30,14 +30,14 @@ def delete_session(tenant: str, session: str, transaction: Transaction) -> None:
         _drop_lane_state(tenant, lane, transaction)
     _release(tenant, Owner("session", session), transaction)
     connection.execute(f"DELETE FROM events WHERE stream IN (SELECT id FROM streams {of_session})", key)
-    for table in ("streams", "lanes", "calls", "breaks"):
+    for table in ("streams", "lanes", "calls", "breaks", "shown"):
         connection.execute(f"DELETE FROM {table} {of_session}", key)
     connection.execute("DELETE FROM sessions WHERE tenant = ? AND id = ?", key)
     transaction.streams.pop(key, None)
 
 
 def _drop_lane_state(tenant: str, lane: str, transaction: Transaction) -> None:
-    for table in ("ledgers", "edits"):
+    for table in ("ledgers", "edits", "injections"):
         transaction.connection.execute(f"DELETE FROM {table} WHERE tenant = ? AND lane = ?", (tenant, lane))
     _release(tenant, Owner("lane", lane), transaction)
 
@@ -77,7 +77,12 @@ def forget_before(before: int, transaction: Transaction) -> None:
     transaction.connection.execute("UPDATE retention SET pruned_before = max(pruned_before, ?) WHERE id = 1", (before,))
 
 
-def prune_step(table: Literal["calls", "breaks", "events"], before: int, transaction: Transaction) -> int:
+def drop_pins(before: int, transaction: Transaction) -> int:
+    """Those that had expired by then: nobody is given one of them any more."""
+    return transaction.connection.execute("DELETE FROM pins WHERE until < ?", (before,)).rowcount
+
+
+def prune_step(table: Literal["calls", "breaks", "events", "shown"], before: int, transaction: Transaction) -> int:
     """Delete a bounded number of old rows, so that other writes are never held up for long."""
     transaction.pour()
     column = "started_at" if table == "calls" else "at"

@@ -195,3 +195,86 @@ class CacheEffectiveness(Struct, frozen=True, kw_only=True):
     end: int
     models: tuple[ModelEffectiveness, ...]
     total: ModelEffectiveness
+
+
+class KnowledgeEntry(Struct, frozen=True, kw_only=True):
+    """One thing that is known for longer than a session. `project` None: in every project. `hash` is that of title and
+    content in their normal form: it changes where the entry says something else. A forgotten entry stays, with its
+    history, and is given to nobody."""
+
+    tenant: str
+    id: str
+    category: str
+    title: str
+    content: str
+    project: str | None = None
+    confidence: float = 1.0
+    source: str = ""
+    created_at: int
+    updated_at: int
+    revision: int = 1
+    hash: str = ""
+    forgotten_at: int | None = None
+
+
+class KnowledgeRevision(Struct, frozen=True, kw_only=True):
+    """An entry as it was from `at` on, what was done to it then (add, edit, forget, restore, import), and by whom."""
+
+    at: int
+    operation: str
+    by: str
+    entry: KnowledgeEntry
+
+
+class KnowledgeFilter(Struct, frozen=True, kw_only=True):
+    """Which entries count. `projects`: those of this project and those of every project (`both`), one kind alone, or
+    whatever project they belong to (`all`). Of categories, those to include win; an empty list is no filter."""
+
+    project: str | None = None
+    projects: Literal["both", "project", "cross", "all"] = "both"
+    categories: tuple[str, ...] = ()
+    exclude_categories: tuple[str, ...] = ()
+    forgotten: bool = False
+    """Forgotten ones too."""
+
+
+class KnowledgeVector(Struct, frozen=True, kw_only=True):
+    """What an entry of this revision means to a model, as little-endian float32."""
+
+    id: str
+    revision: int
+    data: bytes
+
+
+class Pin(Struct, frozen=True, kw_only=True):
+    """A stable memory text that sessions begin with until `until`; `entries` are ids and hashes of what is in it."""
+
+    tenant: str
+    key: str
+    text: str
+    entries: tuple[tuple[str, str], ...] = ()
+    made_at: int
+    until: int
+
+
+class ShownEntry(Struct, frozen=True, kw_only=True):
+    """An entry was put into a prompt: when, whose, where (`stable`, `context`, `delta`, `recall`) and why."""
+
+    entry: str
+    revision: int
+    at: int
+    session: str
+    lane: str = ""
+    place: str
+    why: str
+    query: str = ""
+    """What was looked for, if that was why; empty where words of a prompt are not to be kept."""
+
+
+class Injection(Struct, frozen=True, kw_only=True):
+    """What was put into a lane's requests, as whoever puts it there keeps it."""
+
+    tenant: str
+    lane: str
+    version: int
+    data: bytes

@@ -83,5 +83,47 @@ _ROLLUPS = (
     "INSERT INTO retention VALUES (1, -9223372036854775808)",
 )
 
-VERSIONS: tuple[tuple[str, ...], ...] = (_SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,)
+_KNOWLEDGE = (
+    # The number stands in the words of the index; the version counts on with every change.
+    """CREATE TABLE knowledge_tenants (
+        number INTEGER PRIMARY KEY, tenant TEXT NOT NULL UNIQUE, version INTEGER NOT NULL, entries INTEGER NOT NULL)""",
+    # What is filtered by stands before the long texts, so that it is found on the row's first page.
+    """CREATE TABLE knowledge (
+        number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, id TEXT NOT NULL, project TEXT, category TEXT NOT NULL,
+        forgotten_at INTEGER, confidence REAL NOT NULL, revision INTEGER NOT NULL, hash TEXT NOT NULL,
+        source TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, title TEXT NOT NULL,
+        content TEXT NOT NULL, UNIQUE (tenant, id))""",
+    "CREATE INDEX knowledge_by_title ON knowledge (tenant, category, title, id)",
+    "CREATE INDEX knowledge_by_project ON knowledge (tenant, project, category, forgotten_at)",
+    "CREATE INDEX knowledge_by_confidence ON knowledge (tenant, project, confidence DESC, updated_at DESC, id)",
+    """CREATE TABLE knowledge_history (
+        tenant TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL, at INTEGER NOT NULL,
+        operation TEXT NOT NULL, by TEXT NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (tenant, id, revision))""",
+    # Without a copy of the texts: it is given words that are ready (see words.py), and only stems them.
+    """CREATE VIRTUAL TABLE knowledge_fts USING fts5 (title, content, content = '', tokenize = 'porter ascii')""",
+    """CREATE TABLE knowledge_vectors (
+        tenant TEXT NOT NULL, model TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (tenant, model, id))""",
+)
+
+_SURFACED = (
+    """CREATE TABLE pins (
+        tenant TEXT NOT NULL, key TEXT NOT NULL, text TEXT NOT NULL, entries BLOB NOT NULL, made_at INTEGER NOT NULL,
+        until INTEGER NOT NULL, PRIMARY KEY (tenant, key))""",
+    """CREATE TABLE shown (
+        seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, entry TEXT NOT NULL, revision INTEGER NOT NULL,
+        at INTEGER NOT NULL, session TEXT NOT NULL, lane TEXT NOT NULL, place TEXT NOT NULL, why TEXT NOT NULL,
+        query TEXT NOT NULL)""",
+    "CREATE INDEX shown_by_entry ON shown (tenant, entry, at)",
+    "CREATE INDEX shown_by_session ON shown (tenant, session)",
+    "CREATE INDEX shown_by_time ON shown (at)",
+    """CREATE TABLE injections (
+        tenant TEXT NOT NULL, lane TEXT NOT NULL, version INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (tenant, lane))""",
+)
+
+VERSIONS: tuple[tuple[str, ...], ...] = (
+    _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
+    _KNOWLEDGE + _SURFACED,
+)
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""

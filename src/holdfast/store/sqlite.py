@@ -25,6 +25,7 @@ from .looking import Looking
 from .migrations import migrate
 from .problems import file_problem, store_problem
 from .queueing import Joint
+from .remembering import KnowledgeReads, KnowledgeWrites
 from .rows import (
     Blob,
     Break,
@@ -48,7 +49,7 @@ from .writer import Transaction, Write, Writer
 T = TypeVar("T")
 
 
-class SqliteWrites:
+class SqliteWrites(KnowledgeWrites):
     """The writes of `base.Writes`, each handed on as a function of a transaction. Times are UTC microseconds."""
 
     def _write(self, write: Write[T], *, rows: int = 1) -> Future[T]:
@@ -144,10 +145,11 @@ class Batch(SqliteWrites):
             answer.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
 
 
-class SqliteStore(SqliteWrites, Looking):
+class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
     """Made by `open_store`; satisfies `base.Store`."""
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
+        super().__init__()
         self.path = path
         self._writer = writer
         self._readers = readers
@@ -291,6 +293,8 @@ class SqliteStore(SqliteWrites, Looking):
     def prune(self, before: int) -> Pruned:
         before = rollups.hour_of(before)
         self._write(partial(removals.forget_before, before)).result()
+        self._write(partial(removals.drop_pins, before)).result()
+        self._prune(partial(removals.prune_step, "shown", before))
         return Pruned(
             before=before,
             calls=self._prune(partial(removals.prune_step, "calls", before)),

@@ -11,11 +11,13 @@ from msgspec.structs import fields
 
 from ..canonical.usage import Usage
 from ..errors import HoldfastError
-from .rows import Break, Call, Edit, Lane, Session
+from .rows import Break, Call, Edit, KnowledgeEntry, Lane, Session, ShownEntry
 
 SESSION_COLUMNS = tuple(field.name for field in fields(Session))
 LANE_COLUMNS = tuple(field.name for field in fields(Lane))
 EDIT_COLUMNS = tuple(field.name for field in fields(Edit))
+KNOWLEDGE_COLUMNS = tuple(field.name for field in fields(KnowledgeEntry))
+SHOWN_COLUMNS = tuple(field.name for field in fields(ShownEntry))
 BREAK_COLUMNS = tuple(field.name for field in fields(Break))
 _PLAIN = tuple(field.name for field in fields(Call) if field.name != "usage")
 _USAGE = ("input", "read", "output", "writes", "cost", "price_version")

@@ -118,7 +118,7 @@ def _replace_call(call: Call, row: list[Any], transaction: Transaction) -> None:
 
 
 def put_versioned(
-    table: Literal["ledgers", "pools"],
+    table: Literal["ledgers", "pools", "injections"],
     key: Literal["lane", "model"],
     tenant: str,
     name: str,

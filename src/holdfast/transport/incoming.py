@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -16,7 +17,7 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 
 class Incoming(Struct, frozen=True):
     """A request: `body` is what came over the wire, perhaps compressed; `first` are the headers by name and `tenant`
-    whose it is, of whoever knows that already."""
+    whose it is, of whoever knows that already. `project` is where its client was started, if that is known."""
 
     method: str
     path: str
@@ -25,6 +26,7 @@ class Incoming(Struct, frozen=True):
     body: bytes
     first: Mapping[str, str] | None = None
     tenant: str | None = None
+    project: str = ""
 
     def named(self) -> Mapping[str, str]:
         """The headers, as `by_name` gives them."""
@@ -38,16 +40,20 @@ def by_name(headers: RawHeaders) -> dict[str, str]:
 
 class Wishes(Struct, frozen=True):
     """What the client asks of us: to stay out of it, to leave repairs, to take a change for announced, to send what was
-    held back."""
+    held back; to put no memory into it, and whose project it belongs to."""
 
     off: bool = False
     skip: frozenset[str] = frozenset()
     reset: str | None = None
     send: bool = False
+    no_memory: bool = False
+    project: str = ""
 
 
 _NONE = Wishes()
-_WISHES = ("x-holdfast", "x-holdfast-skip", "x-holdfast-reset", "x-holdfast-preflight")
+_MEMORY, _PROJECT = "x-holdfast-memory", "x-holdfast-project"
+_WISHES = ("x-holdfast", "x-holdfast-skip", "x-holdfast-reset", "x-holdfast-preflight", _MEMORY, _PROJECT)
+_LONGEST = 4_096  # bytes of a project's name: as long as a path may be
 
 
 def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
@@ -64,7 +70,19 @@ def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
         skip=frozenset(NAMES) if "all" in skip else frozenset(skip & set(NAMES)),
         reset=reset if reset in reasons else None,
         send=headers.get("x-holdfast-preflight", "").strip().lower() == "send",
+        no_memory=headers.get(_MEMORY, "").strip().lower() == "off",
+        project=_project(headers.get(_PROJECT, "")),
     )
+
+
+def _project(value: str) -> str:
+    """The name of a project. Headers come byte by byte; a path is mostly UTF-8."""
+    name = value.strip()
+    if len(name) > _LONGEST:
+        return ""
+    with contextlib.suppress(UnicodeError):
+        name = name.encode("latin-1").decode("utf-8")
+    return name if name.isprintable() else ""
 
 
 def without_ours(headers: RawHeaders) -> list[tuple[bytes, bytes]]:

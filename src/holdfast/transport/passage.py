@@ -27,6 +27,7 @@ from holdfast.wire.stream import LONGEST_LINE, Report
 from . import encodings, saying
 from .incoming import Incoming, Wishes, wishes
 from .quietly import log, quiet
+from .remembering import MEMORY, Refusal, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
 
 UNKNOWN = "unknown"
@@ -40,7 +41,8 @@ class Slow(Exception):
 
 
 class Passages:
-    """What all calls of one process share. `settings` are those of an agent by its name."""
+    """What all calls of one process share. `settings` are those of an agent by its name; `remembering` gives requests
+    memory before they are prepared."""
 
     def __init__(
         self,
@@ -50,14 +52,19 @@ class Passages:
         *,
         clock: Clock = time.time,
         timer: Clock = time.perf_counter,
+        remembering: Remembering | None = None,
     ) -> None:
-        self.engine, self.identities = engine, identities
+        self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
         self.clock, self.timer = clock, timer
 
     @property
     def settings(self) -> Settings:
         return self._settings("")
+
+    def remembers(self, tenant: str | None) -> bool:
+        """Whether requests of this tenant may be given memory, and so may have to wait for the store."""
+        return self.remembering is not None and self.remembering.concerns(tenant or "")
 
     def begin(self, incoming: Incoming, dialect: Dialect, model: str = "") -> Passage:
         """Take a request in. Never raises."""
@@ -82,6 +89,8 @@ class Passage:
     _gateway: Gateway | None = None
     _warning: str | None = None
     _body: Body | None = None
+    _given: Remembered | None = None
+    _refusal: Refusal | None = None
     _untold = False  # the engine does not know yet that the client's own bytes went
     _stage = "begin"
     _first_token: float | None = None
@@ -140,20 +149,46 @@ class Passage:
             return
         if found.side:
             return
+        given = self._given = self._remember(body, found, read, asked, most)
         self._next("prepare", most)
         prepared = self.prepared = engine.prepare(
-            body,
+            given.body,
             lane=found.lane,
             now=started,
             skip=asked.skip,
-            reset=asked.reset,
+            reset=asked.reset or given.reset,
+            volatile=given.volatile,
+            pinned=given.pinned,
             patience=most / 1_000,
         )
         self._stage = "send"
         self.call = prepared.call
         identities.sent(found, body, read, started)
-        if self._fly(prepared, asked, gateway) and prepared.raw != plain:
+        if not self._fly(prepared, asked, gateway):
+            return
+        if prepared.raw != plain:
             self.raw, self.verbatim = prepared.raw, False
+        with quiet("went"):
+            given.went()
+
+    def _remember(
+        self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, most: float
+    ) -> Remembered:
+        """The request with memory in it, where there is any for it; otherwise as it came."""
+        passages, as_it_came = self._passages, Remembered(body=body)
+        if passages.remembering is None:
+            return as_it_came
+        self._next(MEMORY, most)
+        reminder = Reminder(
+            body=body,
+            lane=found.lane,
+            read=read,
+            now=self.started,
+            patience=(most / 1_000 - passages.timer() + self._begun) / 2,  # the rest is for what comes after it
+            project=asked.project or self._incoming.project,
+            off=asked.no_memory,
+        )
+        return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
     def _fly(self, prepared: Prepared, asked: Wishes, gateway: Gateway) -> bool:
         """Pre-flight: whether the request may go."""
@@ -181,7 +216,9 @@ class Passage:
     def _pass_by(self, why: str, error: Exception | None = None) -> None:
         """The client's own bytes go. Where the engine itself failed it knows so already."""
         self.bypass, self.raw, self.verbatim = why, self._incoming.body, True
-        self._untold = self._stage != "prepare" and self.found is not None and not self.found.side
+        # The engine knows the request as it was prepared: with memory in it.
+        known = self._stage == "prepare" and (self._given is None or self._given.body is self._body)
+        self._untold = not known and self.found is not None and not self.found.side
         if self.prepared is not None:  # it failed after it was prepared
             with quiet("abandon"):
                 self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
@@ -215,7 +252,7 @@ class Passage:
             return []
         try:
             if self.prepared is not None:
-                return saying.planned(self.prepared, self._warning)
+                return saying.planned(self.prepared, self._warning, "" if self._given is None else self._given.says)
             self.call = self.call or self._passages.engine.call_id()
             return saying.unplanned(self.call, self.bypass)
         except Exception as error:  # noqa: BLE001
@@ -243,6 +280,8 @@ class Passage:
         self._status = status
         self._served = 200 <= status < 300
         if not self._served:  # what was refused has changed nothing at the provider
+            if self._given is not None and self._given.says and self._passages.remembering is not None:
+                self._refusal = Refusal.heard(self._passages.remembering, self.lane, status, headers)
             return
         try:
             kind = encoding = b""
@@ -275,6 +314,8 @@ class Passage:
 
     def feed(self, chunk: bytes) -> None:
         """A copy of what the client gets."""
+        if self._refusal is not None:
+            self._refusal.feed(chunk)
         if self._ended or not chunk or not self._served:
             return
         if self._tap is not None:
@@ -298,6 +339,9 @@ class Passage:
         if self._ended:
             return
         self._ended = True
+        if self._refusal is not None:
+            with quiet("refusal"):
+                self._refusal.close()
         report = None
         if self._tap is not None:
             try:

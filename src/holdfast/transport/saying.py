@@ -23,8 +23,8 @@ class Held(Struct, frozen=True):
     body: bytes
 
 
-def planned(prepared: Prepared, warning: str | None) -> list[Header]:
-    """The call's id, its plan and its prediction."""
+def planned(prepared: Prepared, warning: str | None, memory: str = "") -> list[Header]:
+    """The call's id, its plan and its prediction; what memory it was given."""
     flight, plan = prepared.preflight, prepared.core.plan
     marked = plan.strategy
     for mark in plan.marks[:_MOST_MARKERS]:
@@ -43,6 +43,8 @@ def planned(prepared: Prepared, warning: str | None) -> list[Header]:
         done = [repair.name for repair in prepared.repairs if repair.applied]
         if done:
             found.append(_header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+    if memory:
+        found.append(_header(b"x-holdfast-memory", memory))
     if prepared.reset is not None:
         found.append(_header(b"x-holdfast-reset", prepared.reset))
     if warning is not None:

@@ -193,7 +193,7 @@ def restored(body: Body, index: int, parts: Sequence[bytes]) -> list[Splice]:
     text = text_alone(body, block, own)
     if text is not None:
         return [Splice(block.start, block.end, text), *context]
-    opening, closing = _list_around(body, block)
+    opening, closing = list_around(body, block)
     ends = [Splice(block.start, block.start, opening), Splice(block.end, block.end, closing, outer=1)]
     return [*ends, Splice(block.start, block.end, own), *context]
 
@@ -226,7 +226,7 @@ def text_alone(body: Body, block: BlockSpan, own: bytes) -> bytes | None:
     return text if text[:1] == b'"' and canon(own) == canon(text_block(body, block, text)) else None
 
 
-def _list_around(body: Body, block: BlockSpan) -> tuple[bytes, bytes]:
+def list_around(body: Body, block: BlockSpan) -> tuple[bytes, bytes]:
     """What makes a list of the blocks that take the place of a text alone."""
     if body.dialect == "openai_responses" and body.members["input"].start == block.start:
         return b'[{"type":"message","role":"user","content":[', b"]}]"
@@ -332,7 +332,7 @@ def _parts(body: Body, block: BlockSpan, literals: Sequence[bytes], widened: boo
     parts = b"".join(b"," + head + literal + b"}" for literal in literals)
     if block.form == "object" or widened:
         return [Splice(block.end, block.end, parts)]
-    opening, closing = _list_around(body, block)
+    opening, closing = list_around(body, block)
     return [Splice(block.start, block.start, opening + head), Splice(block.end, block.end, b"}" + parts + closing)]
 
 

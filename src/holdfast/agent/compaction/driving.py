@@ -16,6 +16,7 @@ from holdfast.events.agent import HistoryTrimmed, SessionRedeclared
 from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
 from holdfast.tools import Cancel
 
+from .. import remembering
 from ..calling import CallFailed, Stopped, call
 from ..costs import summed
 from ..values import Compaction, Line, Watch
@@ -91,7 +92,9 @@ async def before_request(
     )
     futile = _in_vain.get(session)
     if found is not None and (futile is None or found.tokens >= futile + _GROWTH):
-        await _compact(session, "limit", turn, watch, cancel or Cancel(), lines, must=found.must)
+        made = await _compact(session, "limit", turn, watch, cancel or Cancel(), lines, must=found.must)
+        if made.tokens_after < made.tokens_before:
+            await remembering.refresh(session, turn)
     return lines
 
 

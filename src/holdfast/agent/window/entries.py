@@ -63,6 +63,13 @@ class MemoryChanged(Item, frozen=True, kw_only=True, tag="memory_changed"):
     text: str
 
 
+class KnowledgeTold(Item, frozen=True, kw_only=True, tag="knowledge_told"):
+    """Entries of the knowledge store, as they were told: their ids, and what each said by its hash."""
+
+    text: str
+    entries: tuple[tuple[str, str], ...] = ()
+
+
 class ToolServerGone(Item, frozen=True, kw_only=True, tag="tool_server_gone"):
     server: str
     tools: tuple[str, ...] = ()
@@ -89,6 +96,7 @@ TimelineItem = (
     | TaskUpdate
     | Escalation
     | MemoryChanged
+    | KnowledgeTold
     | ToolServerGone
     | SettingToggled
     | SurroundingsChanged

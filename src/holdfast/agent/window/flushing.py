@@ -9,6 +9,7 @@ from .entries import (
     Continue,
     Entry,
     GoalInjection,
+    KnowledgeTold,
     MemoryChanged,
     TimelineItem,
     UserMessage,
@@ -31,17 +32,24 @@ def flush(state: State, at: int) -> tuple[Entry, ...]:
 
 
 def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
-    """In the order in which it happened. What a memory said in between was never sent and is of no use."""
+    """In the order in which it happened. What a memory said in between was never sent and is of no use. Knowledge was
+    looked up for what the user said and stands in front of it."""
     ordered = sorted(queue, key=lambda item: (item.at, item.seq))
+    told = [item for item in ordered if isinstance(item, KnowledgeTold)]
+    if told:
+        rest = [item for item in ordered if not isinstance(item, KnowledgeTold)]
+        said = next((place for place, item in enumerate(rest) if isinstance(item, UserMessage)), len(rest))
+        ordered = [*rest[:said], *told, *rest[said:]]
     last = {item.store: item for item in ordered if isinstance(item, MemoryChanged)}
     return tuple(
         item
         for item in ordered
-        if not (isinstance(item, MemoryChanged) and last[item.store] is not item) and not _says_nothing(item)
+        if not (isinstance(item, MemoryChanged) and last[item.store] is not item) and not says_nothing(item)
     )
 
 
-def _says_nothing(item: TimelineItem) -> bool:
+def says_nothing(item: TimelineItem) -> bool:
+    """A message without words or anything else: it is not sent."""
     return isinstance(item, UserMessage) and not item.text.strip() and not item.attachments
 
 

@@ -14,7 +14,7 @@ from holdfast.events import tools as tool_events
 from . import entries
 from .entries import TimelineItem, attachments_from
 from .folding_window import Fold
-from .state import DelegateState, ProcessState, State, TaskState
+from .state import DelegateState, ProcessState, State, Surfaced, TaskState
 
 _TITLE = 80
 
@@ -115,6 +115,27 @@ def _memory_updated(state: State, event: tool_events.MemoryUpdated, envelope: En
     return _queued(state, entries.MemoryChanged(at=envelope.at, seq=seq, store=event.store, text=event.text))
 
 
+def _memory_surfaced(state: State, event: tool_events.MemorySurfaced, envelope: Envelope, seq: int) -> State:
+    """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
+    asked about as well; what is said to be told without a text is known to nobody any more."""
+    known = {each.entry: each for each in state.surfaced}
+    if event.place == "delta" and not event.text:
+        left = tuple(each for each in state.surfaced if each.entry not in event.entries)
+        return replace(state, surfaced=left)
+    for entry, said in zip(event.entries, event.hashes, strict=False):
+        before = known.get(entry)
+        place = before.place if before is not None and event.place == "recall" else event.place
+        known[entry] = Surfaced(entry=entry, hash=said, place=place)
+    pairs = tuple(zip(event.entries, event.hashes, strict=False))
+    state = replace(state, surfaced=tuple(known.values()))
+    if event.place == "stable":
+        return replace(state, stable_entries=pairs)
+    if event.place != "delta":
+        return state
+    item = entries.KnowledgeTold(at=envelope.at, seq=seq, text=event.text, entries=pairs)
+    return _queued(replace(state, deltas=state.deltas + 1), item)
+
+
 def _server_gone(state: State, event: tool_events.McpServerDisconnected, envelope: Envelope, seq: int) -> State:
     return _queued(state, entries.ToolServerGone(at=envelope.at, seq=seq, server=event.server, tools=event.tools))
 
@@ -141,5 +162,6 @@ FOLDS: Mapping[type[Event], Fold] = {
     told.SettingToggled: _setting_toggled,
     told.SurroundingsChanged: _surroundings_changed,
     tool_events.MemoryUpdated: _memory_updated,
+    tool_events.MemorySurfaced: _memory_surfaced,
     tool_events.McpServerDisconnected: _server_gone,
 }

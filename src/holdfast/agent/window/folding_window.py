@@ -14,6 +14,7 @@ from holdfast.events.agent import (
     AttemptFailed,
     GoalSet,
     HistoryTrimmed,
+    MemoryContextChanged,
     ModelRouted,
     SessionComposed,
     SessionRefreshed,
@@ -40,13 +41,15 @@ from .entries import (
     AssistantTurn,
     AttemptFeedback,
     Context,
+    Entry,
     GoalInjection,
+    UserMessage,
     entry_from,
     from_json,
     message_from,
     messages_from,
 )
-from .state import State
+from .state import State, Surfaced, standing
 
 Fold = Callable[[State, Any, Envelope, int], State]
 """State, payload, its envelope and its number: the state after it."""
@@ -89,6 +92,14 @@ def _volatile_changed(state: State, event: VolatileChanged, envelope: Envelope, 
     return replace(state, volatile=event.text)
 
 
+def _context_changed(state: State, event: MemoryContextChanged, envelope: Envelope, seq: int) -> State:
+    """The block says all it says anew: what stood in it and does not any more is known to nobody."""
+    pairs = tuple(zip(event.entries, event.hashes, strict=False))
+    others = tuple(each for each in state.surfaced if each.place != "context" and each.entry not in event.entries)
+    now = tuple(Surfaced(entry=entry, hash=said, place="context") for entry, said in pairs)
+    return replace(state, context=event.text, context_entries=pairs, surfaced=(*others, *now))
+
+
 def _model_routed(state: State, event: ModelRouted, envelope: Envelope, seq: int) -> State:
     return replace(state, model=event.model, chosen=event.model if event.source == "session" else state.chosen)
 
@@ -108,7 +119,12 @@ def _window_appended(state: State, event: WindowAppended, envelope: Envelope, se
         feedback=() if any(isinstance(entry, AttemptFeedback) for entry in entries) else state.feedback,
         goal=None if goals else state.goal,
         told_goal=goals[-1] if goals else state.told_goal,
+        spoken=state.spoken or any(_spoken(entry) for entry in entries),
     )
+
+
+def _spoken(entry: Entry) -> bool:
+    return isinstance(entry, Context) and any(isinstance(item, UserMessage) for item in entry.items)
 
 
 def _window_sent(state: State, event: WindowSent, envelope: Envelope, seq: int) -> State:
@@ -150,7 +166,7 @@ def _answered(messages: tuple[Message, ...]) -> frozenset[str]:
 def _compaction_completed(state: State, event: CompactionCompleted, envelope: Envelope, seq: int) -> State:
     if event.entry:
         window = compact(state.window, event.head, event.cut, entry_from(event.entry))
-        state = _goal_again(replace(state, window=window))
+        state = _told_again(_goal_again(replace(state, window=window)))
     return replace(
         state,
         compactions=state.compactions + 1,
@@ -164,7 +180,18 @@ def _compaction_failed(state: State, event: CompactionFailed, envelope: Envelope
 
 
 def _history_trimmed(state: State, event: HistoryTrimmed, envelope: Envelope, seq: int) -> State:
-    return _goal_again(replace(state, window=trim(state.window, event.head, event.cut)))
+    return _told_again(_goal_again(replace(state, window=trim(state.window, event.head, event.cut))))
+
+
+def _told_again(state: State) -> State:
+    """At a reset the answers of tools may be gone, and so may what was told last of an entry: from then on it is known
+    as the request says it, and one that it does not speak of any more as it was told. What is told again begins to
+    count anew."""
+    says = standing(state)
+    kept = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
+    return replace(
+        state, deltas=0, surfaced=tuple(replace(each, hash=says.get(each.entry, each.hash)) for each in kept)
+    )
 
 
 def _goal_again(state: State) -> State:
@@ -216,6 +243,7 @@ FOLDS: Mapping[type[Event], Fold] = {
     SessionResumed: _session_resumed,
     SessionEnded: _session_ended,
     VolatileChanged: _volatile_changed,
+    MemoryContextChanged: _context_changed,
     ModelRouted: _model_routed,
     TurnCompleted: _turn_ended,
     TurnCancelled: _turn_ended,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.canonical import ToolUse
 from holdfast.events.agent import SessionComposed, TurnAnswered
 
-from .entries import TimelineItem, Window
+from .entries import Context, KnowledgeTold, TimelineItem, Window
 
 
 class TaskState(Struct, frozen=True, kw_only=True):
@@ -26,6 +26,15 @@ class DelegateState(Struct, frozen=True, kw_only=True):
     task: str = ""
     awaited: bool = False
     question: str = ""
+
+
+class Surfaced(Struct, frozen=True, kw_only=True):
+    """An entry of the knowledge store that the conversation was told of: what it said then, by its hash (empty where it
+    was withdrawn), and where: stable, context, delta or recall."""
+
+    entry: str
+    hash: str
+    place: str
 
 
 class ProcessState(Struct, frozen=True, kw_only=True):
@@ -50,6 +59,14 @@ class State(Struct, frozen=True, kw_only=True):
     """How many events these are: the number of the next one."""
     composed: SessionComposed | None = None
     volatile: str = ""
+    context: str = ""
+    """The context memory block."""
+    context_entries: tuple[tuple[str, str], ...] = ()
+    stable_entries: tuple[tuple[str, str], ...] = ()
+    """What the stable memory block says, which stays as it is."""
+    surfaced: tuple[Surfaced, ...] = ()
+    deltas: int = 0
+    """How often knowledge was told since the last reset."""
     model: str = ""
     """Where the last turn went, or the first one is to go."""
     chosen: str | None = None
@@ -61,6 +78,8 @@ class State(Struct, frozen=True, kw_only=True):
     """The surroundings as the conversation was last told of them; empty where entry 0 still says it all."""
 
     turns: int = 0
+    spoken: bool = False
+    """Something that the user said has come into the window."""
     turn: str | None = None
     """The turn that was begun and has not ended."""
     turns_since_compaction: int = 0
@@ -93,3 +112,11 @@ class State(Struct, frozen=True, kw_only=True):
     started_at: int = 0
     last_at: int = 0
     ended: bool = False
+
+
+def standing(state: State) -> dict[str, str]:
+    """What the request says of entries by itself, in its blocks and in what was told: id to hash, the last one counts.
+    What tools answered is not looked at."""
+    items = [item for entry in state.window.entries if isinstance(entry, Context) for item in entry.items]
+    told = [pair for item in (*items, *state.queue) if isinstance(item, KnowledgeTold) for pair in item.entries]
+    return dict((*state.stable_entries, *state.context_entries, *told))

@@ -9,6 +9,7 @@ from holdfast.canonical import Block, Text
 from .entries import (
     Continue,
     Escalation,
+    KnowledgeTold,
     MemoryChanged,
     ProcessExited,
     ProcessStarted,
@@ -51,6 +52,7 @@ def _line(
     | TaskUpdate
     | Escalation
     | MemoryChanged
+    | KnowledgeTold
     | ToolServerGone
     | SettingToggled
     | SurroundingsChanged,
@@ -70,6 +72,8 @@ def _line(
             return f"Sub-agent {item.delegate} asks: {item.question}"
         case MemoryChanged():
             return f"Memory file {item.store} says:\n{item.text}"
+        case KnowledgeTold():
+            return item.text
         case ToolServerGone(tools=()):
             return f"Tool server {item.server} is gone. Its tools no longer work."
         case ToolServerGone():

@@ -255,12 +255,39 @@ class Memory(Struct, frozen=True):
     user_hard: Annotated[int, count("Bytes of USER.md that are never passed.")] = 3072
     notes_soft: Annotated[int, count("Bytes of MEMORY.md from which on tidying up is asked for.")] = 2048
     notes_hard: Annotated[int, count("Bytes of MEMORY.md that are never passed.")] = 4096
-    inject: Annotated[bool, about("Give memory to gateway clients that know nothing of it.")] = False
+    inject: Annotated[bool, about("Give memory to gateway clients that know nothing of it.", guarded=True)] = False
+    inject_tenants: Annotated[
+        Names, about("Tenants whose clients get memory; with none named, all of them.", guarded=True)
+    ] = ()
+    inject_as: Annotated[
+        Literal["tenant", "local"],
+        about(
+            "Whose memory clients of the gateway get: that of their own credential, or that of this machine's user, as "
+            "`holdfast chat` and `holdfast memory` use it. The latter on loopback only.",
+            guarded=True,
+        ),
+    ] = "tenant"
+    project: Annotated[
+        str, about("Project whose entries count where nothing else names one; by default the workspace.")
+    ] = ""
+    amnesia: Annotated[bool, about("Read memory and write none.")] = False
     retrieve: Annotated[
         Literal["session_start", "every_turn"],
         about("When memories are looked up unasked.", seed="(memory retrieval)", seed_value="every_turn"),
     ] = "session_start"
     retrieve_max: Annotated[int, count("Memories given at once.", seed="(up to five)")] = 5
+    delta_max: Annotated[
+        int, count("Entries with memory that one conversation gets between two resets; later changes wait.")
+    ] = 20
+    model_dir: Annotated[
+        str,
+        about(
+            "Directory of a MiniLM model (config.json, model.safetensors, tokenizer.json) that search compares "
+            "meanings with, beside words; needs holdfast[embeddings].",
+            path=True,
+            guarded=True,
+        ),
+    ] = ""
     change_test: Annotated[
         Literal["entries", "sampled"],
         about(
@@ -270,7 +297,7 @@ class Memory(Struct, frozen=True):
     ] = "entries"
     context_floor: Annotated[
         float,
-        share("Share of the context budget that context memory always gets.", seed="context budget floor 50%"),
+        share("Share of the whole memory budget that context memory always gets.", seed="context budget floor 50%"),
     ] = 0.5
     stable_budget: Annotated[float, share("Share of the usable window for preferences.", seed="stable budget")] = 0.02
     context_budget: Annotated[float, share("Share of the usable window for context memory.", seed="context budget")] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -34,6 +34,9 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
         lost = {block for block in marked if place_of(prompt, block) in losses}
     kept = [mark for mark in prompt.marks if mark.block not in lost] if lost else prompt.marks
     dropped = [f"block {mark.block}: a marker there has proved a loss" for mark in prompt.marks if mark not in kept]
+    if situation.pinned and how == "improve":
+        kept, given_way = _given_way(plan, situation, kept)
+        dropped += given_way
     taken = lost | {mark.block for mark in kept}
     ours = [mark for mark in plan.marks if mark.block not in taken]
     if not ours and not dropped:
@@ -50,6 +53,34 @@ def combined(plan: Plan, situation: Situation, *, losses: Collection[str] = ()) 
             marks.append(fitted)
     marks.sort(key=_block)
     return replace(plan, marks=tuple(marks), dropped=(*plan.dropped, *dropped))
+
+
+def _given_way(plan: Plan, situation: Situation, kept: Sequence[Mark]) -> tuple[list[Mark], list[str]]:
+    """The client's markers beside one that is pinned behind its system text, and why those that are missing went.
+
+    One directly in front of it is covered by it. The others live as long, as the provider demands; that costs nothing,
+    since what they cover is written with it. Where there is no room the nearest goes.
+    """
+    prompt, model = situation.prompt, situation.model
+    pins = {mark.block for mark in situation.pinned}
+    pin = max((mark for mark in plan.marks if mark.block in pins), key=_block, default=None)
+    if pin is None:
+        return list(kept), []
+    at, lives = body_order(prompt, pin), model.ttl_seconds(pin.ttl) or 0
+    found, dropped = list[Mark](), list[str]()
+    for mark in kept:
+        if body_order(prompt, mark) > at:
+            found.append(mark)
+        elif mark.block == pin.block - 1:
+            dropped.append(f"block {mark.block}: the pinned marker behind it covers it")
+        else:
+            found.append(mark if (model.ttl_seconds(mark.ttl) or 0) >= lives else Mark(mark.block, pin.ttl))
+    before = sorted((mark for mark in found if body_order(prompt, mark) < at), key=_block)
+    while before and len(found) >= slots(model, plan.mode or prompt.mode):
+        nearest = before.pop()
+        found.remove(nearest)
+        dropped.append(f"block {nearest.block}: the pinned marker behind it takes its place")
+    return found, dropped
 
 
 def _fitted(situation: Situation, mark: Mark, kept: Collection[Mark]) -> Mark | None:

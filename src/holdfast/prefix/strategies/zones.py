@@ -28,7 +28,8 @@ def zones(situation: Situation) -> Plan:
     lives = retention.lifetimes(state, settings, situation.model, subagent=situation.subagent)
     if lives.older == "none" or lives.recent == "none":
         return Plan(strategy=NAME, reasons=("retention is none: no markers of ours",))
-    if situation.subagent:  # it reads its parent's long entries and writes none of its own
+    short = (retention.override(settings, situation.model) or settings.retention) == "short"
+    if short or situation.subagent:  # it reads its parent's long entries and writes none of its own
         situation = replace(situation, pinned=tuple(Mark(mark.block, TTLS["short"]) for mark in situation.pinned))
     older, recent = TTLS[lives.older], TTLS[lives.recent]
     system = last_system(situation)

@@ -1,0 +1,89 @@
+"""`holdfast memory add`: one more thing to remember."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import tables
+from holdfast.cli.asking import print_json
+from holdfast.cli.memory_found import changing, json_option, place, project_option, tenant_option
+from holdfast.cli.memory_list import shown
+from holdfast.cli.memory_texts import STANDARD, can_edit, drafting, read
+from holdfast.errors import HoldfastError
+from holdfast.memory.values import CATEGORIES, PREFERENCE, KnowledgeEntry
+
+_NOTHING = "there is no text to remember; give one as CONTENT, or - for standard input"
+
+
+@click.command()
+@click.argument("title")
+@click.argument("content", required=False)
+@click.option(
+    "--category",
+    metavar="NAME",
+    default=CATEGORIES[0],
+    show_default=True,
+    help=f"What it is: {', '.join(CATEGORIES)}, or a word of your own.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="How sure it is, from 0 to 1; counts when entries are ranked.",
+)
+@click.option("--everywhere", is_flag=True, help="It holds in every project, not only in this one.")
+@click.option("--source", metavar="NAME", default="user", show_default=True, help="Who or what says so.")
+@tenant_option
+@project_option
+@json_option
+def command(
+    title: str,
+    content: str | None,
+    category: str,
+    confidence: float,
+    everywhere: bool,
+    source: str,
+    tenant: str | None,
+    project: str | None,
+    json_: bool,
+) -> None:
+    """Remember something.
+
+    TITLE says it in a few words, CONTENT has the rest. `-` reads CONTENT from standard input. Without CONTENT your
+    editor ($VISUAL, $EDITOR) is opened in a terminal, and elsewhere standard input is read. Entries of the category
+    preference stand in the stable block at the head of every session; all others are given where they fit.
+
+    \b
+    Examples:
+      holdfast memory add "Tests run with make test" "CI runs the same target."
+      holdfast memory add "Answers are brief" "One sentence is enough." --category preference --everywhere
+      git log -5 | holdfast memory add "Last changes" - --confidence 0.5
+    """
+    if everywhere and project is not None:
+        raise click.UsageError("--everywhere and --project exclude one another; choose one.")
+
+    def add(text: str) -> KnowledgeEntry:
+        if not text.strip():
+            raise HoldfastError(_NOTHING)
+        with changing(tenant, project, new=True) as found:
+            return found.knowledge.add(
+                title, text, category=category, everywhere=everywhere, confidence=confidence, source=source
+            )
+
+    if content is None and can_edit():
+        with drafting("", "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:
+            entry = add(draft.edited())
+    else:
+        entry = add(read(STANDARD) if content in (None, STANDARD) else str(content))
+    if json_:
+        print_json(shown(entry))
+        return
+    for line in tables.wrapped(f"Added {entry.id}: {entry.title}{_where(entry)}", tables.width()):
+        click.echo(line)
+
+
+def _where(entry: KnowledgeEntry) -> str:
+    where = "every project" if entry.project is None else place(entry.project)
+    when = "new sessions have it within the hour" if entry.category == PREFERENCE else ""
+    return f" ({entry.category}, in {where}{'; ' if when else ''}{when})"

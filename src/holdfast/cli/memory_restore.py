@@ -1,0 +1,32 @@
+"""`holdfast memory restore`: what was forgotten counts again."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.memory_found import changing, tenant_option
+from holdfast.cli.tables import printable, uncut
+from holdfast.errors import HoldfastError
+
+
+@click.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@tenant_option
+def command(ids: tuple[str, ...], tenant: str | None) -> None:
+    """Take forgotten entries back, as they were.
+
+    `holdfast memory list --forgotten` lists them. What was erased cannot be restored.
+
+    \b
+    Examples:
+      holdfast memory restore k4r9t2w8
+    """
+    with changing(tenant) as found:
+        entries = [found.knowledge.get(uncut(each)) for each in dict.fromkeys(ids)]
+        kept = [entry.id for entry in entries if entry.forgotten_at is None]
+        if kept:
+            verb = "is" if len(kept) == 1 else "are"
+            raise HoldfastError(f"{printable(', '.join(kept))} {verb} not forgotten; nothing was restored")
+        for entry in entries:
+            found.knowledge.restore(entry.id, source="user")
+            click.echo(printable(f"Restored {entry.id}: {entry.title}"))

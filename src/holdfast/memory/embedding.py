@@ -1,0 +1,86 @@
+"""What turns texts into vectors, where that can be had: with the extra `embeddings` and a model on this machine.
+
+No model comes with Holdfast, and none is ever fetched. `memory.model_dir` names a directory with the files that
+sentence-transformers/all-MiniLM-L6-v2 is published with. Without it search goes by words alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.config.sections.agent import Memory
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float32]
+
+THREADS = "1"
+"""More of them wait for each other: on a machine with two busy cores two took 320 to 450 ms for a query for which one
+took 33 to 52, and on idle cores one takes 12 where two take 8."""
+_THREAD_SETTINGS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+class Embedder(Protocol):
+    """Texts as vectors of unit length, in whose space near is alike in meaning."""
+
+    @property
+    def name(self) -> str:
+        """Stands for the model and all that decides what it says: vectors of another name are not comparable."""
+        ...
+
+    @property
+    def floor(self) -> float:
+        """The cosine below which two texts have nothing to do with each other."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """A row for each text, float32."""
+        ...
+
+
+def embedder(settings: Memory) -> Embedder | None:
+    """The model that the settings name, None where there is none to be had; `why_not` says why. Loaded when it is first
+    used: make one and share it, it holds some 100 MB."""
+    made = _made(settings)
+    return None if isinstance(made, str) else made
+
+
+def why_not(settings: Memory) -> str:
+    """Why search goes by words alone, in one sentence; empty where meanings are compared."""
+    made = _made(settings)
+    return made if isinstance(made, str) else ""
+
+
+def _made(settings: Memory) -> Embedder | str:
+    if not settings.model_dir:
+        return "no model is set (memory.model_dir)"
+    try:
+        with _few_threads():
+            from .minilm import MiniLM
+    except ModuleNotFoundError as problem:
+        return f"{problem.name} is not installed; install holdfast[embeddings]"
+    try:
+        return MiniLM(Path(settings.model_dir))
+    except HoldfastError as problem:
+        return str(problem)
+
+
+@contextmanager
+def _few_threads() -> Iterator[None]:
+    """The linear algebra behind numpy takes every core unless told otherwise, and reads that once, when it is loaded.
+    What the user has set stays; where numpy was loaded before us, so does what it has. Nothing is left in the
+    environment, which commands that we start would inherit."""
+    ours = [name for name in _THREAD_SETTINGS if name not in os.environ]
+    os.environ.update(dict.fromkeys(ours, THREADS))
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)

@@ -1,0 +1,42 @@
+"""The ids of entries: short enough to be written down, and read aloud without a mistake (Crockford's base32)."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 7
+_FORM = re.compile(f"k[{_ALPHABET}]{{{_LENGTH}}}")
+_MISREAD = str.maketrans("oil", "011")
+_NEAR = 0.75
+_LEAST = 3
+"""Characters of a beginning that stands for a whole id."""
+
+FORM = f"k and {_LENGTH} letters or digits, such as k0a1b2c3"
+
+
+def new_id() -> str:
+    return "k" + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
+
+
+def tidy(given: str) -> str:
+    """An id as it is stored, of one as somebody may write it: in capitals, with a letter for the digit it looks like.
+    What can be no id stays as it is."""
+    made = given.strip().lower().translate(_MISREAD)
+    return made if _FORM.fullmatch(made) else given
+
+
+def is_id(text: str) -> bool:
+    return _FORM.fullmatch(text) is not None
+
+
+def near(given: str, ids: Sequence[str]) -> str | None:
+    """The id that was probably meant: the only one that begins like this, or the one most like it."""
+    made = given.strip().lower().translate(_MISREAD)
+    begun = [each for each in ids if each.startswith(made)] if len(made) >= _LEAST else []
+    if len(begun) == 1:
+        return begun[0]
+    return next(iter(get_close_matches(made, sorted(ids), 1, _NEAR)), None) if len(made) <= 2 * _LENGTH else None

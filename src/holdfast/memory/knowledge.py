@@ -1,0 +1,375 @@
+"""Long-term memory as its users see it: entries of one tenant that are added, edited, forgotten, found and listed.
+
+Every change is stored when a method returns, or nothing is changed. Nothing here asks for another tenant's entries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.errors import HoldfastError
+from holdfast.store import Store, VersionConflictError
+from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, ShownEntry
+from holdfast.tools.search import meant, words
+from holdfast.tools.wording import mend, shown
+
+from .checking import category_name, checked, checked_source, project_name
+from .hashing import entry_hash
+from .ids import FORM, is_id, near, new_id, tidy
+from .texts import one_line
+from .values import Category, Hit, Known
+
+if TYPE_CHECKING:
+    from .vectors import Vectors
+
+T = TypeVar("T")
+Projects = Literal["both", "project", "cross", "all"]
+
+PATIENCE_S = 6.0
+"""How long a write is waited for: a little longer than the store itself waits for another process."""
+CANDIDATES = 50
+"""Entries that a search looks at before it ranks them."""
+LEARNED = 64
+"""Entries that are embedded at once."""
+_TRIES = 8
+_NEAR_AMONG = 2_000
+"""Entries among which an id that was mistyped is looked for."""
+
+
+class Knowledge:
+    """What `tenant` knows, seen from `project` (None: from no project). `vectors` find what other words say too."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        *,
+        project: str | None = None,
+        clock: Callable[[], float] = time.time,
+        vectors: Vectors | None = None,
+        ids: Callable[[], str] = new_id,
+    ) -> None:
+        self.store = store
+        self.tenant = tenant
+        self.project = project_name(project) or None if project is not None else None
+        self._clock = clock
+        self._vectors = vectors
+        self._ids = ids
+
+    def add(
+        self,
+        title: str,
+        content: str,
+        *,
+        category: Category = "decision",
+        everywhere: bool = False,
+        project: str | None = None,
+        confidence: float = 1.0,
+        source: str = "user",
+        id: str | None = None,
+    ) -> KnowledgeEntry:
+        """Keep something new, for this project unless another one is named or it holds `everywhere`."""
+        where = self._where(everywhere, project)
+        entry = self.drafted(title, content, category, confidence, source, where, id=id)
+        for _ in range(_TRIES):
+            try:
+                return self._put(entry, 0, "add", entry.source)
+            except VersionConflictError:
+                if id is not None:
+                    raise
+                entry = replace(entry, id=self._ids())
+        raise HoldfastError("no free id was found for a new entry; nothing was stored, try again.")
+
+    def edit(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        content: str | None = None,
+        category: Category | None = None,
+        confidence: float | None = None,
+        everywhere: bool | None = None,
+        project: str | None = None,
+        source: str = "user",
+        expected: int | None = None,
+    ) -> KnowledgeEntry:
+        """Change what is given of an entry; whoever changes it is the source of what it says from then on. With
+        `expected` only if it still is of that revision."""
+        for _ in range(_TRIES):
+            before = self._standing(id)
+            if expected is not None and before.revision != expected:
+                raise VersionConflictError(
+                    f"{before.id} is at revision {before.revision} and not at {expected}; somebody changed it, look at "
+                    "it again. Nothing was changed."
+                )
+            where = before.project
+            if everywhere is not None or project is not None:
+                where = self._where(bool(everywhere), project)
+                if where is None and not everywhere:
+                    raise HoldfastError("no project is known here; name the one that the entry is to belong to.")
+            after = self.redrafted(
+                before,
+                before.title if title is None else title,
+                before.content if content is None else content,
+                before.category if category is None else category,
+                before.confidence if confidence is None else confidence,
+                source,
+                where,
+            )
+            if same(before, after):
+                raise HoldfastError(f"{before.id} says exactly this already; nothing was changed.")
+            try:
+                return self._put(after, before.revision, "edit", after.source)
+            except VersionConflictError:
+                if expected is not None:
+                    raise
+        raise HoldfastError(f"{shown(id)} is changed by others again and again; nothing was changed, try again.")
+
+    def forget(self, id: str, *, source: str = "user") -> KnowledgeEntry:
+        """Withdraw an entry: nobody is given it any more. It stays with its history, and can be restored."""
+        return self._turn(id, "forget", source)
+
+    def restore(self, id: str, *, source: str = "user") -> KnowledgeEntry:
+        """Let a forgotten entry hold again, as it was."""
+        return self._turn(id, "restore", source)
+
+    def erase(self, id: str) -> None:
+        """Remove an entry for good, with its history and all that says when it was shown."""
+        if not stored(self.store.erase_knowledge(self.tenant, self.get(id).id)):
+            raise self._unknown(id)
+
+    def get(self, id: str) -> KnowledgeEntry:
+        """An entry by its id, of whatever project; also a forgotten one."""
+        entry = self._entry(id)
+        if entry is None:
+            raise self._unknown(id)
+        return entry
+
+    def here(self, id: str) -> KnowledgeEntry | None:
+        """An entry by its id, if it counts in this project; also a forgotten one."""
+        entry = self._entry(id)
+        return entry if entry is not None and entry.project in (None, self.project) else None
+
+    def own(self, id: str) -> KnowledgeEntry:
+        """The same; one of another project is unknown here, and is not named where an id was mistyped."""
+        entry = self.here(id)
+        if entry is None:
+            raise self._unknown(id, "both")
+        return entry
+
+    def entries(
+        self,
+        *,
+        projects: Projects = "both",
+        categories: Sequence[Category] = (),
+        exclude_categories: Sequence[Category] = (),
+        forgotten: bool = False,
+    ) -> list[KnowledgeEntry]:
+        """Entries by category, title and id. Categories to include win over those to exclude; none are no filter."""
+        among = self._among(projects, categories, exclude_categories, forgotten)
+        return self.store.knowledge_entries(self.tenant, among)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        projects: Projects = "both",
+        categories: Sequence[Category] = (),
+        exclude_categories: Sequence[Category] = (),
+    ) -> list[Hit]:
+        """What fits best, by how well it fits times how certain it is; ties go by the id. An empty query gives what is
+        most certain."""
+        among = self._among(projects, categories, exclude_categories)
+        if query.strip():
+            hits = self._found(mend(query), among, max(limit, CANDIDATES))
+        else:
+            surest = self.store.knowledge_entries(self.tenant, among, limit=max(limit, 0), surest=True)
+            hits = [Hit(entry, 1.0) for entry in surest]
+        hits.sort(key=lambda hit: (-hit.score * hit.entry.confidence, hit.entry.id))
+        return hits[: max(0, limit)]
+
+    def saying(self, title: str, content: str) -> KnowledgeEntry | None:
+        """An entry, of this project or of every one, that says this already."""
+        among, said = self._among("both", (), ()), entry_hash(title, content)
+        found = self.store.find_knowledge(self.tenant, meant(words(mend(title))), among, limit=CANDIDATES)
+        return next((each for each, _ in found if each.hash == said), None)
+
+    def learn(self, *, at_most: int = LEARNED) -> int:
+        """See that entries can be found by their meaning, where vectors are there: embeds some of those that have none
+        yet, and gives how many. Takes a while for each: not for a request that waits."""
+        return 0 if self._vectors is None else self._vectors.learn(at_most=at_most)
+
+    def history(self, id: str) -> list[KnowledgeRevision]:
+        """All an entry has been, oldest first."""
+        return self.store.knowledge_history(self.tenant, self.get(id).id)
+
+    def shown(self, id: str, limit: int = 100) -> list[ShownEntry]:
+        """When and why an entry was put into prompts, the latest first."""
+        return self.store.shown(self.tenant, self.get(id).id, limit=limit)
+
+    def note_shown(self, entries: Known, *, session: str, lane: str, place: str, why: str, query: str = "") -> None:
+        """Entries were put into a prompt. Nobody waits for this to be stored."""
+        at, asked = self._now(), shown(one_line(query))
+        rows = [
+            ShownEntry(
+                entry=each, revision=revision, at=at, session=session, lane=lane, place=place, why=why, query=asked
+            )
+            for each, said in entries
+            if (revision := self._revision(each, said))
+        ]
+        if rows:
+            self.store.put_shown(self.tenant, rows)
+
+    def drafted(
+        self,
+        title: str,
+        content: str,
+        category: Category,
+        confidence: float,
+        source: str,
+        project: str | None,
+        *,
+        id: str | None = None,
+    ) -> KnowledgeEntry:
+        """A new entry that was checked and is not stored yet; HoldfastError where it cannot be."""
+        if id is not None and not is_id(tidy(id)):
+            raise HoldfastError(f"the id '{shown(id)}' is none: ids are {FORM}; leave it out and one is made.")
+        made, now = checked(title, content, category, confidence, source, project), self._now()
+        return KnowledgeEntry(
+            tenant=self.tenant,
+            id=self._ids() if id is None else tidy(id),
+            category=made.category,
+            title=made.title,
+            content=made.content,
+            project=made.project,
+            confidence=made.confidence,
+            source=made.source,
+            created_at=now,
+            updated_at=now,
+            hash=entry_hash(made.title, made.content),
+        )
+
+    def redrafted(
+        self,
+        before: KnowledgeEntry,
+        title: str,
+        content: str,
+        category: Category,
+        confidence: float,
+        source: str,
+        project: str | None,
+    ) -> KnowledgeEntry:
+        """The same for an entry that is there, which then holds. Times never go back, whatever the clock does."""
+        made = self.drafted(title, content, category, confidence, source, project, id=before.id)
+        return replace(
+            made,
+            created_at=before.created_at,
+            updated_at=max(made.updated_at, before.updated_at),
+            revision=before.revision,
+        )
+
+    def _put(self, entry: KnowledgeEntry, expected: int, operation: str, by: str) -> KnowledgeEntry:
+        return stored(self.store.put_knowledge(entry, expected=expected, operation=operation, by=by))
+
+    def _turn(self, id: str, operation: Literal["forget", "restore"], source: str) -> KnowledgeEntry:
+        by = checked_source(source)
+        for _ in range(_TRIES):
+            before = self._standing(id) if operation == "forget" else self.get(id)
+            if operation == "restore" and before.forgotten_at is None:
+                raise HoldfastError(f"{before.id} is not forgotten; nothing was changed.")
+            now = max(self._now(), before.updated_at)
+            after = replace(before, updated_at=now, forgotten_at=now if operation == "forget" else None)
+            try:
+                return self._put(after, before.revision, operation, by)
+            except VersionConflictError:
+                continue
+        raise HoldfastError(f"{shown(id)} is changed by others again and again; nothing was changed, try again.")
+
+    def _standing(self, id: str) -> KnowledgeEntry:
+        entry = self.get(id)
+        if entry.forgotten_at is not None:
+            raise HoldfastError(f"{entry.id} is forgotten; restore it first. Nothing was changed.")
+        return entry
+
+    def _where(self, everywhere: bool, project: str | None) -> str | None:
+        if everywhere and project is not None:
+            raise HoldfastError("an entry holds everywhere or in one project; give one of the two.")
+        return None if everywhere else self.project if project is None else project
+
+    def _among(
+        self, projects: Projects, include: Sequence[Category], exclude: Sequence[Category], forgotten: bool = False
+    ) -> KnowledgeFilter:
+        """The one filter of every way to entries, by words, vectors or as a list."""
+        return KnowledgeFilter(
+            project=self.project,
+            projects=projects,
+            categories=tuple(map(category_name, include)),
+            exclude_categories=tuple(map(category_name, exclude)),
+            forgotten=forgotten,
+        )
+
+    def _found(self, query: str, among: KnowledgeFilter, limit: int) -> list[Hit]:
+        asked = meant(words(query))
+        found = self.store.find_knowledge(self.tenant, asked, among, limit=limit) if asked else []
+        if self._vectors is None:
+            best = max((score for _, score in found), default=0.0)
+            return [Hit(entry, score / best if best > 0 else 1.0) for entry, score in found]
+        from .fusing import fused
+
+        by_meaning = self._vectors.search(query, among, limit)
+        known = {entry.id: entry for entry, _ in found}
+        hits = []
+        for each, score in fused([(entry.id, score) for entry, score in found], by_meaning):
+            entry = known.get(each) or self.store.knowledge(self.tenant, each)
+            if entry is not None and entry.forgotten_at is None:  # it may have gone since
+                hits.append(Hit(entry, score))
+        return hits
+
+    def _revision(self, id: str, hash: str) -> int:
+        """The latest revision of an entry that said this: a pinned text may show one that was changed since."""
+        entry = self.store.knowledge(self.tenant, id)
+        if entry is None or not hash or entry.hash == hash:
+            return 0 if entry is None else entry.revision
+        said = [
+            each.entry.revision for each in self.store.knowledge_history(self.tenant, id) if each.entry.hash == hash
+        ]
+        return max(said, default=entry.revision)
+
+    def _entry(self, id: str) -> KnowledgeEntry | None:
+        return self.store.knowledge(self.tenant, tidy(id)) if is_id(tidy(id)) else None
+
+    def _unknown(self, id: str, projects: Projects = "all") -> HoldfastError:
+        ids = self.store.knowledge_entries(
+            self.tenant, self._among(projects, (), (), forgotten=True), limit=_NEAR_AMONG
+        )
+        meant_id = near(id, [entry.id for entry in ids])
+        return HoldfastError(
+            f"there is no entry {shown(id)!r}; " + (f"did you mean {meant_id}?" if meant_id else "list or search them.")
+        )
+
+    def _now(self) -> int:
+        return round(self._clock() * 1_000_000)
+
+
+def same(one: KnowledgeEntry, other: KnowledgeEntry) -> bool:
+    """Whether two entries say the same to the letter, of the same things, and with the same certainty."""
+    return all(
+        getattr(one, part) == getattr(other, part) for part in ("title", "content", "category", "confidence", "project")
+    )
+
+
+def stored(written: Future[T], seconds: float = PATIENCE_S) -> T:
+    """What a write gives once it is stored; HoldfastError if it cannot be."""
+    try:
+        return written.result(seconds)
+    except TimeoutError as error:
+        raise HoldfastError(
+            f"memory could not be stored within {seconds:g} seconds; another process may hold the store. Look whether "
+            "it is there before you try again."
+        ) from error

@@ -1,0 +1,332 @@
+"""Entries as a Markdown file and back: made to be read, compared in git and edited by hand.
+
+Every entry is a section: its title as a heading, its fields as a list, an empty line, its content as it is. Only a line
+of the content that would begin another section gets a backslash before it, and one that begins with such a backslash
+gets one more: so every content comes back byte for byte. The order does not depend on the order of what is given.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.errors import HoldfastError
+from holdfast.store import VersionConflictError
+from holdfast.tools.wording import shown
+
+from .checking import category_name, checked_source, project_name, visible
+from .ids import FORM, is_id, tidy
+from .knowledge import PATIENCE_S, Knowledge, same, stored
+from .texts import one_line, whole
+from .values import KnowledgeEntry
+
+HEADING = "# Holdfast memory"
+NOTE = (
+    "<!-- `holdfast memory import` reads this file again. Entries without an id are new. In an entry's text, a line "
+    "that begins with ## has a backslash before it. -->"
+)
+EVERYWHERE = "everywhere"
+FIELDS = ("id", "category", "project", "confidence", "source", "created", "updated")
+
+_BEGINS = re.compile(r"(\\*)##(?=\s|$)")
+"""The beginning of a section, or a line that could be taken for one."""
+_FIELD = re.compile(r"[-*] +([A-Za-z_ ]{1,40}?) *:(?: +(.*))?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""What can be written as a date, in microseconds: a clock that was wrong once must not make memory unreadable."""
+_EACH_S = 0.01
+_COMPARED = ("category", "project", "confidence", "source")
+
+
+class Imported(Struct, frozen=True, kw_only=True):
+    """What became of a file's entries, by their ids in its order. `restored` were forgotten and hold again, as the file
+    has them."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """What a file's entries will become, and those to be written, each with the revision it replaces (0: it is new)."""
+
+    imported: Imported
+    drafts: tuple[tuple[KnowledgeEntry, int], ...]
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """An entry as a file has it, and the line it begins at. Of the fields only those that stand there."""
+
+    line: int
+    title: str
+    content: str
+    fields: Mapping[str, Any]
+
+    @property
+    def id(self) -> str | None:
+        return self.fields.get("id")
+
+
+def exported(entries: Sequence[KnowledgeEntry]) -> str:
+    """A file with these entries, without those that are forgotten: the same for the same entries."""
+    standing = [entry for entry in entries if entry.forgotten_at is None]
+    standing.sort(key=lambda each: (each.project or "", each.category, each.title.casefold(), each.id))
+    return "\n\n".join((f"{HEADING}\n\n{NOTE}", *map(_section, standing))) + "\n"
+
+
+def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import") -> Imported:
+    """Take over a file that `exported` made and somebody may have edited: all of it, or nothing where a part cannot be.
+
+    An entry whose id is known is edited where it differs, and restored if it was forgotten; others are added. A field
+    that is missing stays as it was. One without an id that is known to the letter is not added again.
+    """
+    plan = planned(knowledge, text, source=source)
+    _write(knowledge, plan.drafts, checked_source(source))
+    return plan.imported
+
+
+def planned(knowledge: Knowledge, text: str | bytes, *, source: str = "import") -> Planned:
+    """What `import_` would do, without doing it."""
+    by, sections = checked_source(source), parsed(text)
+    known = {entry.id: entry for entry in knowledge.entries(projects="all", forgotten=True)}
+    taken = {*known, *(section.id for section in sections)}
+    drafts: list[tuple[KnowledgeEntry, int]] = []
+    told: dict[str, list[str]] = {name: [] for name in Imported.__struct_fields__}
+    for section in sections:
+        before = known.get(section.id) if section.id else _same_as(section, known.values(), knowledge.project)
+        if before is not None and before.forgotten_at is None and (not section.id or _says(before, section)):
+            told["unchanged"].append(before.id)
+            continue
+        try:
+            entry = _drafted(knowledge, section, before, by)
+            while section.id is None and entry.id in taken:
+                entry = _drafted(knowledge, section, before, by)
+        except HoldfastError as error:
+            raise _wrong(section.line, str(error)) from error
+        taken.add(entry.id)
+        became = _became(before, entry)
+        told[became].append(entry.id)
+        if became != "unchanged":
+            drafts.append((entry, 0 if before is None else before.revision))
+    imported = Imported(**{name: tuple(ids) for name, ids in told.items()})
+    return Planned(imported=imported, drafts=tuple(drafts))
+
+
+def parsed(text: str | bytes) -> list[Section]:
+    """The sections of a file; HoldfastError with its line for the first thing in it that cannot be read."""
+    lines = _text(text).split("\n")
+    if lines[0].rstrip() != HEADING:
+        raise _wrong(1, f"this is no export of memory, which begins with '{HEADING}'")
+    starts = [at for at, line in enumerate(lines) if at and _is_heading(line)]
+    for at in range(1, starts[0] if starts else len(lines)):
+        line = lines[at].strip()
+        if line and not (line.startswith("<!--") and line.endswith("-->")):
+            raise _wrong(at + 1, "this stands before the first entry; an entry begins with '## ' and its title")
+    sections = [_parsed(lines[start:end], start + 1) for start, end in pairwise([*starts, len(lines)])]
+    seen: dict[str, int] = {}
+    for section in sections:
+        if section.id is not None and (first := seen.setdefault(section.id, section.line)) != section.line:
+            raise _wrong(section.line, f"the id {section.id} stands at line {first} already; leave one of the two out")
+    return sections
+
+
+def _section(entry: KnowledgeEntry) -> str:
+    fields = {
+        "id": entry.id,
+        "category": _quoted(entry.category),
+        "project": EVERYWHERE if entry.project is None else _quoted(entry.project),
+        "confidence": repr(entry.confidence),
+        "source": _quoted(entry.source),
+        "created": _time(entry.created_at),
+        "updated": _time(entry.updated_at),
+    }
+    content = "\n".join(f"\\{line}" if _BEGINS.match(line) else line for line in entry.content.split("\n"))
+    listed = "\n".join(f"- {name}: {value}" for name, value in fields.items())
+    return f"## {entry.title}\n\n{listed}\n\n{content}"
+
+
+def _parsed(lines: Sequence[str], number: int) -> Section:
+    """A section from its heading to the line before the next one."""
+    first = next((at for at, line in enumerate(lines) if at and line.strip()), len(lines))
+    fields, at = _fields(lines, first, number)
+    if first < at < len(lines):
+        if lines[at].strip():
+            raise _wrong(number + at, "an empty line has to stand between the fields of an entry and its text")
+        at += 1
+    content = list(lines[at:])
+    if content and not content[-1]:
+        content.pop()  # the line before the next heading, or the end of the file
+    plain = [line[1:] if (found := _BEGINS.match(line)) and found[1] else line for line in content]
+    return Section(line=number, title=lines[0][2:].strip(), content="\n".join(plain), fields=fields)
+
+
+def _fields(lines: Sequence[str], at: int, number: int) -> tuple[dict[str, Any], int]:
+    """The fields that stand from a line on, and the line behind them."""
+    fields: dict[str, Any] = {}
+    while at < len(lines) and (found := _FIELD.fullmatch(lines[at].rstrip())):
+        name, value = found[1].lower(), (found[2] or "").strip()
+        if name not in FIELDS:
+            listed = ", ".join(FIELDS)
+            raise _wrong(
+                number + at,
+                f"there is no field '{shown(name)}'; fields are {listed}, and an empty line parts them from the text",
+            )
+        if name in fields:
+            raise _wrong(number + at, f"the field {name} stands here twice")
+        try:
+            fields[name] = _READ[name](value)
+        except ValueError as error:
+            raise _wrong(number + at, f"the {name} is '{shown(value)}'; {error}") from error
+        at += 1
+    return fields, at
+
+
+def _is_heading(line: str) -> bool:
+    found = _BEGINS.match(line)
+    return found is not None and not found[1]
+
+
+def _text(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise _wrong(line, "this is no UTF-8 text; save the file as UTF-8") from error
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _drafted(knowledge: Knowledge, section: Section, before: KnowledgeEntry | None, source: str) -> KnowledgeEntry:
+    given = section.fields
+    if before is None:
+        entry = knowledge.drafted(
+            section.title,
+            section.content,
+            given.get("category", "decision"),
+            given.get("confidence", 1.0),
+            given.get("source", source),
+            given.get("project", knowledge.project),
+            id=section.id,
+        )
+        now = entry.updated_at
+        updated = min(given.get("updated", now), now)  # no entry is of tomorrow
+        return replace(entry, updated_at=updated, created_at=min(given.get("created", updated), updated))
+    return knowledge.redrafted(
+        before,
+        section.title,
+        section.content,
+        given.get("category", before.category),
+        given.get("confidence", before.confidence),
+        given.get("source", before.source),
+        given.get("project", before.project),
+    )
+
+
+def _says(entry: KnowledgeEntry, section: Section) -> bool:
+    """Whether a section has an entry as it is. What was stored once need not be checked again."""
+    given = section.fields
+    if (entry.title, entry.content) != (section.title, section.content):
+        return False
+    return all(name not in given or getattr(entry, name) == given[name] for name in _COMPARED)
+
+
+def _same_as(section: Section, known: Iterable[KnowledgeEntry], project: str | None) -> KnowledgeEntry | None:
+    """The entry that a section without an id has to the letter: a file may be imported twice."""
+    fields = {"project": project, **section.fields}
+    for name, stored_as in (("category", category_name), ("project", project_name)):
+        if fields.get(name) is not None:
+            fields[name] = stored_as(fields[name])
+    title, content = one_line(visible(section.title)), whole(visible(section.content))
+    made = Section(line=section.line, title=title, content=content, fields=fields)
+    return next((each for each in known if each.forgotten_at is None and _says(each, made)), None)
+
+
+def _became(before: KnowledgeEntry | None, entry: KnowledgeEntry) -> str:
+    if before is None:
+        return "added"
+    if before.forgotten_at is not None:
+        return "restored"
+    return "unchanged" if same(before, entry) and before.source == entry.source else "changed"
+
+
+def _write(knowledge: Knowledge, drafts: Sequence[tuple[KnowledgeEntry, int]], by: str) -> None:
+    if not drafts:
+        return
+    with knowledge.store.batch() as batch:
+        written = [
+            batch.put_knowledge(entry, expected=expected, operation="import", by=by) for entry, expected in drafts
+        ]
+    try:
+        for each in written:
+            stored(each, PATIENCE_S + _EACH_S * len(drafts))
+    except VersionConflictError as error:
+        raise HoldfastError(f"nothing was imported, because {error}; import the file again.") from error
+
+
+def _wrong(line: int, what: str) -> HoldfastError:
+    said = what.removesuffix(".").removesuffix("; nothing was stored")
+    return HoldfastError(f"line {line}: {said}; nothing was imported.")
+
+
+def _quoted(text: str) -> str:
+    """A value of a field; as JSON where it could be taken for something else."""
+    return json.dumps(text, ensure_ascii=False) if text == EVERYWHERE or text[:1] in ('"', "") else text
+
+
+def _unquoted(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    try:
+        text = json.loads(value)
+    except ValueError:
+        raise ValueError("a value that begins with a quotation mark has to be a JSON string") from None
+    return str(text)
+
+
+def _time(at: int) -> str:
+    return f"{(_EPOCH + timedelta(microseconds=max(_FIRST, min(at, _LAST)))).isoformat(timespec='microseconds')[:-6]}Z"
+
+
+def _read_time(value: str) -> int:
+    try:
+        found = datetime.fromisoformat(value)
+        return (found.replace(tzinfo=found.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        raise ValueError("give a time such as 2026-01-31T09:30:00Z, or leave it out") from None
+
+
+def _read_id(value: str) -> str:
+    made = tidy(value)
+    if not is_id(made):
+        raise ValueError(f"ids are {FORM}; leave it out and one is made")
+    return made
+
+
+def _read_confidence(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("give a number from 0 to 1") from None
+
+
+def _read_project(value: str) -> str | None:
+    return None if value.lower() == EVERYWHERE else _unquoted(value)
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "id": _read_id,
+    "category": _unquoted,
+    "project": _read_project,
+    "confidence": _read_confidence,
+    "source": _unquoted,
+    "created": _read_time,
+    "updated": _read_time,
+}

@@ -1,0 +1,87 @@
+"""What a store knows for longer than a session: the writes and the questions of `base.Store` about knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from . import finding, knowledge, writes
+from .rows import Injection, KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, KnowledgeVector, Pin, ShownEntry
+from .writer import Write
+
+T = TypeVar("T")
+
+_ANY = KnowledgeFilter()
+
+
+class KnowledgeWrites:
+    """For a store whose writes are functions of a transaction."""
+
+    def _add(self, write: Write[T], *, rows: int = 1) -> Future[T]:
+        raise NotImplementedError
+
+    def put_knowledge(self, entry: KnowledgeEntry, *, expected: int, operation: str, by: str) -> Future[KnowledgeEntry]:
+        return self._add(partial(knowledge.put_knowledge, entry, expected, operation, by))
+
+    def erase_knowledge(self, tenant: str, id: str) -> Future[bool]:
+        return self._add(partial(knowledge.erase_knowledge, tenant, id))
+
+    def put_vectors(self, tenant: str, model: str, vectors: Iterable[KnowledgeVector]) -> Future[int]:
+        given = tuple(vectors)
+        return self._add(partial(knowledge.put_vectors, tenant, model, given), rows=len(given))
+
+    def put_pin(self, pin: Pin) -> Future[Pin]:
+        return self._add(partial(knowledge.put_pin, pin))
+
+    def put_shown(self, tenant: str, shown: Iterable[ShownEntry]) -> Future[int]:
+        given = tuple(shown)
+        return self._add(partial(knowledge.put_shown, tenant, given), rows=len(given))
+
+    def put_injection(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
+        return self._add(partial(writes.put_versioned, "injections", "lane", tenant, lane, data, expected, None))
+
+
+class KnowledgeReads:
+    """For a store whose reads are functions of a connection."""
+
+    def __init__(self) -> None:
+        self._counts = finding.Counts()
+
+    def _read(self, question: Callable[..., T], *values: Any) -> T:
+        raise NotImplementedError
+
+    def knowledge(self, tenant: str, id: str) -> KnowledgeEntry | None:
+        return self._read(knowledge.entry, tenant, id)
+
+    def knowledge_entries(
+        self, tenant: str, among: KnowledgeFilter = _ANY, *, limit: int | None = None, surest: bool = False
+    ) -> list[KnowledgeEntry]:
+        return self._read(knowledge.entries, tenant, among, limit, surest)
+
+    def find_knowledge(
+        self, tenant: str, words: Sequence[str], among: KnowledgeFilter = _ANY, *, limit: int = 50
+    ) -> list[tuple[KnowledgeEntry, float]]:
+        return self._read(finding.find, tenant, words, among, limit, self._counts)
+
+    def knowledge_history(self, tenant: str, id: str) -> list[KnowledgeRevision]:
+        return self._read(knowledge.history, tenant, id)
+
+    def knowledge_version(self, tenant: str) -> int:
+        return self._read(knowledge.version, tenant)
+
+    def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]:
+        return self._read(knowledge.vectors, tenant, model)
+
+    def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
+        return self._read(knowledge.find_pin, tenant, key, now)
+
+    def shown(self, tenant: str, entry: str, *, limit: int = 100) -> list[ShownEntry]:
+        return self._read(knowledge.shown, tenant, entry, limit)
+
+    def injection(self, tenant: str, lane: str) -> Injection | None:
+        return self._read(knowledge.injection, tenant, lane)
+
+    def tenants(self) -> list[str]:
+        return self._read(knowledge.tenants)

@@ -1,0 +1,111 @@
+"""What a passage asks of whoever gives memory to clients, and what it gets. Who that is, it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.engine import Engine, Lane
+from holdfast.wire import Body
+from holdfast.wire.prompts import Reading
+
+from . import encodings
+from .quietly import log
+
+MEMORY = "memory"
+"""The name of the stage."""
+
+BYPASSED = "bypassed"
+"""The reset of a request that goes without what its lane was given."""
+
+TOO_MUCH = (400, 413)
+"""How providers answer a request that does not fit into the model's context."""
+
+MOST = 65_536
+"""Bytes of a refusal that are read to see why it is one."""
+
+
+class Reminder(Struct, frozen=True, kw_only=True):
+    """A request that may be given memory. `read` reads the client's body; `project` is what it names as its own;
+    `off` says that it wants none; `patience` are the seconds there are for it."""
+
+    body: Body
+    lane: Lane
+    read: Callable[[], Reading]
+    now: float
+    patience: float
+    project: str = ""
+    off: bool = False
+
+
+def _nothing() -> None:
+    """Of what was there before nothing is told again."""
+
+
+class Remembered(Struct, frozen=True, kw_only=True):
+    """A request with memory in it, as if the client had sent it. `pinned` and `volatile` are blocks by path, as
+    `Engine.prepare` takes them; `reset` is why it departs from the one before, if memory is the reason. `says` is told
+    to the client; `went` is called when the request goes out like this."""
+
+    body: Body
+    pinned: Mapping[str, str] = {}
+    volatile: tuple[str, ...] = ()
+    reset: str | None = None
+    says: str = ""
+    went: Callable[[], None] = _nothing
+
+
+class Remembering(Protocol):
+    """Gives memory to clients that know nothing of it. May wait for the store: not for an event loop."""
+
+    def concerns(self, tenant: str) -> bool:
+        """Whether requests of this tenant may be given any."""
+        ...
+
+    def remember(self, reminder: Reminder) -> Remembered | None:
+        """The request with memory; None where it goes as it came. May raise: then it goes as it came, too."""
+        ...
+
+    def refused(self, lane: Lane, status: int, text: str) -> None:
+        """The provider refused a request with memory, with these words."""
+        ...
+
+
+def remembered(remembering: Remembering, reminder: Reminder, engine: Engine) -> Remembered | None:
+    """The request with memory in it. Whatever fails here, the client's own goes on and is planned as ever (law 8);
+    where its lane may have been given memory before, it departs from that."""
+    try:
+        return remembering.remember(reminder)
+    except Exception as error:  # noqa: BLE001
+        log(MEMORY, error)
+    departs = engine.ledger(reminder.lane, now=reminder.now).last is not None
+    return Remembered(body=reminder.body, reset=BYPASSED) if departs else None
+
+
+class Refusal:
+    """What a provider says that refused a request with memory: one that does not fit is a reason to choose anew."""
+
+    def __init__(self, told: Callable[[str], None], encoding: str) -> None:
+        self._told, self._encoding = told, encoding
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    @classmethod
+    def heard(
+        cls, remembering: Remembering, lane: Lane, status: int, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Refusal | None:
+        if status not in TOO_MUCH:
+            return None
+        encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
+        return cls(lambda text: remembering.refused(lane, status, text), encoding.decode("latin-1"))
+
+    def feed(self, chunk: bytes) -> None:
+        if self._size < MOST:
+            self._pieces.append(chunk)
+            self._size += len(chunk)
+
+    def close(self) -> None:
+        plain = encodings.readable(b"".join(self._pieces), self._encoding, MOST)
+        self._told(plain.decode("utf-8", "replace"))

@@ -1,0 +1,260 @@
+"""Knowledge as blocks, as the seed has it: host unmarked, preferences for an hour, context memory behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.canonical import Usage
+from holdfast.config.sections.cache import Cache
+from holdfast.simulator.faults import Fault, Options
+
+from .compacting import LIMITS, summarizer, talk
+from .driving import MODELS, Bench, calls
+from .knowing import LONG, Knowing, awaited, deltas
+
+BLOCKS = {"placement": "blocks"}
+HOUR, MINUTES = {"type": "ephemeral", "ttl": "1h"}, {"type": "ephemeral"}
+SEED = Cache(strategy="three-block")
+LIKES, RULE = "Answers are short. " + LONG, "Deployments wait for the build server. " + LONG
+
+
+async def asked(place: Path, *, stable: bool, context: bool, cache: Cache = SEED) -> Bench:
+    bench = Knowing(place, memory=BLOCKS, cache=cache)
+    if stable:
+        bench.prefer("Short answers", LIKES)
+    if context:
+        bench.add("Deployment rule", RULE)
+    session = await bench.sessions.create()
+    await session.ask("How does the deployment work?")
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("stable", "context", "markers"),
+    [
+        (True, False, [None, HOUR]),
+        (True, True, [None, HOUR, None]),
+        (False, False, [HOUR]),
+    ],
+)
+@awaited
+async def test_e1_e2_e3_e4_e15_blocks_and_their_markers(
+    tmp_path: Path, stable: bool, context: bool, markers: list[Any]
+) -> None:
+    async with await asked(tmp_path, stable=stable, context=context) as bench:
+        assert isinstance(bench, Knowing)
+        found = bench.system()
+        assert [block.get("cache_control") for block in found] == markers
+        if stable:
+            assert "Answers are short." in found[1]["text"]
+        if context:
+            assert "Deployments wait" in found[-1]["text"]
+            assert "Answers are short." not in found[-1]["text"]  # E12
+
+
+@awaited
+async def test_e10_e15_without_a_stable_block_the_host_carries_the_marker(tmp_path: Path) -> None:
+    """The catalogue alone makes a stable block; where nothing can be recalled there is none."""
+    async with await asked(tmp_path, stable=False, context=False) as bench:
+        assert isinstance(bench, Knowing)
+        assert bench.markers() == [HOUR]
+
+
+@awaited
+async def test_e10_e15_context_without_preferences_puts_the_marker_on_the_host(tmp_path: Path) -> None:
+    async with await asked(tmp_path, stable=False, context=True) as bench:
+        assert isinstance(bench, Knowing)
+        assert bench.markers() == [HOUR, None]
+        assert "Deployments wait" in bench.system()[1]["text"]
+
+
+@pytest.mark.parametrize("context", [True, False])
+@pytest.mark.parametrize("cache", [Cache(strategy="passthrough"), Cache(strategy="zones", retention="none")])
+@awaited
+async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
+    tmp_path: Path, context: bool, cache: Cache
+) -> None:
+    async with await asked(tmp_path, stable=True, context=context, cache=cache) as bench:
+        assert isinstance(bench, Knowing)
+        (block,) = bench.system()
+        assert "cache_control" not in block
+        session = next(iter(bench.sessions._open.values()))
+        composed = session.state.composed
+        assert composed is not None
+        parts = [composed.system, composed.preferences, *([session.state.context] if context else [])]
+        assert block["text"] == "\n\n".join(parts)
+
+
+@awaited
+async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(tmp_path: Path) -> None:
+    async with await asked(
+        tmp_path, stable=True, context=True, cache=Cache(strategy="zones", retention="short")
+    ) as bench:
+        assert isinstance(bench, Knowing)
+        assert bench.markers() == [None, MINUTES, None]
+
+
+@awaited
+async def test_e3_the_default_strategy_pins_the_block_for_an_hour_too(tmp_path: Path) -> None:
+    async with await asked(tmp_path, stable=True, context=True, cache=Cache()) as bench:
+        assert isinstance(bench, Knowing)
+        assert bench.markers() == [None, HOUR, None]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+@awaited
+async def test_e20_e21_openai_dialects_get_both_texts_joined_by_an_empty_line(tmp_path: Path, dialect: str) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS, model=MODELS[dialect]) as bench:
+        bench.prefer("Short answers", "Answers are short.")
+        bench.add("Deployment rule", "Deployments wait for the build server.")
+        session = await bench.sessions.create()
+        await session.ask("How does the deployment work?")
+        raw, composed = bench.raw(), session.state.composed
+        assert composed is not None
+        assert composed.preferences
+        system = raw["instructions"] if dialect == "openai_responses" else raw["messages"][0]["content"]
+        assert system == "\n\n".join((composed.system, composed.preferences, session.state.context))
+
+
+def split(used: Usage) -> tuple[int, int, int, int]:
+    return used.read, used.written_for("1h"), used.written_for("5m"), used.input
+
+
+class TestTheCostTable:
+    """The three rows of the seed, with the counts of the provider. Blocks 0 and 1 stand behind the tools, which are
+    written with them."""
+
+    async def begun(self, bench: Knowing) -> Any:
+        bench.prefer("Short answers", LIKES)
+        self.entry = bench.add("Deployment rule", RULE)
+        session = await bench.sessions.create()
+        await session.ask("How does the deployment work?")
+        return session
+
+    @awaited
+    async def test_e5_e7_e8_e17_from_turn_1_to_2_blocks_0_and_1_are_reads(self, tmp_path: Path) -> None:
+        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+            session = await self.begun(bench)
+            bench.known.edit(self.entry.id, content="Deployments need a review. " + LONG)
+            await session.ask("And now?")
+            await session.ask("And then?")
+            first, second, third = map(split, bench.used())
+            stable = first[1]
+            assert first == (0, stable, first[2], 0)
+            assert stable > 0
+            assert second[:2] == (stable, 0)  # tools and blocks 0 and 1, and not one token more
+            assert second[2] > first[2]  # block 2 and the messages, written anew for five minutes
+            assert third[:2] == (stable + second[2], 0)  # nothing changed: everything is read
+            assert bench.sent_by[1][1] == "memory_block_changed"
+            assert not bench.breaks()
+
+    @awaited
+    async def test_e9_e18_curation_changes_preferences_and_block_1_stays(self, tmp_path: Path) -> None:
+        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+            session = await self.begun(bench)
+            (liked,) = bench.known.entries(categories=["preference"])
+            bench.known.edit(liked.id, content="Answers are long. " + LONG)
+            bench.prefer("Tea", "Tea is preferred to coffee.")
+            await session.ask("And now?")
+            first, second = map(split, bench.used())
+            assert bench.system(0)[1] == bench.system(1)[1]
+            assert second[:2] == (first[1] + first[2], 0)  # nothing before the news is processed again
+            assert not bench.breaks()
+
+    @pytest.mark.parametrize(("pause", "reads"), [(3_500, True), (3_700, False)])
+    @awaited
+    async def test_e6_e11_e19_a_session_within_the_hour_reads_blocks_0_and_1(
+        self, tmp_path: Path, pause: int, reads: bool
+    ) -> None:
+        async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+            await self.begun(bench)
+            bench.prefer("Tea", "Tea is preferred to coffee.")  # curation
+            bench.clock.advance(pause)
+            session = await bench.sessions.create()
+            await session.ask("Something else, and another day.")
+            first, second = map(split, bench.used())
+            assert (bench.system(0)[1] == bench.system(1)[1]) is reads
+            assert second[0] == (first[1] if reads else 0)
+            assert ("Tea is preferred" in bench.system(1)[1]["text"]) is not reads
+
+
+@awaited
+async def test_e11_the_stable_block_outlives_curation_and_resuming_hours_later(tmp_path: Path) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+        bench.prefer("Short answers", LIKES)
+        session = await bench.sessions.create()
+        await session.ask("Hello.")
+        bench.prefer("Tea", "Tea is preferred to coffee.")
+        bench.clock.advance(6 * 3_600)
+        await bench.restart()
+        session = await bench.sessions.resume(session.id)
+        await session.ask("And now?")
+        assert bench.system(0)[1]["text"] == bench.system(1)[1]["text"]
+
+
+@awaited
+async def test_e13_a_compaction_that_the_limit_forces_refreshes_the_context_block_alone(tmp_path: Path) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED, compaction=LIMITS, reply=summarizer()) as bench:
+        bench.prefer("Short answers", LIKES)
+        bench.add("Linting rule", "ruff checks it.")
+        session = await bench.sessions.create()
+        await session.ask("What of the linting?")
+        entry = bench.add("Deployment rule", RULE)
+        await session.ask("What of the deployment?")
+        assert entry.id not in session.state.context
+        stable = bench.system()[1]["text"]
+        for number in range(12):
+            if not session.state.compactions:
+                await talk(session, bench, 1, first=number)
+        assert session.state.compactions == 1
+        assert entry.id in session.state.context
+        assert bench.system()[1]["text"] == stable
+        assert not bench.breaks()
+
+
+@awaited
+async def test_e13_a_context_length_error_refreshes_the_context_block_alone(tmp_path: Path) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS, cache=SEED) as bench:
+        bench.prefer("Short answers", LIKES)
+        bench.add("Linting rule", "ruff checks it.")
+        session = await bench.sessions.create()
+        for number in range(6):
+            await session.ask(f"What of the linting, {number}? " + "There is much to say of it. " * 40)
+        entry = bench.add("Deployment rule", RULE)
+        stable = bench.system()[1]["text"]
+        message = "prompt is too long: 213462 tokens > 200000 maximum"
+        bench.simulator.faults.add(Fault(kind="status", options=Options(status=400, message=message)))
+        await session.ask("What of the deployment?")
+        assert entry.id in session.state.context
+        assert bench.system()[1]["text"] == stable
+
+
+@awaited
+async def test_c23_e23_every_turn_the_block_changes_when_the_change_test_says_so(tmp_path: Path) -> None:
+    for test in ("entries", "sampled"):
+        async with Knowing(tmp_path / test, memory={**BLOCKS, "retrieve": "every_turn", "change_test": test}) as bench:
+            entry = bench.add("Deployment rule", "Deployments wait for the build server. " + LONG)
+            session = await bench.sessions.create()
+            await session.ask("What of the deployment?")
+            before = session.state.context
+            bench.known.edit(entry.id, content="Deployments wait for the build servex. " + LONG)
+            await session.ask("What of the deployment?")
+            # One letter of thousands is a material change of the entry, and nothing to a comparison of positions.
+            assert (session.state.context != before) is (test == "entries")
+            bench.known.edit(entry.id, content="Deployments are made by hand.")
+            await session.ask("What of the deployment?")
+            assert "Deployments are made by hand." in session.state.context
+
+
+@awaited
+async def test_blocks_tell_nothing_in_the_conversation(tmp_path: Path) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS) as bench:
+        entry = bench.add("Deployment rule", RULE)
+        session = await bench.sessions.create()
+        await session.ask("What of the deployment?")
+        bench.known.edit(entry.id, content="Deployments need a review.")
+        await session.ask(calls(("recall", {"query": "deployment"})))
+        assert deltas(session) == []

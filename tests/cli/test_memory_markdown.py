@@ -1,0 +1,122 @@
+"""`holdfast memory export` and `import`: files that come back as they were, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli import memory_texts
+from holdfast.cli.memory import command
+from holdfast.memory.knowledge import Knowledge
+from holdfast.store import open_store
+
+from .looking import piped
+from .test_memory import remember, zone  # noqa: F401  (a fixture)
+from .test_memory_writing import entries, entry, refused
+
+
+def test_what_is_exported_is_imported_elsewhere(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(workspace, "Ünïcode", "A line.\n\n## Not a heading\n- id: none", category="gotcha", confidence=0.3)
+    remember(workspace, "Everywhere", everywhere=True)
+    remember(workspace, "Elsewhere", project="other")
+    assert "Wrote 2 entries to notes.md." in piped(command, "export", "notes.md")
+    assert "Wrote 3 entries" in piped(command, "export", "notes.md", "--all-projects")
+    before = [(each.id, each.title, each.content, each.project, each.confidence) for each in entries(workspace)]
+    assert "Imported: 3 unchanged." in piped(command, "import", "notes.md")
+    monkeypatch.setenv("HOLDFAST_STORE_URL", f"sqlite:///{workspace / 'fresh.db'}")
+    assert "would be: 3 added" in piped(command, "import", "notes.md", "--dry-run")
+    assert not (workspace / "fresh.db").exists()
+    assert "Imported: 3 added." in piped(command, "import", "notes.md")
+    with open_store(workspace / "fresh.db") as store:
+        after = Knowledge(store, "local").entries(projects="all")
+    assert [(each.id, each.title, each.content, each.project, each.confidence) for each in after] == before
+    assert list(workspace.glob(".notes*")) == []
+
+
+def test_a_pipe_gets_it_to_the_byte(workspace: Path) -> None:
+    remember(workspace, "Ünïcode")
+    piped(command, "export", "notes.md")
+    text = (workspace / "notes.md").read_bytes()
+    assert CliRunner().invoke(command, ["export"]).stdout_bytes == text
+    done = CliRunner().invoke(command, ["import", "-"], input=text)
+    assert "1 unchanged" in done.output
+
+
+def test_a_dry_run_shows_what_would_change(workspace: Path) -> None:
+    id_ = remember(workspace, "Title", "Old text.")
+    gone = remember(workspace, "Gone")
+    piped(command, "export", "notes.md")
+    piped(command, "forget", gone, "--yes")
+    text = (workspace / "notes.md").read_text().replace("Old text.", "New text.")
+    (workspace / "notes.md").write_text(text + "\n## A new one\n\nIts text.\n")
+    lines = piped(command, "import", "notes.md", "--dry-run").splitlines()
+    assert f"change {id_}: Title" in lines
+    assert f"restore {gone}: Gone" in lines
+    assert "add: A new one" in lines
+    assert {"  - Old text.", "  + New text."} <= set(lines)
+    assert entry(workspace, id_).content == "Old text."
+    assert len(entries(workspace)) == 2
+    told = json.loads(piped(command, "import", "notes.md", "--json"))
+    assert (len(told["added"]), told["changed"], told["restored"]) == (1, [id_], [gone])
+    assert entry(workspace, id_).content == "New text."
+
+
+def test_one_wrong_entry_and_nothing_is_imported(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    id_ = remember(workspace, "Title", "Old text.")
+    piped(command, "export", "notes.md")
+    text = (workspace / "notes.md").read_text().replace("Old text.", "New text.")
+    (workspace / "notes.md").write_text(text + "\n## Another\n\n- confidence: 7\n\nText.\n")
+    assert "line" in refused("import", "notes.md", capsys=capsys)
+    assert entry(workspace, id_).content == "Old text."
+
+
+def test_files_that_are_none(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "folder").mkdir()
+    (workspace / "latin").write_bytes("# Holdfast memory\n\n## é".encode("latin-1"))
+    (workspace / "other.md").write_text("# Something else\n")
+    assert "folder cannot be read" in refused("import", "folder", capsys=capsys)
+    assert "folder cannot be written" in refused("export", "folder", capsys=capsys)
+    assert "nowhere/notes.md cannot be written" in refused("export", "nowhere/notes.md", capsys=capsys)
+    assert "missing.md cannot be read" in refused("import", "missing.md", capsys=capsys)
+    assert "latin is not UTF-8" in refused("import", "latin", capsys=capsys)
+    assert "no export of memory" in refused("import", "other.md", capsys=capsys)
+    assert "cannot be read" in refused("import", "a\x1b\x00b", capsys=capsys)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_files_without_permission(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "closed").mkdir(mode=0o500)
+    (workspace / "secret.md").write_text("# Holdfast memory\n")
+    (workspace / "secret.md").chmod(0)
+    assert "Permission denied" in refused("import", "secret.md", capsys=capsys)
+    assert "Permission denied" in refused("export", "closed/notes.md", capsys=capsys)
+
+
+def test_a_file_that_is_too_large_is_refused(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(memory_texts, "MOST_BYTES", 1_000_000)
+    (workspace / "large.md").write_text("# Holdfast memory\n" + "x" * 1_000_001)
+    assert "more than 1 MB" in refused("import", "large.md", capsys=capsys)
+
+
+def test_a_link_keeps_leading_to_its_file(workspace: Path) -> None:
+    (workspace / "link.md").symlink_to("real.md")
+    remember(workspace, "Title")
+    piped(command, "export", "link.md")
+    assert (workspace / "link.md").is_symlink()
+    assert "Title" in (workspace / "real.md").read_text()
+
+
+def test_a_new_file_is_private_and_one_that_is_there_keeps_its_mode(workspace: Path) -> None:
+    remember(workspace, "Title")
+    (workspace / "shared.md").write_text("before")
+    (workspace / "shared.md").chmod(0o644)
+    for name, mode in (("shared.md", 0o644), ("new.md", 0o600)):
+        piped(command, "export", name)
+        assert (workspace / name).stat().st_mode & 0o777 == mode
+        assert "Title" in (workspace / name).read_text()

@@ -1,0 +1,173 @@
+"""`holdfast memory why`: when an entry was shown, and whether a session would be given it now."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import open_agent
+from holdfast.cli.memory import command
+from holdfast.memory.knowledge import Knowledge
+from holdfast.simulator import Simulator
+from holdfast.simulator.connecting import Simulated
+from holdfast.store import open_store
+
+from .looking import piped
+from .test_memory import database, remember, run, zone  # noqa: F401  (a fixture)
+
+MODEL = "anthropic:claude-haiku-4-5"
+
+
+@pytest.fixture(autouse=True)
+def model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_AGENT_MODEL", MODEL)
+
+
+def now(id: str, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(piped(command, "why", id, "--json", *arguments))["now"]
+    return found
+
+
+def talk(workspace: Path, *messages: str, clock: float | None = None) -> str:
+    """A session of the agent in the workspace; its id."""
+
+    async def main() -> str:
+        moment = time.time() if clock is None else clock
+        async with open_agent(workspace, provider=Simulated(Simulator()), clock=lambda: moment) as sessions:
+            session = await sessions.create()
+            for words in messages:
+                await session.ask(words)
+            return session.id
+
+    return asyncio.run(main())
+
+
+def test_where_and_why_it_was_shown(workspace: Path) -> None:
+    brief = remember(workspace, "Answers are brief", category="preference")
+    deploy = remember(workspace, "Deploy to staging", "Run the deploy script first.")
+    session = talk(workspace, "How do I deploy to staging?")
+    out = piped(command, "why", brief)
+    assert "stable block" in out
+    assert "the session began" in out
+    assert session in out
+    told = json.loads(piped(command, "why", deploy, "--json"))
+    [once] = told["shown"]
+    assert (once["place"], once["why"], once["session"]) == ("delta", "session_start", session)
+    piped(command, "edit", deploy, "--content", "Something else by now.")
+    assert json.loads(piped(command, "why", deploy, "--json"))["shown"][0]["revision"] == 1
+
+
+def test_one_that_was_never_shown(workspace: Path) -> None:
+    out = piped(command, "why", remember(workspace, "Title"))
+    assert "It has been shown to no session yet." in out
+    assert "--query" in out
+
+
+def test_the_latest_are_listed(workspace: Path) -> None:
+    id_ = remember(workspace, "Title")
+    with open_store(database(workspace)) as store:
+        knowledge = Knowledge(store, "local")
+        for number in range(5):
+            known = ((id_, knowledge.get(id_).hash),)
+            knowledge.note_shown(
+                known, session=f"s{number}\x1b", lane="", place="delta", why="changed", query="how to deploy"
+            )
+    out = piped(command, "why", id_, "--limit", "3")
+    assert "The latest 3; --limit shows more." in out
+    assert [line.split()[2] for line in out.splitlines() if "delta" in line] == ["s4?", "s3?", "s2?"]
+    assert "how to deploy" in out
+
+
+def test_forgotten_ones_and_those_of_other_projects_are_not_given(workspace: Path) -> None:
+    gone = remember(workspace, "Gone")
+    piped(command, "forget", gone, "--yes")
+    assert (now(gone)["given"], now(gone)["why"]) == (False, "forgotten")
+    assert f"restore {gone}" in now(gone)["text"]
+    other = remember(workspace, "Other", project="other")
+    assert (now(other)["given"], now(other)["why"]) == (False, "other_project")
+    assert now(other, "--project", "other")["why"] == "safety_net"
+
+
+def test_a_preference_waits_for_the_pin_to_end(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = remember(workspace, "First", category="preference")
+    assert (now(first)["given"], now(first)["why"]) == (True, "next_session")
+    begun = time.time()
+    talk(workspace, "Hello", clock=begun)
+    assert now(first)["why"] == "pinned"
+    until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begun + 3600))
+    assert until in now(first)["text"]
+    later = remember(workspace, "Later", category="preference")
+    assert (now(later)["given"], now(later)["why"]) == (False, "waits")
+    assert until in now(later)["text"]
+    piped(command, "edit", first, "--content", "Something else.")
+    assert (now(first)["given"], now(first)["why"]) == (True, "pinned_before")
+    monkeypatch.setattr("holdfast.cli.memory_judging.time.time", lambda: begun + 3601)
+    assert (now(first)["why"], now(later)["why"]) == ("next_session", "next_session")
+
+
+def test_a_pin_is_found_whatever_model_it_was_made_for(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = remember(workspace, "First", category="preference")
+    monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "openai:gpt-5.5")
+    talk(workspace, "Hello")
+    assert now(first)["why"] == "pinned"
+    monkeypatch.delenv("HOLDFAST_AGENT_MODEL")
+    assert now(first)["why"] == "pinned"
+
+
+def test_looking_pins_nothing(workspace: Path) -> None:
+    id_ = remember(workspace, "First", category="preference")
+    for _ in range(2):
+        assert now(id_)["why"] == "next_session"
+
+
+def test_preferences_without_room(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        remember(workspace, f"Sure {number}", "x " * 3_500, category="preference")
+    small = remember(workspace, "Unsure", "y " * 3_500, category="preference", confidence=0.1)
+    assert (now(small)["given"], now(small)["why"]) == (False, "no_room")
+    monkeypatch.setenv("HOLDFAST_MEMORY_STABLE_BUDGET", "0")
+    assert "stable_budget is 0" in now(small)["text"]
+
+
+@pytest.mark.parametrize("placement", ["deltas", "blocks"])
+def test_words_that_would_find_it(workspace: Path, placement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
+    deploy = remember(workspace, "Deploy to staging", everywhere=True)
+    found = now(deploy, "--query", "how do I deploy?")
+    assert (found["given"], found["why"]) == (True, "found")
+    assert "at place 1" in found["text"]
+    missed = now(deploy, "--query", "colours of birds")
+    assert (missed["given"], missed["why"]) == (False, "not_found")
+    own = remember(workspace, "Something of this project")
+    assert now(own, "--query", "colours of birds")["why"] == "safety_net"
+
+
+def test_what_is_found_and_has_no_room(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        remember(workspace, f"Deploy deploy deploy {number}", "deploy", everywhere=True)
+    last = remember(workspace, "About it", "One may also deploy, among other things.", everywhere=True, confidence=0.1)
+    found = now(last, "--query", "deploy")
+    assert (found["given"], found["why"]) == (False, "no_room")
+    assert "at place 7" in found["text"]
+    monkeypatch.setenv("HOLDFAST_MEMORY_RETRIEVE_MAX", "0")
+    assert now(last)["why"] == "not_retrieved"
+
+
+def test_clients_of_the_gateway_are_given_what_the_settings_say(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = remember(workspace, "Theirs", tenant="tenant-a", everywhere=True)
+    whose = ("--tenant", "tenant-a")
+    assert now(id_, *whose)["why"] == "not_injected"
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT", "true")
+    assert now(id_, *whose)["why"] == "by_words"
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT_TENANTS", '["tenant-b"]')
+    assert "inject_tenants" in now(id_, *whose)["text"]
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT_AS", "local")
+    assert "inject_as" in now(id_, *whose)["text"]
+    assert run("why", id_, capsys=capsys)[0] == 1

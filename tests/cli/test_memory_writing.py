@@ -1,0 +1,367 @@
+"""`holdfast memory add`, `edit`, `forget`, `restore`, `history`: what is changed, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli import memory_add, memory_edit, memory_texts
+from holdfast.cli.memory import command
+from holdfast.memory.knowledge import Knowledge
+from holdfast.store import open_store
+from holdfast.store.rows import KnowledgeEntry
+
+from .looking import invoke, piped, shown
+from .terminals import Program
+from .test_main import clean, holdfast
+from .test_memory import database, remember, run, zone  # noqa: F401  (a fixture)
+
+
+def entry(workspace: Path, id: str) -> KnowledgeEntry:
+    with open_store(database(workspace)) as store:
+        return Knowledge(store, "local").get(id)
+
+
+def entries(workspace: Path) -> list[KnowledgeEntry]:
+    with open_store(database(workspace)) as store:
+        return Knowledge(store, "local").entries(projects="all", forgotten=True)
+
+
+def refused(*arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What it says, in one sentence, while it changes nothing."""
+    code, out, err = run(*arguments, capsys=capsys)
+    assert (code, out) == (1, ""), (code, out, err)
+    assert err.startswith("holdfast: ")
+    assert "Traceback" not in err
+    assert all(character.isprintable() or character == "\n" for character in err)
+    return err
+
+
+class TestAdd:
+    def test_an_entry_belongs_to_the_project_unless_it_holds_everywhere(self, workspace: Path) -> None:
+        out = piped(command, "add", "Tests", "make test", "--category", "Pattern", "--confidence", "0.5")
+        made = entry(workspace, out.split()[1].rstrip(":"))
+        assert (made.title, made.content, made.category, made.confidence) == ("Tests", "make test", "pattern", 0.5)
+        assert (made.project, made.source) == (str(workspace.resolve()), "user")
+        told = json.loads(piped(command, "add", "Brief", "Yes.", "--everywhere", "--source", "a friend", "--json"))
+        assert (told["project"], told["source"], told["category"]) == (None, "a friend", "decision")
+        told = json.loads(piped(command, "add", "Named", "Yes.", "--project", "org/repo", "--json"))
+        assert told["project"] == "org/repo"
+
+    def test_the_text_comes_from_standard_input(self, workspace: Path) -> None:
+        for arguments in (["add", "One", "-"], ["add", "Two"]):
+            done = CliRunner().invoke(command, arguments, input="From a pipe.\r\nTwo lines.\n")
+            assert done.exit_code == 0, done.output
+        assert {each.content for each in entries(workspace)} == {"From a pipe.\nTwo lines."}
+
+    def test_what_cannot_be_stored_is_refused_in_one_sentence(
+        self, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "8000" in refused("add", "Long", "x" * 1_000_000, capsys=capsys).replace(",", "")
+        assert "title" in refused("add", "x" * 500, "y", capsys=capsys)
+        assert "title" in refused("add", "\x1b", "y", capsys=capsys)
+        assert "no text" in refused("add", "x", " \n", capsys=capsys)
+        assert "category" in refused("add", "x", "y", "--category", "a\x1b[31mb", capsys=capsys)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\xff")))
+        assert "standard input is not UTF-8 (byte 1)" in refused("add", "x", "-", capsys=capsys)
+        assert not database(workspace).exists() or entries(workspace) == []
+
+    def test_bytes_that_are_no_text_are_no_traceback(self, workspace: Path) -> None:
+        done = subprocess.run(
+            [
+                os.fsencode(sys.executable),
+                b"-m",
+                b"holdfast",
+                b"memory",
+                b"add",
+                b"a\xffb",
+                b"c\xffd",
+                b"--project",
+                b"\xff",
+            ],
+            cwd=workspace,
+            env=clean(workspace),
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode in (0, 1)
+        assert b"Traceback" not in done.stderr
+
+    def test_control_characters_never_reach_the_terminal(
+        self, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        done = CliRunner().invoke(command, ["add", "Col\x1b[31mour", "Be\x07ll"])
+        said = done.output + str(done.exception)
+        assert "\x1b" not in said
+        assert "\x07" not in said
+        for line in shown(command, "list", columns=80, monkeypatch=monkeypatch, capsys=capsys):
+            assert line.isprintable()
+
+
+@pytest.fixture
+def editor(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Somebody at a terminal, whose editor is a piece of Python that changes `text`."""
+    monkeypatch.setattr(memory_add, "can_edit", lambda: True)
+    monkeypatch.setattr(memory_edit, "can_edit", lambda: True)
+    monkeypatch.setenv("TMPDIR", str(workspace / "tmp"))
+    monkeypatch.setattr(memory_texts.tempfile, "tempdir", None)
+    (workspace / "tmp").mkdir()
+    monkeypatch.delenv("VISUAL", raising=False)
+
+    def use(change: str) -> None:
+        script = workspace / "editor.py"
+        script.write_text(
+            "import sys, pathlib\n"
+            "path = pathlib.Path(sys.argv[-1])\n"
+            "text = path.read_text(encoding='utf-8')\n"
+            f"{change}\n"
+            "path.write_text(text, encoding='utf-8')\n"
+        )
+        monkeypatch.setenv("EDITOR", f"'{sys.executable}' '{script}'")
+
+    return use
+
+
+def kept(workspace: Path) -> list[Path]:
+    return list((workspace / "tmp").iterdir())
+
+
+class TestEditor:
+    def test_a_new_entry_is_written_in_it(self, workspace: Path, editor: Callable[[str], None]) -> None:
+        editor("text = 'Written in an editor.'")
+        piped(command, "add", "Title")
+        assert [each.content for each in entries(workspace)] == ["Written in an editor."]
+        assert kept(workspace) == []
+
+    def test_nothing_written_is_nothing_added(
+        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        editor("pass")
+        assert "no text" in refused("add", "Title", capsys=capsys)
+        assert kept(workspace) == []
+
+    def test_an_entry_is_edited_as_markdown(self, workspace: Path, editor: Callable[[str], None]) -> None:
+        id_ = remember(workspace, "Old title", "Old text.\n\n## A heading of its own", category="gotcha")
+        editor(
+            "text = text.replace('Old', 'New').replace('gotcha', 'pattern')"
+            ".replace('confidence: 1.0', 'confidence: 0.5')"
+        )
+        out = piped(command, "edit", id_)
+        made = entry(workspace, id_)
+        assert (made.title, made.content) == ("New title", "New text.\n\n## A heading of its own")
+        assert (made.category, made.confidence, made.revision) == ("pattern", 0.5, 2)
+        assert made.project == str(workspace.resolve())
+        assert "- title: Old title" in out
+        assert kept(workspace) == []
+
+    def test_it_can_be_moved_to_every_project(self, workspace: Path, editor: Callable[[str], None]) -> None:
+        id_ = remember(workspace, "Title")
+        editor(
+            "text = '\\n'.join('- project: everywhere' if l.startswith('- project') else l for l in text.split('\\n'))"
+        )
+        piped(command, "edit", id_)
+        assert entry(workspace, id_).project is None
+
+    def test_left_as_it_was_nothing_is_changed(self, workspace: Path, editor: Callable[[str], None]) -> None:
+        id_ = remember(workspace, "Title")
+        editor("pass")
+        assert "Nothing was changed" in piped(command, "edit", id_)
+        assert (entry(workspace, id_).revision, kept(workspace)) == (1, [])
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "text = text.replace('confidence: 1.0', 'confidence: many')",
+            "text = text.replace('Some text.', 'x' * 9000)",
+            "text = 'nothing that was meant'",
+            "text = text + '\\n## Another\\n\\nText.\\n'",
+            "path.write_bytes(b'\\xff'); raise SystemExit(0)",
+        ],
+    )
+    def test_what_is_refused_is_not_lost(
+        self, workspace: Path, editor: Callable[[str], None], change: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        id_ = remember(workspace, "Title")
+        editor(change)
+        said = refused("edit", id_, capsys=capsys)
+        [file] = kept(workspace)
+        assert f"your text is kept in {file}" in said
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert entry(workspace, id_).revision == 1
+
+    def test_what_was_kept_can_be_mended_and_imported(
+        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        id_ = remember(workspace, "Title")
+        editor("text = text.replace('Some text.', 'Better.').replace('confidence: 1.0', 'confidence: many')")
+        refused("edit", id_, capsys=capsys)
+        [file] = kept(workspace)
+        file.write_text(file.read_text().replace("many", "0.25"))
+        piped(command, "import", str(file))
+        assert (entry(workspace, id_).content, entry(workspace, id_).confidence) == ("Better.", 0.25)
+
+    def test_an_entry_that_was_changed_meanwhile_is_not_overwritten(
+        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        id_ = remember(workspace, "Title")
+        other = f"'{sys.executable}', '-m', 'holdfast', 'memory', 'edit', '{id_}', '--content', 'Theirs.'"
+        editor(f"import subprocess; subprocess.run([{other}], check=True); text = text.replace('Some', 'My')")
+        said = refused("edit", id_, capsys=capsys)
+        assert "revision 2" in said
+        assert "your text is kept in" in said
+        assert entry(workspace, id_).content == "Theirs."
+
+    def test_an_editor_that_fails_or_is_not_there(
+        self,
+        workspace: Path,
+        editor: Callable[[str], None],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        id_ = remember(workspace, "Title")
+        editor("raise SystemExit(3)")
+        assert "ended with 3; nothing was changed" in refused("edit", id_, capsys=capsys)
+        monkeypatch.setenv("EDITOR", "no-such-editor --wait")
+        assert "'no-such-editor --wait' cannot be started" in refused("edit", id_, capsys=capsys)
+        monkeypatch.setenv("EDITOR", "'unbalanced")
+        assert "cannot be started" in refused("edit", id_, capsys=capsys)
+        assert kept(workspace) == []
+
+    @pytest.mark.slow
+    @pytest.mark.usefixtures("interruptible")
+    def test_ctrl_c_belongs_to_the_editor(self, workspace: Path) -> None:
+        calm = workspace / "calm.sh"
+        calm.write_text(
+            'trap \'asked=1\' INT\necho ready\nwhile [ -z "$asked" ]; do sleep 0.05; done\necho Saved. > "$1"\n'
+        )
+        hasty = workspace / "hasty.sh"
+        hasty.write_text('echo half > "$1"\necho ready\nexec sleep 60\n')
+        environ = clean(workspace) | {"TERM": "xterm", "TMPDIR": str(workspace)}
+        with Program("memory", "add", "Calm", cwd=workspace, environ=environ | {"EDITOR": f"sh {calm}"}) as program:
+            program.until("ready")
+            program.press_ctrl_c()
+            assert program.ended() == 0
+        with Program("memory", "add", "Hasty", cwd=workspace, environ=environ | {"EDITOR": f"sh {hasty}"}) as program:
+            program.until("ready")
+            program.press_ctrl_c()
+            assert program.ended() == 1
+            assert "was ended by signal 2; nothing was changed" in program.text.replace("\n", "")
+            assert "your text is kept in" in program.text.replace("\n", "")
+            assert "Traceback" not in program.text
+        listed = holdfast("memory", "list", cwd=workspace)
+        assert ("Calm" in listed.stdout, "Hasty" in listed.stdout) == (True, False)
+
+
+class TestEdit:
+    def test_options_change_what_they_name(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title", "Text.", category="gotcha")
+        out = piped(command, "edit", id_, "--content", "Another text.", "--confidence", "0.5")
+        assert f"Changed {id_}, revision 2" in out
+        assert "- Text." in out
+        assert "+ Another text." in out
+        made = entry(workspace, id_)
+        assert (made.title, made.content, made.category, made.confidence) == ("Title", "Another text.", "gotcha", 0.5)
+        assert json.loads(piped(command, "edit", id_, "--everywhere", "--json"))["project"] is None
+        assert json.loads(piped(command, "edit", id_, "--project", "p", "--json"))["project"] == "p"
+        done = CliRunner().invoke(command, ["edit", id_, "--content", "-"], input="From a pipe.")
+        assert (done.exit_code, entry(workspace, id_).content) == (0, "From a pipe.")
+
+    def test_what_cannot_be_is_refused(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        id_ = remember(workspace, "Title", "Text.")
+        assert "says exactly this already" in refused("edit", id_, "--content", "Text.", capsys=capsys)
+        assert "there is no entry" in refused("edit", "k0000000", "--title", "x", capsys=capsys)
+        assert "there is no entry" in refused("edit", "\x1b]0;x\x07", "--title", "x", capsys=capsys)
+        piped(command, "forget", id_, "--yes")
+        assert "is forgotten" in refused("edit", id_, "--title", "x", capsys=capsys)
+        assert invoke(command, "edit", id_, "--everywhere", "--project", "p").exit_code == 2
+
+    def test_without_a_terminal_it_wants_options(self, workspace: Path) -> None:
+        done = invoke(command, "edit", remember(workspace, "Title"))
+        assert (done.exit_code, "no terminal" in done.output) == (2, True)
+
+
+class TestForget:
+    def test_it_asks_and_takes_no_for_an_answer(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title")
+        for answer, code in (("n\n", 1), ("", 1), ("y\n", 0)):
+            assert entry(workspace, id_).forgotten_at is None
+            done = CliRunner().invoke(command, ["forget", id_], input=answer)
+            assert done.exit_code == code, answer
+        assert entry(workspace, id_).forgotten_at is not None
+
+    def test_nobody_to_ask_is_said(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title")
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "memory", "forget", id_],
+            cwd=workspace,
+            env=clean(workspace) | {"HOME": str(workspace / "home")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "nobody answered; --yes does it without asking" in done.stderr
+
+    def test_all_or_none(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        one, two = remember(workspace, "One"), remember(workspace, "Two")
+        assert "there is no entry" in refused("forget", one, "k0000000", "--yes", capsys=capsys)
+        assert entry(workspace, one).forgotten_at is None
+        assert "Forgot 2 entries" in piped(command, "forget", one, two, one, "--yes")
+        assert "forgotten already" in refused("forget", one, "--yes", capsys=capsys)
+
+    def test_it_can_be_taken_back(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        id_ = remember(workspace, "Title")
+        piped(command, "forget", id_, "--yes")
+        assert f"Restored {id_}: Title" in piped(command, "restore", id_)
+        assert entry(workspace, id_).forgotten_at is None
+        assert "not forgotten" in refused("restore", id_, capsys=capsys)
+
+    def test_what_is_erased_is_gone(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        one, two = remember(workspace, "One", "unrepeatable"), remember(workspace, "Two", "unrepeatable")
+        piped(command, "forget", two, "--yes")
+        assert "for good" in piped(command, "forget", one, two, "--erase", "--yes")
+        for job in (["show", one], ["history", two], ["restore", one]):
+            assert "there is no entry" in refused(*job, capsys=capsys)
+        assert entries(workspace) == []
+
+
+class TestHistory:
+    def test_every_change_with_its_lines(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title", "One.\nTwo.\nThree.", source="an agent")
+        piped(command, "edit", id_, "--content", "One.\n2.\nThree.", "--category", "gotcha")
+        piped(command, "forget", id_, "--yes")
+        piped(command, "restore", id_)
+        lines = piped(command, "history", id_).splitlines()
+        heads = [line.split()[2] for line in lines if line.startswith("Revision")]
+        assert heads == ["added", "edited", "forgotten", "restored"]
+        assert "by an agent" in lines[0]
+        assert {"  - Two.", "  + 2.", "  - category: decision", "  + category: gotcha"} <= set(lines)
+        told = json.loads(piped(command, "history", id_, "--json"))
+        assert [each["operation"] for each in told["revisions"]] == ["add", "edit", "forget", "restore"]
+        assert told["revisions"][0]["entry"]["content"] == "One.\nTwo.\nThree."
+
+
+@pytest.mark.slow
+def test_two_processes_may_write_at_once(workspace: Path) -> None:
+    environ = clean(workspace)
+    arguments: list[Any] = [sys.executable, "-m", "holdfast", "memory", "add"]
+    started = [
+        subprocess.Popen(
+            [*arguments, f"Entry {number}", "Text."], cwd=workspace, env=environ, stdout=subprocess.DEVNULL
+        )
+        for number in range(3)
+    ]
+    assert [each.wait(60) for each in started] == [0, 0, 0]
+    listed = json.loads(holdfast("memory", "list", "--json", cwd=workspace).stdout)
+    assert len(listed["entries"]) == 3

@@ -1,0 +1,254 @@
+"""Memory is never in the way: whatever fails or is late, the client's request goes on, and later ones say why they
+differ."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.sections.serving import Limits
+from holdfast.memory.injecting_state import Given, Told, decode, encode, standing, with_delta
+from holdfast.memory.values import Delta, Stable
+from holdfast.transport import Passage
+
+from .injected import TENANT, MemoryDoor, asking, contents, extends, says
+
+QUESTION = "Where does the pointer come from?"
+RESET = b"x-holdfast-reset"
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[MemoryDoor]:
+    made = MemoryDoor(tmp_path / "m.db")
+    yield made
+    made.close()
+
+
+def sent(door: MemoryDoor, *said: str, **more: Any) -> Passage:
+    passage, exchange = door.send(asking(*said), **more)
+    assert exchange.answer.status == 200, exchange.answer
+    return passage
+
+
+def hurried(door: MemoryDoor, seconds: float) -> None:
+    """Little time for our own stages, from now on."""
+    door.configure_gateway(limits=Limits(stages_ms=seconds * 1_000))
+
+
+class TestTheStore:
+    def test_closed_from_the_start_the_clients_own_goes(self, door: MemoryDoor) -> None:
+        door.learn()
+        assert door.store is not None
+        door.store.close()
+        passage = sent(door, QUESTION)
+        assert contents(passage) == contents(asking(QUESTION))
+        assert passage.bypass is None
+
+    def test_closed_later_what_was_given_before_goes_on(self, door: MemoryDoor) -> None:
+        door.learn()
+        first = sent(door, QUESTION)
+        assert door.store is not None
+        door.store.close()
+        second = sent(door, QUESTION, "So.", "Go on.")
+        assert extends(first, second)
+        assert says(second, RESET) == ""
+
+    @pytest.mark.slow
+    def test_late_at_the_start_the_lane_has_none(self, door: MemoryDoor) -> None:
+        door.learn()
+        hurried(door, 0.4)
+        with locked(door):
+            first = sent(door, QUESTION)
+        assert contents(first) == contents(asking(QUESTION))
+        hurried(door, 60)
+        assert door.store is not None
+        door.store.flush()
+        second = sent(door, QUESTION, "So.", "Go on.")
+        assert extends(first, second)
+        door.restart()
+        assert extends(second, sent(door, QUESTION, "So.", "Go on.", "So.", "More."))
+        assert door.told("cache.break") == []
+
+    @pytest.mark.slow
+    def test_late_later_the_new_part_is_left_out(self, door: MemoryDoor) -> None:
+        ids = door.learn()
+        first = sent(door, QUESTION)
+        door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
+        hurried(door, 0.4)
+        with locked(door):
+            second = sent(door, QUESTION, "So.", "Go on.")
+        assert extends(first, second)
+        assert b"elsewhere" not in second.raw
+        hurried(door, 60)
+        assert door.store is not None
+        door.store.flush()
+        assert contents(sent(door, QUESTION, "So.", "Go on.")) == contents(second)
+        third = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
+        assert extends(second, third)
+        assert b"elsewhere" in contents(third)[-2]
+        assert door.told("cache.break") == []
+
+    @pytest.mark.slow
+    def test_late_the_context_block_stays_as_it_was(self, door: MemoryDoor) -> None:
+        door.configure(placement="blocks")
+        ids = door.learn()
+        first = sent(door, QUESTION)
+        door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
+        hurried(door, 0.4)
+        with locked(door):
+            second = sent(door, QUESTION, "So.", "Go on.")
+        assert extends(first, second)
+        assert says(second, RESET) == ""
+        hurried(door, 60)
+        third = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
+        assert b"elsewhere" in contents(third)[2]
+        assert says(third, RESET) == "memory_block_changed"
+
+
+class locked:  # noqa: N801 - used as a statement
+    """Another process writes and does not come to an end."""
+
+    def __init__(self, door: MemoryDoor) -> None:
+        assert door.store is not None
+        door.store.flush()
+        self._connection = sqlite3.connect(door.path, isolation_level=None)
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, *_: object) -> None:
+        with closing(self._connection):
+            self._connection.execute("ROLLBACK")
+
+
+class TestOurselves:
+    def test_an_error_lets_the_clients_own_go_with_a_reason(
+        self, door: MemoryDoor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        door.learn()
+        first = sent(door, QUESTION)
+        with monkeypatch.context() as patched:
+            patched.setattr("holdfast.memory.injecting.injected", broken)
+            second = sent(door, QUESTION, "So.", "Go on.")
+        assert contents(second) == contents(asking(QUESTION, "So.", "Go on."))
+        assert (says(second), says(second, RESET)) == ("", "bypassed")
+        third = sent(door, QUESTION, "So.", "Go on.", "So.", "More.")
+        assert contents(third)[:3] == contents(first)[:3]
+        assert says(third, RESET) == "bypassed"
+        assert door.told("cache.break") == []
+
+    def test_an_error_of_the_engine_too(self, door: MemoryDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+        door.learn()
+        with monkeypatch.context() as patched:
+            patched.setattr("holdfast.engine.core.marked", broken)
+            first = sent(door, QUESTION)
+        assert (first.raw, first.bypass) == (asking(QUESTION), "error")
+        second = sent(door, QUESTION, "So.", "Go on.")
+        assert says(second) == "stable; deltas=1"
+        assert says(second, RESET) == "bypassed"
+        assert door.told("cache.break") == []
+
+    def test_slow_passes_by(self, door: MemoryDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+        door.learn()
+        remember = door.injecting.remember
+
+        def slowly(reminder: Any) -> Any:
+            found = remember(reminder)
+            door.work += 100
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(door.injecting, "remember", slowly)
+            first = sent(door, QUESTION)
+        assert (first.raw, first.bypass) == (asking(QUESTION), "slow")
+        second = sent(door, QUESTION, "So.", "Go on.")
+        assert says(second, RESET) == "bypassed"
+        assert door.told("cache.break") == []
+
+    def test_what_was_held_back_was_not_shown(self, door: MemoryDoor) -> None:
+        ids = door.learn()
+        door.configure_gateway(preflight="hold", preflight_usd=0.0)
+        door.clock.advance(10)
+        assert door.begin(asking(QUESTION)).held is not None
+        assert door.store is not None
+        door.store.flush()
+        assert door.knowledge().shown(ids["Pointer arithmetic"]) == []
+
+
+def broken(*_: object, **__: object) -> Any:
+    raise RuntimeError("something in memory is broken")
+
+
+class TestTogether:
+    def test_of_two_processes_the_first_bytes_win(
+        self, door: MemoryDoor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = door.learn()
+        other = MemoryDoor(tmp_path / "m.db")
+        other.clock.set(door.clock.now())
+        decided, theirs = door.injecting._decided, list[Passage]()
+
+        def interrupted(*arguments: Any) -> Any:
+            found = decided(*arguments)
+            if not theirs:  # now the other one is quicker, and knows something else
+                door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
+                theirs.append(sent(other, QUESTION))
+            return found
+
+        monkeypatch.setattr(door.injecting, "_decided", interrupted)
+        ours = sent(door, QUESTION)
+        other.close()
+        assert b"elsewhere" in theirs[0].raw
+        assert contents(ours) == contents(theirs[0])
+
+    def test_requests_of_one_lane_at_once_have_the_same_beginning(self, door: MemoryDoor) -> None:
+        door.learn()
+        first = sent(door, QUESTION)
+        with ThreadPoolExecutor(4) as threads:
+            said = [(QUESTION, "So.", f"Question {number}.") for number in range(8)]
+            passages = list(threads.map(lambda each: door.begin(asking(*each)), said))
+        for passage in passages:
+            assert extends(first, passage)
+            passage.cut()
+
+
+class TestState:
+    def test_what_cannot_be_read_is_as_good_as_nothing(self) -> None:
+        assert decode(b"\xff") is None
+        assert decode(encode(Given(version=2))) is None
+        given = Given(stable=Stable(text="x", entries=(("k1", "h"),)), started=True)
+        assert decode(encode(given)) == given
+
+    def test_a_lane_with_such_a_state_goes_on_without(self, door: MemoryDoor) -> None:
+        door.learn()
+        sent(door, QUESTION)
+        assert door.store is not None
+        (lane,) = [each.id for each in door.store.lanes(TENANT, "s")]
+        row = door.store.injection(TENANT, lane)
+        assert row is not None
+        door.store.put_injection(TENANT, lane, b"\xff", expected=row.version).result(10)
+        passage = sent(door, QUESTION, "So.", "Go on.")
+        assert contents(passage) == contents(asking(QUESTION, "So.", "Go on."))
+
+    def test_it_ends_with_its_lane(self, door: MemoryDoor) -> None:
+        door.learn()
+        passage = sent(door, QUESTION)
+        door.engine.end(passage.lane, now=door.clock.now())
+        assert door.store is not None
+        door.store.flush()
+        assert door.store.injection(passage.lane.tenant, passage.lane.id) is None
+
+    def test_old_ones_go_when_there_are_too_many(self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor) -> None:
+        monkeypatch.setattr("holdfast.memory.injecting_state.MOST", 3)
+        blocks = door.engine.read(door.begin(asking(QUESTION)).prepared.sent).prompt.blocks  # type: ignore[union-attr]
+        told = tuple(Told(block=bytes([n]) * 16, occurrence=1, text=str(n)) for n in range(3))
+        here = Told(block=blocks[-1].digest, occurrence=1, text="here")
+        given = Given(told=(here, *told))
+        after = with_delta(given, Delta(text="new", entries=(), why="changed"), blocks, 0, standing(given, blocks))
+        assert [each.text for each in after.told] == ["here", "2", "new"]

@@ -1,0 +1,126 @@
+"""A file of the first schema, with data, becomes one of the second: as a whole, or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import open_existing, open_store
+from holdfast.store.migrations import migrate
+from holdfast.store.problems import store_problem
+from holdfast.store.schema import VERSIONS
+
+from .samples import NOON, call, event, lane, session
+from .test_knowledge import entry, put
+
+FIRST_ONLY = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+
+
+@pytest.fixture
+def first(path: Path, tmp_path: Path) -> Path:
+    """A file as the first schema left it, with a session in it."""
+    with open_store(path) as store:
+        store.put_session(session()).result()
+        store.put_lane(lane()).result()
+        store.put_call(call(id="c1"), [event()]).result()
+        store.put_edit("t1", "l1", "b1", b"bytes", at=NOON).result()
+        store.put_ledger("t1", "l1", b"ledger", expected=0).result()
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as old,
+        closing(sqlite3.connect(tmp_path / "empty.db", isolation_level=None)) as empty,
+    ):
+        migrate(empty, tmp_path / "empty.db", VERSIONS[:1])
+        known = empty.execute(FIRST_ONLY).fetchall()
+        old.execute("DROP TABLE knowledge_fts")
+        names = {row[1] for row in known}
+        for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            if name not in names and not name.startswith("sqlite_"):
+                old.execute(f"DROP TABLE {name}")
+        old.execute("PRAGMA user_version = 1")
+        assert old.execute(FIRST_ONLY).fetchall() == known
+    return path
+
+
+def check_first(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as look:
+        assert look.execute("PRAGMA user_version").fetchone() == (1,)
+        assert look.execute("SELECT id FROM sessions").fetchall() == [("s1",)]
+        assert not look.execute("SELECT name FROM sqlite_master WHERE name LIKE '%knowledge%'").fetchall()
+
+
+def test_it_is_brought_forward_with_all_it_holds(first: Path) -> None:
+    with open_store(first) as store:
+        assert store.session("t1", "s1") == session()
+        assert [each.id for each in store.calls("t1")] == ["c1"]
+        assert len(store.events("t1", "s1")) == 1
+        [edit] = store.edits("t1", "l1")
+        assert store.read_blob("t1", edit.blob) == b"bytes"
+        assert store.ledger_version("t1", "l1") == 1
+        put(store, entry())
+        assert len(store.find_knowledge("t1", ["workers"])) == 1
+        store.end_lane("t1", "l1", NOON).result()
+    with open_store(first) as store:
+        assert store.knowledge("t1", "k1") == entry()
+        assert store.tenants() == ["t1"]
+    with closing(sqlite3.connect(first)) as look:
+        assert look.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert look.execute("PRAGMA user_version").fetchone() == (len(VERSIONS),)
+
+
+def test_looking_at_it_leaves_it_as_it_is(first: Path) -> None:
+    found = open_existing(first)
+    assert found is not None
+    with found:
+        assert [each.id for each in found.calls("t1")] == ["c1"]
+    check_first(first)
+
+
+def test_who_looks_for_knowledge_brings_it_up_to_date(first: Path) -> None:
+    found = open_existing(first, whole=True)
+    assert found is not None
+    with found:
+        assert found.knowledge_entries("t1") == []
+        assert [each.id for each in found.calls("t1")] == ["c1"]
+
+
+MIGRATION = """
+import sys, sqlite3
+from pathlib import Path
+from holdfast.store.migrations import migrate
+from holdfast.store.schema import VERSIONS
+
+path = Path(sys.argv[1])
+connection = sqlite3.connect(path, isolation_level=None)
+def here():
+    print("in the middle", flush=True)
+    sys.stdin.read()
+connection.create_function("here", 0, here)
+at = int(sys.argv[2])
+migrate(connection, path, (VERSIONS[0], (*VERSIONS[1][:at], "SELECT here()", *VERSIONS[1][at:])))
+"""
+
+
+@pytest.mark.parametrize("at", [1, 6, len(VERSIONS[1])])
+def test_killed_in_the_middle_it_is_still_of_the_first_schema_and_then_brought_forward(first: Path, at: int) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MIGRATION, str(first), str(at)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"in the middle\n"
+        program.kill()
+    assert program.returncode == -9
+    check_first(first)
+    with open_store(first) as store:
+        assert store.session("t1", "s1") == session()
+        assert put(store, entry()).revision == 1
+
+
+def test_a_python_without_full_text_search_is_told_so(path: Path) -> None:
+    problem = str(store_problem(path, sqlite3.OperationalError("no such module: fts5")))
+    assert "full-text search" in problem
+    assert "use another Python" in problem
