@@ -24,10 +24,15 @@ from holdfast import facts
 from holdfast.agent.log import Log
 from holdfast.agent.mentions import known_models
 from holdfast.agent.session import Session
+from holdfast.agent.window.entries import Context, KnowledgeTold
+from holdfast.agent.window.state import standing
 from holdfast.canonical import usage
 from holdfast.config.sections.agent import Mask
 from holdfast.events.agent import TaskUpdated
 from holdfast.events.sessions import ProcessStarted
+from holdfast.memory.hashing import entry_hash
+from holdfast.memory.knowledge import Knowledge
+from holdfast.store import Store
 from holdfast.store.writer import Writer
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.compacting import summarizer
@@ -36,7 +41,14 @@ from tests.properties.agent_laws import Laws, texts_of
 
 FACT = "the build needs make"
 OTHER = "anthropic:claude-haiku-4-5"
-HAPPENS = {"compaction.completed", "delegate.completed", "memory.updated", "process.started", "model.routed"}
+HAPPENS = {
+    "compaction.completed",
+    "delegate.completed",
+    "memory.updated",
+    "memory.surfaced",
+    "process.started",
+    "model.routed",
+}
 MOST = 400
 """Writes of a kind: a session that makes more than this does not end."""
 
@@ -116,8 +128,18 @@ def _bench(place: Path, *, flush: bool = False) -> Bench:
 
 
 async def _talk(session: Session) -> None:
-    tools = (("echo", {"n": 1}), ("memory_add", {"file": "memory", "text": FACT}), ("detach", {}), ("echo", {"n": 2}))
+    own = {"title": "Own", "content": "It was found out here."}
+    tools = (
+        ("echo", {"n": 1}),
+        ("memory_add", {"file": "memory", "text": FACT}),
+        ("detach", {}),
+        ("knowledge_add", own),
+        ("recall", {"query": "release"}),
+    )
     await session.ask(calls(*tools))
+    entries = known(session.host.store, session.host.workspace)
+    (entry,) = entries.search("echo release")
+    entries.edit(entry.entry.id, content="Releases wait for the review.")
     session.tell(TaskUpdated(task="t", status="open", text="news"))
     await session.ask("words " * 4_000)
     await session.ask(calls(("delegate", {"tasks": [{"task": "one"}]})))
@@ -131,6 +153,8 @@ def play(place: Path, killer: Killer) -> None:
 
     async def main() -> None:
         bench = _bench(place, flush=killer.kind == "store")
+        known(bench.store, bench.workspace).add("Release", "What echo says of a release is binding.")
+        bench.store.flush()
         killer.install()
         session = await bench.sessions.create(goal="Ship it")
         await _talk(session)
@@ -165,6 +189,7 @@ def go_on(place: Path) -> None:
             assert turn.ended == "completed", turn.problem
         laws.check()
         _remembers(bench)
+        _knows(bench, session)
         await bench.close()
 
     asyncio.run(main())
@@ -176,6 +201,23 @@ def _remembers(bench: Bench) -> None:
     if notes.exists():
         assert FACT in notes.read_text()
         assert any(FACT in text for text in texts_of(bench.bodies()[-1]))
+
+
+def known(store: Store | None, workspace: Path) -> Knowledge:
+    assert store is not None
+    return Knowledge(store, "t", project=str(workspace.resolve()))
+
+
+def _knows(bench: Bench, session: Session) -> None:
+    """What the conversation says of the knowledge store is what stands there, and was told once."""
+    items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
+    told = [pair for item in items if isinstance(item, KnowledgeTold) for pair in item.entries]
+    assert len(set(told)) == len(told), told
+    entries = {entry.id: entry.hash for entry in known(bench.store, bench.workspace).entries()}
+    said = standing(session.state)
+    assert said == {id_: entries[id_] for id_ in said}
+    (release,) = (id_ for id_, entry in entries.items() if entry != entry_hash("Own", "It was found out here."))
+    assert release in said
 
 
 def forked(work: Callable[[], None], errors: Path) -> int:

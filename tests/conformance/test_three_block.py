@@ -1,6 +1,7 @@
 """Seed three-block-system-prompt on the wire: host, preferences and context memory as system blocks.
 
-What memory goes where is not built yet; these are the forms it will be sent in, and what the provider makes of them.
+What memory goes where is shown in tests/agent and tests/memory; these are the forms, and what becomes of them at the
+provider.
 """
 
 from __future__ import annotations

@@ -11,12 +11,14 @@ from collections.abc import Collection
 from holdfast import facts
 from holdfast.canonical import Usage
 from holdfast.events import IDS, Bus, Event
+from holdfast.wire import Body, Dialect
+from holdfast.wire.prompts import Reading
 
 from . import idle, objects
 from .idle import DuePing
 from .noting import Noted
 from .reports import Reports
-from .state import State
+from .state import State, facts_of
 from .telling import Teller
 from .values import Lane, Prepared, SideCall
 
@@ -25,6 +27,12 @@ class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
         self._state, self._ids, self._lock = state, IDS, threading.RLock()
         self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
+
+    def given(self, dialect: Dialect, raw: bytes, *, model: str = "") -> tuple[Body, Reading] | None:
+        """A client's body in which something of ours stands, parsed and read; None where it cannot be. It leans on
+        earlier ones of its kind: beside those that clients send, both would be read from the start every time."""
+        body = self._state.given.parse(dialect, raw, model=model)
+        return (body, self._state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
 
     def note(
         self,

@@ -91,19 +91,21 @@ class Engine(Beside):
         common: str | None = None,
         turn: str | None = None,
         patience: float | None = None,
+        reading: Reading | None = None,
     ) -> Prepared:
         """Make a client's body ready to be sent, and register it as pending.
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned`, `summary` and `common` name blocks
-        by path: the last is where what the agent's other conversations begin with ends.
+        by path: the last is where what the agent's other conversations begin with ends. `reading` is that of the body,
+        where it was read already (`given`).
         `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
         it goes without what is new in it, with markers, and with what was repaired and edited before.
 
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
         """
-        alone = self._read(body, lane, now)
+        alone = self._read(body, lane, now, reading)
         with self._turn(lane):
             try:
                 if reset is not None:
@@ -265,10 +267,10 @@ class Engine(Beside):
         other lanes go on. A few lanes share one."""
         return self._turns[hash((lane.tenant, lane.id)) % len(self._turns)]
 
-    def _read(self, body: Body, lane: Lane, now: float) -> Reading:
+    def _read(self, body: Body, lane: Lane, now: float, known: Reading | None = None) -> Reading:
         """Read a body. Others go on meanwhile: a large one takes a while."""
         model = facts_of(body)
-        reading = self._state.theirs.read(body, model)
+        reading = known or self._state.theirs.read(body, model)
         with self._lock:
             self._state.pools(lane.tenant, model, now)
         return reading

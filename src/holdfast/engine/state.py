@@ -27,6 +27,9 @@ KEPT_BODIES = 12_000_000
 OURS_BODIES, OURS_BLOCKS = 8_000_000, 20_000
 """What the reader of repaired and edited bodies keeps: their blocks are mostly the client's own."""
 
+GIVEN_BODIES = 8_000_000
+"""What the reader of bodies keeps that clients have sent and were given something in front."""
+
 STREAMS = 6_000_000
 """Tokens, four bytes each, of all tenants' prompts that may still be read from caches which match token by token."""
 
@@ -46,6 +49,7 @@ class State:
         self._settings = known if callable(known) else lambda _agent: known
         self.keeper = Keeper(store)
         self.theirs = PromptReader()
+        self.given = PromptReader(kept_bodies=GIVEN_BODIES, beside=self.theirs)
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
         self._tenants: OrderedDict[str, Tenant] = OrderedDict()
         self._room = Room(STREAMS)

@@ -23,7 +23,6 @@ from holdfast.prefix.values import DIGEST, Sent
 from holdfast.store import Store
 from holdfast.store.base import VersionConflictError
 from holdfast.transport.remembering import Remembered, Reminder
-from holdfast.wire import Body
 from holdfast.wire.injecting import Injected, injected
 from holdfast.wire.lengths import is_too_long
 
@@ -181,14 +180,15 @@ class Injecting:
             raise Refused(asked.body.dialect)
         body, reading = asked.body, asked.reading
         if made.raw is not body.raw:
-            parsed = self._engine.parse(asked.dialect, made.raw, model=body.model)
-            if not isinstance(parsed, Body) or len(parsed.blocks) != made.blocks:
+            read = self._engine.given(asked.dialect, made.raw, model=body.model)
+            if read is None or len(read[0].blocks) != made.blocks:
                 raise Refused(asked.body.dialect)
-            body, reading = parsed, self._engine.read(parsed)
+            body, reading = read
         known.without = False
         stable, context = (None if i is None else body.blocks[i].path for i in (made.stable, made.context))
         return Remembered(
             body=body,
+            reading=reading,
             pinned={stable: asked.ttl} if stable is not None and asked.ttl is not None else {},
             volatile=() if context is None else (context,),
             reset=_reset(last, reading.prompt, made, decision),

@@ -124,7 +124,7 @@ class Surfacing:
         now = [self._standing(known) for known, _ in before.entries]
         if query is not None and (refresh or self._settings.retrieve == "every_turn"):
             after = self.context(query, stable=stable)
-        elif all(entry is not None and entry.hash == said for entry, (_, said) in zip(now, before.entries, strict=True)):
+        elif [entry.hash if entry else None for entry in now] == [said for _, said in before.entries]:
             return None  # also where the room is another one by now
         else:
             after = self._context([entry for entry in now if entry is not None], stable)

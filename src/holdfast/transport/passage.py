@@ -159,6 +159,7 @@ class Passage:
             reset=asked.reset or given.reset,
             volatile=given.volatile,
             pinned=given.pinned,
+            reading=given.reading,
             patience=most / 1_000,
         )
         self._stage = "send"

@@ -47,9 +47,10 @@ def _nothing() -> None:
 class Remembered(Struct, frozen=True, kw_only=True):
     """A request with memory in it, as if the client had sent it. `pinned` and `volatile` are blocks by path, as
     `Engine.prepare` takes them; `reset` is why it departs from the one before, if memory is the reason. `says` is told
-    to the client; `went` is called when the request goes out like this."""
+    to the client; `went` is called when the request goes out like this. `reading` is the body's, if it was read."""
 
     body: Body
+    reading: Reading | None = None
     pinned: Mapping[str, str] = {}
     volatile: tuple[str, ...] = ()
     reset: str | None = None

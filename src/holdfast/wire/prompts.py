@@ -59,7 +59,10 @@ class PromptReader:
     """Turns bodies into prompts and remembers what it has read; one for each process is enough. Threads may read at the
     same time: what was read is not changed any more, and the lock is held only to remember it."""
 
-    def __init__(self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS) -> None:
+    def __init__(
+        self, *, kept_bodies: int = KEPT_BODIES, kept_blocks: int = KEPT_BLOCKS, beside: PromptReader | None = None
+    ) -> None:
+        """`beside` is one of other bodies with the same blocks: what that has read of a block is known here too."""
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._kept_bodies = kept_bodies
         self._bytes = 0
@@ -67,7 +70,8 @@ class PromptReader:
         self._latest: dict[tuple[str, str], Seen] = {}  # of one dialect and model: conversations begin alike
         self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
-        self._blocks = Remembered[Known](kept_blocks, heavy=_KEPT_OTHERS)
+        blocks = Remembered[Known](kept_blocks, heavy=_KEPT_OTHERS) if beside is None else beside._blocks
+        self._blocks: Remembered[Known] = blocks
         self._last: tuple[Body, ModelFacts, str, Reading] | None = None  # asked for again, a body is not read again
         self._guesses: dict[int, bytes] = {}  # conversations of bodies that were parsed, until they are read
         self._lock = Lock()
