@@ -3,7 +3,8 @@ sessions without any.
 
 Each placement goes through the whole agent and is billed by the simulator, on a virtual clock. `in system` is what most
 agents do: all that is known stands in the system text and is written there anew when it changes (MEMORY.md with
-`agent.volatile = "system"`).
+`agent.volatile = "system"`). What they are compared with, `none`, has no store and none of its tools; `empty` has both
+and knows nothing. The same for clients of the gateway is in `memory_gateway`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.store import Store, open_store
 
-Arm = Literal["none", "deltas", "blocks", "in system"]
+Arm = Literal["none", "empty", "deltas", "blocks", "in system"]
 
-ARMS: tuple[Arm, ...] = ("none", "deltas", "blocks", "in system")
+ARMS: tuple[Arm, ...] = ("none", "empty", "deltas", "blocks", "in system")
 MODELS = ("anthropic:claude-sonnet-5-5", "anthropic:claude-haiku-4-5")
 TURNS, EVERY, PAUSE = 40, 3, 40.0
 LIMIT = 1.03
@@ -67,6 +68,9 @@ def run(*, quick: bool) -> Iterator[Result]:
     for name in MODELS[:1] if quick else MODELS:
         arms = {arm: asyncio.run(play(name, arm)) for arm in ARMS}
         yield from _told(name, arms)
+    from benchmarks import memory_gateway  # which changes the same entries
+
+    yield from memory_gateway.run(quick=quick)
 
 
 def _told(name: str, arms: dict[Arm, Played]) -> Iterator[Result]:
@@ -97,12 +101,12 @@ async def play(name: str, arm: Arm) -> Played:
         with open_store(Path(scratch, "h.db")) as store:
             sessions = _sessions(Path(scratch), name, arm, clock, store)
             known = Knowledge(store, TENANT, project=str(workspace.resolve()), clock=clock.now)
-            entries = [] if arm == "none" else _fill(known)
+            entries = [] if arm in ("none", "empty") else fill(known)
             _write(workspace, arm, entries)
             session = await sessions.create()
             for turn in range(TURNS):
                 if turn and turn % EVERY == 0 and entries:
-                    entries = _change(known, entries, turn)
+                    entries = change(known, entries, turn)
                     _write(workspace, arm, entries)
                 subject = SUBJECTS[turn % len(SUBJECTS)]
                 await session.ask(ASKED.format(subject=subject, step=turn))
@@ -125,8 +129,8 @@ def _sessions(scratch: Path, name: str, arm: Arm, clock: VirtualClock, store: St
         home=scratch / "home",
         provider=Ticking(simulator, clock),
         engine=Engine(settings, strict=True),
-        store=store,
-        tenant="nobody" if arm == "in system" else TENANT,
+        store=None if arm in ("none", "in system") else store,
+        tenant=TENANT,
         clock=clock.now,
     )
 
@@ -135,13 +139,13 @@ def _answer(request: Request) -> str:
     return ANSWER
 
 
-def _fill(known: Knowledge) -> list[KnowledgeEntry]:
+def fill(known: Knowledge) -> list[KnowledgeEntry]:
     for text in PREFERENCES:
         known.add(text.partition(" ")[0] + " as they are liked", text, category="preference")
     return [known.add(_title(subject), _content(subject, 0), category="gotcha") for subject in SUBJECTS]
 
 
-def _change(known: Knowledge, entries: list[KnowledgeEntry], turn: int) -> list[KnowledgeEntry]:
+def change(known: Knowledge, entries: list[KnowledgeEntry], turn: int) -> list[KnowledgeEntry]:
     """Another entry at each change, in turn."""
     place = turn // EVERY % len(entries)
     found = known.edit(entries[place].id, content=_content(SUBJECTS[place], turn))

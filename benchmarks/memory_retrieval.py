@@ -22,11 +22,11 @@ from msgspec import Struct
 from benchmarks import Result
 from benchmarks.make_data import DATA
 from holdfast.config import load_here
-from holdfast.memory.embedding import embedder, why_not
-from holdfast.memory.knowledge import Knowledge, Projects
+from holdfast.memory.embedding import embedder
+from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.vectors import Vectors
 from holdfast.store import Store, open_store
-from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter
+from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, Projects
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,8 +82,8 @@ def run(*, quick: bool) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch, "memory.db")) as store:
         fill(store)
         yield from _reported("words alone", by_words(store), LEAST_BY_WORDS)
-        if (model := embedder(settings)) is None:
-            print(f"  by meaning: not measured, {why_not(settings)}")
+        if isinstance(model := embedder(settings), str):
+            print(f"  by meaning: not measured, {model}")
         else:
             vectors = Vectors(store, TENANT, model)
             begun = time.perf_counter()
@@ -176,9 +176,10 @@ def _speed(count: int) -> Iterator[Result]:
         return
     with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch, "memory.db")) as store:
         written = [store.put_knowledge(_entry(number), expected=0, operation="add", by="") for number in range(count)]
-        made = [future.result() for future in written]
+        for future in written:
+            future.result()
         vectors = Vectors(store, TENANT, model)
-        vectors.learn(made)
+        vectors.learn()
         for name, among in (
             ("all", KnowledgeFilter(projects="all")),
             ("a tenth", KnowledgeFilter(project="0", projects="project", exclude_categories=("preference",))),

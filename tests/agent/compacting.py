@@ -22,7 +22,7 @@ GOOD = "\n".join(f"## {name}\nSomething of {name}." for name in SECTIONS)
 PART = "All that was said in this part is needed later on. " * 150
 """Some 1,650 tokens."""
 
-LIMITS: dict[str, Any] = {"limit_tokens": 17_000, "keep_recent_tokens": 3_000, "reserve_tokens": 4_000}
+LIMITS: dict[str, Any] = {"limit_tokens": 16_500, "keep_recent_tokens": 3_000, "reserve_tokens": 4_000}
 
 
 def small(**more: Any) -> Settings:

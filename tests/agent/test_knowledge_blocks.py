@@ -72,7 +72,15 @@ async def test_e10_e15_context_without_preferences_puts_the_marker_on_the_host(t
 
 
 @pytest.mark.parametrize("context", [True, False])
-@pytest.mark.parametrize("cache", [Cache(strategy="passthrough"), Cache(strategy="zones", retention="none")])
+@pytest.mark.parametrize(
+    "cache",
+    [
+        Cache(strategy="passthrough"),
+        Cache(strategy="zones", retention="none"),
+        Cache(strategy="zones", retention_overrides={"claude": "none"}),
+        Cache(retention_overrides={"claude": "none"}),
+    ],
+)
 @awaited
 async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
     tmp_path: Path, context: bool, cache: Cache
@@ -88,11 +96,21 @@ async def test_e15_with_caching_off_it_is_one_text_joined_by_empty_lines(
         assert block["text"] == "\n\n".join(parts)
 
 
+SHORT = {"claude": "short"}
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [
+        Cache(strategy="zones", retention="short"),
+        Cache(strategy="zones", retention_overrides=SHORT),
+        Cache(strategy="three-block", retention_overrides=SHORT),
+        Cache(retention_overrides=SHORT),
+    ],
+)
 @awaited
-async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(tmp_path: Path) -> None:
-    async with await asked(
-        tmp_path, stable=True, context=True, cache=Cache(strategy="zones", retention="short")
-    ) as bench:
+async def test_e15_for_five_minutes_the_stable_block_carries_a_plain_marker(tmp_path: Path, cache: Cache) -> None:
+    async with await asked(tmp_path, stable=True, context=True, cache=cache) as bench:
         assert isinstance(bench, Knowing)
         assert bench.markers() == [None, MINUTES, None]
 
@@ -258,3 +276,24 @@ async def test_blocks_tell_nothing_in_the_conversation(tmp_path: Path) -> None:
         bench.known.edit(entry.id, content="Deployments need a review.")
         await session.ask(calls(("recall", {"query": "deployment"})))
         assert deltas(session) == []
+
+
+@awaited
+async def test_a_block_whose_last_entry_is_forgotten_says_nothing_and_the_conversation_knows_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    async with Knowing(tmp_path, memory=BLOCKS) as bench:
+        liked, entry = bench.prefer("Short answers", LIKES), bench.add("Deployment rule", RULE)
+        session = await bench.sessions.create()
+        await session.ask("What of the deployment?")
+        bench.known.forget(entry.id)
+        await session.ask("And now?")
+        assert bench.sent_by[-1][1] == "memory_block_changed"
+        for _ in range(2):
+            assert (session.state.context, session.state.context_entries) == ("", ())
+            assert [each.entry for each in session.state.surfaced] == [liked.id]
+            await bench.restart()
+            session = await bench.sessions.resume(session.id)
+        await session.ask("And then?")
+        assert bench.sent_by[-1][1] is None
+        assert not bench.breaks()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.window.entries import Context, KnowledgeTold, UserMessage
+from holdfast.agent.window.state import standing
 from holdfast.memory.knowledge import Knowledge
 
 from .compacting import LIMITS, summarizer, talk
@@ -57,6 +58,48 @@ async def test_a_delta_stands_in_front_of_what_the_user_said_and_is_never_the_ta
         context = next(entry for entry in session.state.window.entries if isinstance(entry, Context))
         kinds = [type(item) for item in context.items]
         assert kinds.index(KnowledgeTold) < kinds.index(UserMessage)
+
+
+@awaited
+async def test_a_preference_that_the_pinned_block_has_not_is_told_to_the_next_session(tmp_path: Path) -> None:
+    async with Knowing(tmp_path) as bench:
+        bench.prefer("Short answers", "Answers are short.")
+        before = await bench.sessions.create()
+        await before.ask("Hello.")
+        entry = bench.prefer("Tea", "Tea, and no coffee.")
+        await before.ask("And now?")
+        assert deltas(before) == []  # what it goes on with is what it began with
+        session = await bench.sessions.create()
+        await session.ask("What is there to drink?")
+        assert bench.system() == bench.system(0)
+        assert bench.texts()[-2].count(entry.id) == 1
+        await session.ask("And now?")
+        bench.known.forget(entry.id)
+        await session.ask("And then?")
+        assert f"{entry.id} (preference) no longer holds: Tea" in deltas(session)[1]
+        assert not bench.breaks()
+        sound(session)
+
+
+@awaited
+async def test_what_is_known_of_a_repository_is_known_in_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    async with Knowing(tmp_path) as bench:  # works in a directory of it
+        entry = bench.add("Deployment rule", TOOLS, project=str(tmp_path.resolve()))
+        session = await bench.sessions.create()
+        await session.ask("How does the deployment work?")
+        assert entry.id in "\n".join(deltas(session))
+        await session.ask(calls(("knowledge_add", {"title": "Linting", "content": "ruff checks it."})))
+        assert {each.project for each in bench.known.entries(projects="all")} == {entry.project}
+
+
+@awaited
+async def test_a_first_preference_reaches_a_session_that_was_opened_before_it(tmp_path: Path) -> None:
+    async with Knowing(tmp_path) as bench:
+        session = await bench.sessions.create()
+        entry = bench.prefer("Tea", "Tea, and no coffee.")
+        await session.ask("What is there to drink?")
+        assert entry.id in bench.texts()[-2]
 
 
 @pytest.mark.parametrize("dialect", sorted(MODELS))
@@ -173,6 +216,22 @@ async def test_what_was_recalled_is_told_again_when_it_changes(tmp_path: Path) -
         bench.known.edit(entry.id, content="Deployments need a review.")
         await session.ask("And now?")
         assert "Deployments need a review." in deltas(session)[0]
+
+
+@awaited
+async def test_recall_gives_long_entries_whole_or_names_them_and_counts_those_it_gave(tmp_path: Path) -> None:
+    async with Knowing(tmp_path, memory={"retrieve_max": 0}) as bench:
+        entries = [bench.add(f"Deployment {number}", f"{number} a\n" * 1_900) for number in range(4)]
+        session = await bench.sessions.create()
+        await session.ask(calls(("recall", {"query": "deployment"})))
+        (result,) = bench.raw()["messages"][-1]["content"]
+        said = json.dumps(result)
+        assert [entry.id in said for entry in entries] == [True] * 4
+        (whole,) = [entry for entry in entries if said.count(f"> {entry.title[-1]} a") == 1_900]  # not put into a file
+        assert set(standing(session.state)) == {whole.id}
+        other = next(entry for entry in entries if entry is not whole)
+        await session.ask(calls(("recall", {"query": other.id})))
+        assert set(standing(session.state)) == {whole.id, other.id}
 
 
 @awaited

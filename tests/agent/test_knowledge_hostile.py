@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import shutil
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.config.schema import Settings
+from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.events.sessions import TurnStarted
+from holdfast.memory.embedding import embedder
 
 from .compacting import LIMITS, summarizer, talk
 from .driving import calls, sound
@@ -287,6 +293,89 @@ class TestAStoreThatFails:
             assert bench.system()[1]["text"] == bench.system(0)[1]["text"]
             assert "memory was not looked at" in caplog.text
             sound(session)
+
+    @awaited
+    async def test_a_model_whose_files_are_gone_leaves_the_search_by_words(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        pytest.importorskip("numpy", reason="numpy is not installed: no vectors")
+        pytest.importorskip("tokenizers", reason="tokenizers is not installed: no vectors")
+        from tests.memory import tiny_minilm
+
+        model = tiny_minilm.write(tmp_path / "model")
+        async with Knowing(tmp_path, memory={"model_dir": str(model)}) as bench:
+            entry = bench.add("Deployment rule", TOOLS)
+            session = await bench.sessions.create()
+            shutil.rmtree(model)
+            turn = await session.ask("How does the deployment work?")
+            assert turn.ended == "completed"
+            assert entry.id in "\n".join(deltas(session))
+            assert "searched by words alone" in caplog.text
+            turn = await session.ask(calls(("recall", {"query": "deployment rule"})))
+            assert TOOLS in json.dumps(bench.raw()["messages"][-1])
+
+    @pytest.mark.parametrize("placement", ["deltas", "blocks"])
+    @awaited
+    async def test_whatever_fails_in_memory_ends_no_turn(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, placement: str
+    ) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise RuntimeError("nobody thought of this")
+
+        async with Knowing(tmp_path, memory={"placement": placement}) as bench:
+            bench.prefer("Short answers", "Answers are short.")
+            entry = bench.add("Deployment rule", TOOLS)
+            with monkeypatch.context() as patch:
+                for name in ("pin", "find_knowledge", "put_shown"):
+                    patch.setattr(bench.store, name, broken)
+                session = await bench.sessions.create()
+                assert (await session.ask("How does the deployment work?")).ended == "completed"
+            assert [each.partition(":")[0] for each in caplog.messages] == [
+                "a session begins without its memory",
+                "memory was not looked at",
+            ]
+            with monkeypatch.context() as patch:
+                patch.setattr(bench.store, "put_shown", broken)
+                session = await bench.sessions.create()
+                assert (await session.ask("How does the deployment work?")).ended == "completed"
+                assert entry.id in json.dumps(bench.raw())
+            assert caplog.messages[-1].startswith("it was not noted that memory was shown")
+            sound(session)
+
+
+class TestAModel:
+    @awaited
+    async def test_its_files_are_read_once_and_not_on_the_event_loop(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read: list[bool] = []
+
+        def noted(settings: Memory) -> object:
+            read.append(threading.current_thread() is threading.main_thread())
+            return embedder(settings)
+
+        monkeypatch.setattr("holdfast.agent.sessions.embedder", noted)
+        async with Knowing(tmp_path, memory={"model_dir": str(tmp_path / "model")}) as bench:
+            sessions = await asyncio.gather(*(bench.sessions.create() for _ in range(3)))
+            await bench.restart()
+            await bench.sessions.resume(sessions[0].id)
+        assert read == [False, False]
+
+
+@awaited
+async def test_a_workspace_whose_name_is_no_text_can_be_worked_in_and_gone_back_to(tmp_path: Path) -> None:
+    async with Knowing(tmp_path / os.fsdecode(b"w\xff")) as bench:
+        entry = bench.add("Deployment rule", TOOLS)
+        session = await bench.sessions.create()
+        await session.ask("How does the deployment work?")
+        await bench.restart()
+        assert [each.id for each in bench.sessions.stored()] == [session.id]
+        session = await bench.sessions.resume(session.id)
+        await session.ask("And now?")
+        assert "\n".join(deltas(session)).count(entry.id) == 1
+        session = await bench.sessions.fork(session.id)
+        await session.ask("And here?")
+        assert not bench.breaks()
 
 
 class TestTools:

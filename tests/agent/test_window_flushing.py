@@ -7,6 +7,7 @@ from holdfast.agent.window.entries import (
     Context,
     Continue,
     GoalInjection,
+    KnowledgeTold,
     MemoryChanged,
     ProcessExited,
     UserMessage,
@@ -15,7 +16,7 @@ from holdfast.agent.window.flushing import flush
 from holdfast.events.agent import AttemptFailed, GoalSet
 from holdfast.events.sessions import ProcessExited as Exited
 from holdfast.events.sessions import TurnStarted
-from holdfast.events.tools import MemoryUpdated
+from holdfast.events.tools import MemorySurfaced, MemoryUpdated
 from tests.agent.stories import START, Story, at, call, texts
 
 
@@ -61,6 +62,32 @@ def test_of_a_memory_only_what_it_says_now_is_told() -> None:
         ("MEMORY.md", "2"),
         ("USER.md", "3"),
     ]
+
+
+def test_memory_stands_in_front_of_what_the_user_said() -> None:
+    story = Story().begin().happen(Exited(process="p1", exit_code=0)).says("a").happen(told("USER.md", "1")).says("b")
+    story.happen(MemorySurfaced(entries=("k1",), hashes=("h",), tokens=1, place="delta", why="changed", text="Notes"))
+    story.happen(Exited(process="p2", exit_code=0), told("MEMORY.md", "2"), told("USER.md", "3"))
+    (entry,) = flush(story.state, START)
+    assert isinstance(entry, Context)
+    assert [type(item) for item in entry.items] == [
+        ProcessExited,
+        KnowledgeTold,
+        MemoryChanged,
+        MemoryChanged,
+        UserMessage,
+        UserMessage,
+        ProcessExited,
+    ]
+    assert [item.store for item in entry.items if isinstance(item, MemoryChanged)] == ["MEMORY.md", "USER.md"]
+
+
+def test_where_the_user_said_nothing_memory_stands_where_it_came() -> None:
+    story = Story().begin().says(" ").happen(Exited(process="p1", exit_code=0), told("USER.md", "1"))
+    story.happen(Exited(process="p2", exit_code=0))
+    (entry,) = flush(story.state, START)
+    assert isinstance(entry, Context)
+    assert [type(item) for item in entry.items] == [ProcessExited, MemoryChanged, ProcessExited]
 
 
 def test_what_was_told_before_is_told_again_when_it_changes_again() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from holdfast.agent.window.entries import (
     Context,
     Continue,
+    KnowledgeTold,
     MemoryChanged,
     SessionContext,
     Static,
@@ -203,9 +204,18 @@ def test_what_waits_is_flushed_whole_once_and_in_order(given_steps: list[Event |
         fresh = [entry for entry in telling.story.window.entries[len(before) :] if isinstance(entry, Context)]
         assert len(fresh) <= 1
         items = [item for entry in fresh for item in entry.items if not isinstance(item, Continue)]
-        assert items == sorted(items, key=lambda item: (item.at, item.seq))
+        assert items == sorted(items, key=lambda item: (_before_the_user(item, items), item.at, item.seq))
         assert {item.seq for item in items} == {item.seq for item in waiting if not _stale(item, waiting)}
         assert all(_stale(item, waiting) for item in telling.story.state.queue)
+
+
+def _before_the_user(item: TimelineItem, items: list[TimelineItem]) -> int:
+    """What stands before the first thing the user says: what happened before it, and behind that what there is of
+    memory."""
+    said = min(((each.at, each.seq) for each in items if isinstance(each, UserMessage)), default=None)
+    if said is None or (item.at, item.seq) < said:
+        return 0
+    return 1 if isinstance(item, MemoryChanged | KnowledgeTold) else 2
 
 
 def _stale(item: TimelineItem, waiting: tuple[TimelineItem, ...]) -> bool:

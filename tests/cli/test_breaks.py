@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.cli.breaks import COLUMNS, command
+from holdfast.prefix.cures import reset_cure
 from holdfast.store import open_store
 from tests.observe.worked import CHAT, CODING, UNPRICED, Worked, work
 from tests.store.samples import found
@@ -45,6 +48,21 @@ def test_resets_on_request() -> None:
     assert "reset: compaction" in text
     assert "12 breaks and 2 resets: $" in text
     assert "compaction (" not in text, "a reset needs no cure"
+
+
+def test_a_reset_that_can_be_avoided_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(tmp_path / "resets.db") as store:
+        for reason in ("memory_block_changed", "bypassed", "compaction"):
+            cure = reset_cure(reason)
+            row = found(reason=reason, tokens=9, dollars=Decimal("0.1"), cure=cure.name, data=msgspec.json.encode(cure))
+            store.put_break(row).result()
+    use(tmp_path / "resets.db", monkeypatch)
+    text = piped(command, "--resets")
+    assert "memory_blocks (1 reset, $0.10" in text
+    assert 'Or set memory.placement = "deltas".' in text
+    assert "bypass (1 reset, $0.10" in text
+    assert "x-holdfast-memory" in text
+    assert "compaction (" not in text
 
 
 def test_one_session_by_its_beginning() -> None:

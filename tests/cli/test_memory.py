@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import split
@@ -97,6 +98,53 @@ def test_where_nothing_is_remembered_it_says_what_to_do_and_makes_nothing(
         assert (code, out) == (1, "")
         assert "nothing is stored yet" in err
     assert list(workspace.iterdir()) == []
+
+
+def test_where_a_tenant_knows_nothing_it_says_what_to_do_for_him(workspace: Path) -> None:
+    id_ = remember(workspace, "Theirs", tenant="tenant-a")
+    piped(command, "forget", id_, "--yes", "--tenant", "tenant-a")
+    lines = piped(command, "list", "--tenant", "tenant-a").splitlines()
+    assert lines[0] == "Nothing is remembered for tenant-a."
+    done = invoke(command, *split(lines[-1])[2:])
+    assert done.exit_code == 0, done.output
+    assert "1 entry" in piped(command, "list", "--tenant", "tenant-a")
+
+
+def test_what_has_only_words_that_all_have_is_no_find_beside_a_better_one(workspace: Path) -> None:
+    for number in range(4):
+        remember(workspace, f"Tests {number}", "Tests run.")
+    deploy = remember(workspace, "Deploy", "Deploy after the tests.")
+    found = json.loads(piped(command, "search", "deploy", "tests", "--json"))["matches"]
+    assert [each["entry"]["id"] for each in found] == [deploy]
+    assert len(json.loads(piped(command, "search", "tests", "--json"))["matches"]) == 5
+
+
+def test_where_nothing_is_stored_a_list_has_the_same_names(workspace: Path) -> None:
+    for arguments in ([], ["--project", "."], ["--project", "org/repo", "--tenant", "loc"], ["--project", "a\udcff"]):
+        before = json.loads(piped(command, "list", "--json", *arguments))
+        with open_store(database(workspace)):
+            pass
+        assert json.loads(piped(command, "list", "--json", *arguments)) == before
+        assert before["tenant"] == "local"
+        database(workspace).unlink()
+
+
+@pytest.mark.parametrize(("zone", "at"), [("America/New_York", -(10**18)), ("Asia/Tokyo", 2**62)])
+def test_an_entry_of_a_clock_that_was_wrong_can_be_seen_and_mended(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, zone: str, at: int
+) -> None:
+    with open_store(database(workspace)) as store:
+        Knowledge(store, "local", project="p", clock=lambda: at / 1_000_000).add("Title", "Text.", id="k0000001")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for job in (["list", "--all-projects"], ["show", "k0000001"], ["history", "k0000001"]):
+            assert "Title" in piped(command, *job)
+            json.loads(piped(command, *job, "--json"))
+        assert "Changed" in piped(command, "edit", "k0000001", "--content", "Other.")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_example_it_shows_works(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +309,6 @@ def test_with_a_model_meanings_are_compared_too(workspace: Path, monkeypatch: py
     listen = remember(workspace, "Listen", "Listen.")
     monkeypatch.setenv("HOLDFAST_MEMORY_MODEL_DIR", str(workspace))
     monkeypatch.setattr(embedding, "embedder", lambda _: Letters())
-    monkeypatch.setattr(embedding, "why_not", lambda _: "")
     told = json.loads(piped(command, "search", "silent", "--json"))
     assert (told["vectors"], [each["entry"]["id"] for each in told["matches"]]) == (True, [listen])
     assert "Words and meanings (vectors) were compared." in piped(command, "search", "silent")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
 
 from .looking import piped
+from .test_main import holdfast
 from .test_memory import remember, zone  # noqa: F401  (a fixture)
 from .test_memory_writing import entries, entry, refused
 
@@ -55,14 +57,58 @@ def test_a_dry_run_shows_what_would_change(workspace: Path) -> None:
     (workspace / "notes.md").write_text(text + "\n## A new one\n\nIts text.\n")
     lines = piped(command, "import", "notes.md", "--dry-run").splitlines()
     assert f"change {id_}: Title" in lines
-    assert f"restore {gone}: Gone" in lines
-    assert "add: A new one" in lines
+    assert any(line.startswith(f"restore {gone}: Gone (changed here ") for line in lines)
+    assert f"add: A new one ({workspace.resolve()})" in lines
     assert {"  - Old text.", "  + New text."} <= set(lines)
     assert entry(workspace, id_).content == "Old text."
     assert len(entries(workspace)) == 2
-    told = json.loads(piped(command, "import", "notes.md", "--json"))
+    planned = json.loads(piped(command, "import", "notes.md", "--dry-run", "--json"))
+    assert (planned["added"], planned["changed"], planned["newer"]) == ([None], [id_], [gone])
+    told = json.loads(piped(command, "import", "notes.md", "--json", "--force"))
     assert (len(told["added"]), told["changed"], told["restored"]) == (1, [id_], [gone])
     assert entry(workspace, id_).content == "New text."
+
+
+def test_what_was_changed_after_the_file_is_not_undone(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    id_, other = remember(workspace, "Title", "Old text."), remember(workspace, "Other", "Old text.")
+    piped(command, "export", "notes.md")
+    piped(command, "edit", id_, "--content", "Newer text.")
+    text = (workspace / "notes.md").read_text().replace("Other\n", "Another\n")
+    (workspace / "notes.md").write_text(text)
+    out = piped(command, "import", "notes.md", "--dry-run")
+    [late] = [line for line in out.splitlines() if "after the file" in line and id_ in line]
+    assert late.startswith(f"change {id_}: Title (changed here ")
+    assert "1 entry changed after the file was written: that needs --force." in " ".join(out.split())
+    said = refused("import", "notes.md", capsys=capsys)
+    assert id_ in said
+    assert other not in said
+    assert "--force" in said
+    assert (entry(workspace, id_).content, entry(workspace, other).title) == ("Newer text.", "Other")
+    piped(command, "import", "notes.md", "--force")
+    assert (entry(workspace, id_).content, entry(workspace, other).title) == ("Old text.", "Another")
+
+
+def test_a_file_may_be_edited_and_imported_again_and_again(workspace: Path) -> None:
+    id_ = remember(workspace, "Title", "Old text.")
+    piped(command, "export", "notes.md")
+    for before, after in (("Old text.", "New text."), ("New text.", "Newest text.")):
+        text = (workspace / "notes.md").read_text().replace(before, after)
+        (workspace / "notes.md").write_text(text)
+        piped(command, "import", "notes.md")
+        assert entry(workspace, id_).content == after
+
+
+def test_all_that_is_wrong_with_a_file_is_said_at_once(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (workspace / "notes.md").write_text(
+        "# Holdfast memory\n\n## One\n\n- confidence: many\n- colour: red\n\nText.\n\n"
+        "## Two\n\n## Three\n\n- id: x\n\nText.\n"
+    )
+    said = refused("import", "notes.md", capsys=capsys)
+    assert re.findall(r"line \d+", said) == ["line 5", "line 6", "line 10", "line 14"]
+    (workspace / "notes.md").write_text("# Holdfast memory\n" + "\n## No text\n" * 30)
+    said = refused("import", "notes.md", capsys=capsys)
+    assert len(re.findall(r"line \d+", said)) == 20
+    assert "and 10 more" in said
 
 
 def test_one_wrong_entry_and_nothing_is_imported(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +148,18 @@ def test_a_file_that_is_too_large_is_refused(
     monkeypatch.setattr(memory_texts, "MOST_BYTES", 1_000_000)
     (workspace / "large.md").write_text("# Holdfast memory\n" + "x" * 1_000_001)
     assert "more than 1 MB" in refused("import", "large.md", capsys=capsys)
+
+
+@pytest.mark.slow
+def test_standard_output_may_be_named_as_a_file(workspace: Path) -> None:
+    remember(workspace, "Title")
+    plain, named = (
+        holdfast("memory", "export", *more, cwd=workspace, HOME=str(workspace / "home"))
+        for more in ([], ["/dev/stdout"])
+    )
+    assert "## Title" in plain.stdout
+    assert (named.returncode, named.stdout) == (0, plain.stdout)
+    assert "Wrote 1 entry" in named.stderr
 
 
 def test_a_link_keeps_leading_to_its_file(workspace: Path) -> None:

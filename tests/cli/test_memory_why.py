@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.agent import open_agent
 from holdfast.cli.memory import command
+from holdfast.cli.show import command as show
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator
 from holdfast.simulator.connecting import Simulated
@@ -74,13 +75,10 @@ def test_the_latest_are_listed(workspace: Path) -> None:
         knowledge = Knowledge(store, "local")
         for number in range(5):
             known = ((id_, knowledge.get(id_).hash),)
-            knowledge.note_shown(
-                known, session=f"s{number}\x1b", lane="", place="delta", why="changed", query="how to deploy"
-            )
+            knowledge.note_shown(known, session=f"s{number}\x1b", lane="", place="delta", why="changed")
     out = piped(command, "why", id_, "--limit", "3")
     assert "The latest 3; --limit shows more." in out
     assert [line.split()[2] for line in out.splitlines() if "delta" in line] == ["s4?", "s3?", "s2?"]
-    assert "how to deploy" in out
 
 
 def test_forgotten_ones_and_those_of_other_projects_are_not_given(workspace: Path) -> None:
@@ -102,12 +100,99 @@ def test_a_preference_waits_for_the_pin_to_end(workspace: Path, monkeypatch: pyt
     until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begun + 3600))
     assert until in now(first)["text"]
     later = remember(workspace, "Later", category="preference")
-    assert (now(later)["given"], now(later)["why"]) == (False, "waits")
+    assert (now(later)["given"], now(later)["why"]) == (True, "told")
     assert until in now(later)["text"]
+    with monkeypatch.context() as blocks:
+        blocks.setenv("HOLDFAST_MEMORY_PLACEMENT", "blocks")
+        talk(workspace, "Hello", clock=begun)
+        third = remember(workspace, "Third", category="preference")
+        assert (now(third)["given"], now(third)["why"]) == (False, "waits")
+        assert until in now(third)["text"]
     piped(command, "edit", first, "--content", "Something else.")
     assert (now(first)["given"], now(first)["why"]) == (True, "pinned_before")
     monkeypatch.setattr("holdfast.cli.memory_judging.time.time", lambda: begun + 3601)
     assert (now(first)["why"], now(later)["why"]) == ("next_session", "next_session")
+
+
+@pytest.mark.parametrize("placement", ["deltas", "blocks"])
+def test_what_is_pinned_counts_first(workspace: Path, placement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
+    first = remember(workspace, "First", category="preference")
+    second = remember(workspace, "Second", category="preference")
+    moved = remember(workspace, "Moved", category="preference")
+    plain = remember(workspace, "Plain", "Some decision.")
+    begun = time.time()
+    talk(workspace, "Hello", clock=begun)
+    until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begun + 3600))
+    piped(command, "edit", first, "--content", "Something else.")
+    piped(command, "forget", second, plain, "--yes")
+    piped(command, "edit", moved, "--project", "other")
+    for id_, why, news in (
+        (first, "pinned_before", "what it says now"),
+        (second, "pinned_forgotten", "that it was forgotten"),
+        (moved, "pinned_before", "that it holds here no more"),
+    ):
+        found = now(id_)
+        assert (found["given"], found["why"]) == (True, why)
+        assert f"until {until}" in found["text"]
+        assert (f"{news} is told to nobody before" in found["text"]) == (placement == "blocks")
+        assert (f"{news} is told to them with the first thing" in found["text"]) == (placement == "deltas")
+    assert f"forget {second} --erase` removes that block too" in now(second)["text"]
+    assert (now(plain)["given"], now(plain)["why"]) == (False, "forgotten")
+    assert f"Its title stands in the stable block that sessions here begin with until {until}" in now(plain)["text"]
+    piped(command, "forget", second, "--erase", "--yes")
+    assert now(first)["why"] == "next_session"
+
+
+def test_a_change_that_no_note_has_room_for_is_told_to_nobody(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_DELTA_MAX", "0")
+    first = remember(workspace, "First", category="preference")
+    talk(workspace, "Hello")
+    piped(command, "edit", first, "--content", "Something else.")
+    assert "what it says now is told to nobody before" in now(first)["text"]
+
+
+def test_of_a_block_that_changed_no_entry_is_said_to_have_changed(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", "blocks")
+    kept, gone = remember(workspace, "Deploy here"), remember(workspace, "Deploy there")
+
+    async def main() -> None:
+        async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
+            session = await sessions.create()
+            await session.ask("How do I deploy?")
+            Knowledge(sessions.store, sessions.tenant).forget(gone)
+            await session.ask("And now?")
+
+    asyncio.run(main())
+    out = piped(command, "why", kept)
+    assert "the block had changed" in out
+    assert "it had changed" not in out
+
+
+@pytest.mark.parametrize("placement", ["deltas", "blocks"])
+def test_a_call_names_what_was_put_into_its_lane_by_then(
+    workspace: Path, placement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
+    liked = remember(workspace, "Answers are brief", category="preference")
+    deploy = remember(workspace, "Deploy to staging", everywhere=True)
+
+    async def main() -> None:
+        async with open_agent(workspace, provider=Simulated(Simulator())) as sessions:
+            session = await sessions.create()
+            await session.ask("How do I deploy to staging?")
+            Knowledge(sessions.store, sessions.tenant).add(
+                "Later", "Deploy on Mondays.", everywhere=True, id="k0000000"
+            )
+
+    asyncio.run(main())
+    with open_store(database(workspace)) as store:
+        [made] = store.calls("local")
+    text = piped(show, made.id)
+    place = "delta" if placement == "deltas" else "context block"
+    assert f"Memory       put into this lane by then: stable block {liked}; {place} {deploy}\n" in text
 
 
 def test_a_pin_is_found_whatever_model_it_was_made_for(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

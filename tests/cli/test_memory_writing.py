@@ -76,6 +76,16 @@ class TestAdd:
         assert "standard input is not UTF-8 (byte 1)" in refused("add", "x", "-", capsys=capsys)
         assert not database(workspace).exists() or entries(workspace) == []
 
+    def test_what_is_known_already_is_not_added_again(
+        self, workspace: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        id_ = remember(workspace, "Tests", "make test")
+        said = refused("add", "tests", "Make test.", "--category", "pattern", capsys=capsys)
+        assert f"{id_} says this already" in said
+        assert f"holdfast memory edit {id_}" in said
+        piped(command, "add", "Tests", "make test", "--project", "other")
+        assert len(entries(workspace)) == 2
+
     def test_bytes_that_are_no_text_are_no_traceback(self, workspace: Path) -> None:
         done = subprocess.run(
             [
@@ -143,6 +153,18 @@ class TestEditor:
         assert [each.content for each in entries(workspace)] == ["Written in an editor."]
         assert kept(workspace) == []
 
+    def test_it_opens_with_a_comment_that_is_taken_out(
+        self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        editor("assert 'This comment is taken out' in text; text = '# Own heading' + text")
+        piped(command, "add", "Title")
+        assert [each.content for each in entries(workspace)] == ["# Own heading"]
+        editor("text = 'x' * 9000 + text")
+        refused("add", "Long", capsys=capsys)
+        [file] = kept(workspace)
+        done = CliRunner().invoke(command, ["add", "Short", "-"], input=file.read_text().replace("x" * 8990, ""))
+        assert (done.exit_code, entries(workspace)[0].content) == (0, "x" * 10)
+
     def test_nothing_written_is_nothing_added(
         self, workspace: Path, editor: Callable[[str], None], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -164,6 +186,17 @@ class TestEditor:
         assert "- title: Old title" in out
         assert kept(workspace) == []
 
+    def test_whoever_edits_is_the_source_unless_the_text_names_another(
+        self, workspace: Path, editor: Callable[[str], None]
+    ) -> None:
+        id_ = remember(workspace, "Title", source="an agent")
+        editor("text = text.replace('Some', 'Any')")
+        piped(command, "edit", id_, "--source", "a friend")
+        assert entry(workspace, id_).source == "a friend"
+        editor("text = text.replace('Any', 'Some').replace('a friend', 'a colleague')")
+        piped(command, "edit", id_)
+        assert entry(workspace, id_).source == "a colleague"
+
     def test_it_can_be_moved_to_every_project(self, workspace: Path, editor: Callable[[str], None]) -> None:
         id_ = remember(workspace, "Title")
         editor(
@@ -172,9 +205,12 @@ class TestEditor:
         piped(command, "edit", id_)
         assert entry(workspace, id_).project is None
 
-    def test_left_as_it_was_nothing_is_changed(self, workspace: Path, editor: Callable[[str], None]) -> None:
+    @pytest.mark.parametrize("change", ["pass", "text += '  \\n\\n'", "text = text.replace('\\n- id', '\\n* ID')"])
+    def test_left_as_it_was_nothing_is_changed(
+        self, workspace: Path, editor: Callable[[str], None], change: str
+    ) -> None:
         id_ = remember(workspace, "Title")
-        editor("pass")
+        editor(change)
         assert "Nothing was changed" in piped(command, "edit", id_)
         assert (entry(workspace, id_).revision, kept(workspace)) == (1, [])
 
@@ -237,6 +273,15 @@ class TestEditor:
         assert "cannot be started" in refused("edit", id_, capsys=capsys)
         assert kept(workspace) == []
 
+    @pytest.mark.parametrize("left", ["", "path.mkdir();"])
+    def test_an_editor_that_takes_its_file_away(
+        self, workspace: Path, editor: Callable[[str], None], left: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        id_ = remember(workspace, "Title")
+        editor(f"path.unlink(); {left} raise SystemExit(0)")
+        assert "cannot be read" in refused("edit", id_, capsys=capsys)
+        assert entry(workspace, id_).revision == 1
+
     @pytest.mark.slow
     @pytest.mark.usefixtures("interruptible")
     def test_ctrl_c_belongs_to_the_editor(self, workspace: Path) -> None:
@@ -278,7 +323,7 @@ class TestEdit:
 
     def test_what_cannot_be_is_refused(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         id_ = remember(workspace, "Title", "Text.")
-        assert "says exactly this already" in refused("edit", id_, "--content", "Text.", capsys=capsys)
+        assert f"Nothing was changed in {id_}." in piped(command, "edit", id_, "--content", "Text.")
         assert "there is no entry" in refused("edit", "k0000000", "--title", "x", capsys=capsys)
         assert "there is no entry" in refused("edit", "\x1b]0;x\x07", "--title", "x", capsys=capsys)
         piped(command, "forget", id_, "--yes")
@@ -299,8 +344,14 @@ class TestForget:
             assert done.exit_code == code, answer
         assert entry(workspace, id_).forgotten_at is not None
 
-    def test_nobody_to_ask_is_said(self, workspace: Path) -> None:
+    def test_nobody_to_ask_is_said(
+        self, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         id_ = remember(workspace, "Title")
+        with monkeypatch.context() as closed:
+            closed.setattr(sys, "stdin", None)
+            code, out, err = run("forget", id_, capsys=capsys)
+        assert (code, out, "nobody answered" in err) == (1, "", True)
         done = subprocess.run(
             [sys.executable, "-m", "holdfast", "memory", "forget", id_],
             cwd=workspace,
@@ -319,6 +370,20 @@ class TestForget:
         assert entry(workspace, one).forgotten_at is None
         assert "Forgot 2 entries" in piped(command, "forget", one, two, one, "--yes")
         assert "forgotten already" in refused("forget", one, "--yes", capsys=capsys)
+        assert piped(command, "restore", one, one.upper()).count("Restored") == 1
+        assert "Forgot 1 entry" in piped(command, "forget", one, one.upper(), "--yes")
+        assert "Erased 1 entry" in piped(command, "forget", one, one.upper(), "--erase", "--yes")
+
+    def test_of_very_many_some_are_named(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with open_store(database(workspace)) as store:
+            known = Knowledge(store, "local")
+            ids = [known.add(f"Entry {number}", "Text.").id for number in range(25)]
+        done = CliRunner().invoke(command, ["forget", *ids], input="n\n")
+        assert (done.output.count("Entry "), "and 5 more" in done.output) == (20, True)
+        out = piped(command, "forget", *ids, "--yes")
+        assert "Forgot 25 entries." in out
+        assert not any(id_ in out for id_ in ids)
+        assert "and 5 more are forgotten" in refused("forget", *ids, "--yes", capsys=capsys)
 
     def test_it_can_be_taken_back(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
         id_ = remember(workspace, "Title")
@@ -336,7 +401,31 @@ class TestForget:
         assert entries(workspace) == []
 
 
+def test_the_beginning_of_an_id_is_enough(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_store(database(workspace)) as store:
+        for id_ in ("k4r00000", "k4r90000", "k4r91111"):
+            Knowledge(store, "local").add(f"Entry {id_}", "Text.", id=id_)
+        Knowledge(store, "other").add("Theirs", "Text.", id="k4r01111")
+    assert "Entry k4r00000" in piped(command, "show", "K4RO")
+    assert "Revision 1" in piped(command, "history", "k4r0")
+    assert "k4r00000: " in piped(command, "why", "k4r0")
+    assert "Changed k4r00000" in piped(command, "edit", "k4r0", "--confidence", "0.5")
+    piped(command, "forget", "k4r0", "--yes")
+    assert "Restored k4r00000" in piped(command, "restore", "k4r0")
+    assert "fits more than one entry; there are k4r90000, k4r91111" in refused("show", "k4r9", capsys=capsys)
+    assert "there is no entry 'k4'" in refused("show", "k4", capsys=capsys)
+    assert "there is no entry 'k55'" in refused("show", "k55", capsys=capsys)
+
+
 class TestHistory:
+    def test_one_line_stands_without_its_place(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title", "Before.")
+        out = piped(command, "edit", id_, "--content", "After.")
+        assert out.splitlines()[1:] == ["  - Before.", "  + After."]
+        text = "\n".join(map(str, range(20)))
+        piped(command, "edit", id_, "--content", text)
+        assert "@@ -9" in piped(command, "edit", id_, "--content", text.replace("11", "eleven"))
+
     def test_every_change_with_its_lines(self, workspace: Path) -> None:
         id_ = remember(workspace, "Title", "One.\nTwo.\nThree.", source="an agent")
         piped(command, "edit", id_, "--content", "One.\n2.\nThree.", "--category", "gotcha")

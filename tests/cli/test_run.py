@@ -18,8 +18,11 @@ import pytest
 from holdfast.cli import run as main
 from holdfast.cli import run_client
 from holdfast.gateway import runs
+from holdfast.identity.core import LOCAL
+from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running
+from holdfast.store import open_store
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.codex import Codex
@@ -108,6 +111,20 @@ class TestClient:
             [sys.executable, "-m", "holdfast", *shown[1].split()], env=world.environment, capture_output=True, text=True
         )
         assert "3 calls" in looked.stdout
+
+    def test_it_is_given_what_is_known_of_the_repository_it_is_started_in(self, world: World) -> None:
+        inside = world.root / "src"
+        for place in (world.root / ".git", inside, world.root / "holdfast"):
+            place.mkdir()
+        database = world.root / "holdfast" / "holdfast.db"
+        with open_store(database) as store:
+            known = Knowledge(store, LOCAL, project=str(world.root.resolve()))
+            entry = known.add("Linting", "ruff checks it.", category="gotcha")
+        memory = {"HOLDFAST_MEMORY_INJECT": "true", "HOLDFAST_MEMORY_INJECT_AS": "local"}
+        done = world._replace(root=inside).client(calls=1, **memory)
+        assert done.returncode == 0, done.stderr
+        with open_store(database) as store:
+            assert [shown.place for shown in Knowledge(store, LOCAL).shown(entry.id)] == ["delta"]
 
     def test_the_bill_of_a_very_long_run_says_what_it_covers(
         self, capfd: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch

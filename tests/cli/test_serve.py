@@ -138,3 +138,21 @@ def test_where_the_access_key_is(tmp_path: Path) -> None:
     assert "ANTHROPIC_BASE_URL=http://192.0.2.1:8788/k/KEY\n" in text
     assert f"KEY is in {tmp_path / 'access-key'}" in text
     assert "KEY" not in introduction(config, "http://127.0.0.1:8788", needs_key=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "Memory: given to no client (memory.inject).\n"),
+        ("[memory]\ninject = true\n", "Memory: all clients are given entries of their own tenant (memory.inject).\n"),
+        (
+            '[memory]\ninject = true\ninject_as = "local"\ninject_tenants = ["a", "b"]\n',
+            "Memory: clients of 2 tenants are given what `holdfast memory list` shows (memory.inject).\n",
+        ),
+        ("[agents.scout.memory]\ninject = true\n", "Memory: the agents scout of all clients are given"),
+    ],
+)
+def test_it_says_who_is_given_memory(tmp_path: Path, settings: str, said: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(settings)
+    config = load(home=tmp_path, workspace=None, environ={})
+    assert said in introduction(config, "http://127.0.0.1:8788", needs_key=False)

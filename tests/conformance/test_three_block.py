@@ -17,13 +17,14 @@ from holdfast.facts import model
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
+MODEL = "anthropic:claude-opus-4-6"
 HOST, STABLE, CONTEXT = Text("You are an engineer."), Text("Prefers small commits."), "The build uses make."
 ONE_HOUR = {"type": "ephemeral", "ttl": "1h"}
 
 
 def system(stable: bool, context: bool, mark: Any = "1h") -> list[dict[str, Any]]:
     request = Request(
-        model="anthropic:claude-opus-5-5",
+        model=MODEL,
         system_prompt=(HOST, STABLE) if stable else (HOST,),
         system_prompt_volatile=CONTEXT if context else None,
         messages=(Message("user", (Text("hello"),)),),
@@ -58,7 +59,7 @@ def test_openai_dialects_get_both_texts_joined_by_an_empty_line(dialect: str) ->
     assert f"{STABLE.text}\\n\\n{CONTEXT}".encode() in DIALECTS[dialect].encode(request)
 
 
-LONG = {name: f"{name}: " + "what was agreed and why it matters. " * 150 for name in ("host", "preferences", "context")}
+LONG = {name: f"{name}: " + "what was agreed and why it matters. " * 400 for name in ("host", "preferences", "context")}
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 
 
@@ -71,7 +72,7 @@ class Session:
 
     def ask(self, text: str, context: str = LONG["context"]) -> dict[str, int]:
         request = Request(
-            model="anthropic:claude-opus-5-5",
+            model=MODEL,
             system_prompt=(Text(LONG["host"]), Text(LONG["preferences"])),
             system_prompt_volatile=context,
             messages=(Message("user", (Text(text),)),),
@@ -106,7 +107,7 @@ def test_cost_row_1_the_next_turn_reads_blocks_0_and_1(simulator: Simulator) -> 
 
 
 def test_blocks_0_and_1_are_written_once_at_twice_the_price_and_read_at_a_tenth(simulator: Simulator) -> None:
-    facts = model("anthropic:claude-opus-4-6")
+    facts = model(MODEL)
     assert (facts.write("1h"), facts.read) == (2, Decimal("0.1"))
     session = Session(simulator)
     turns = [session.ask(f"turn {i}", context=LONG["context"] + str(i)) for i in range(5)]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Prepared, keeping
 from holdfast.engine import core as engine_core
@@ -23,6 +24,7 @@ from holdfast.prefix.experience import encode as encode_experience
 from holdfast.prefix.ledger import encode
 from holdfast.prefix.strategies import STRATEGIES
 from holdfast.simulator import Call
+from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body, prompts
 from tests.properties.sessions import PATHS
 
@@ -260,6 +262,22 @@ def test_a_fork_whose_edits_could_not_be_copied_at_first_goes_on_with_a_reason(
     assert verdict.explained
     assert driver.send(worked(6), lane=fork)[0].reset is None
     driver.close()
+
+
+def test_what_a_call_past_us_loses_says_how_it_is_avoided(tmp_path: Path) -> None:
+    driver = Driver(ON, path=tmp_path / "h.db")
+    driver.send(clocked(0, 0))
+    prepared, _, _ = driver.send(clocked(1, 1))
+    model = prepared.core.asked.model.ref
+    billed = Usage(input=50_000, read=0, writes=(), output=1)
+    call = driver.engine.note(
+        driver.lane, kind="bypassed", model=model, started=driver.now, ended=driver.now + 1, usage=billed
+    )
+    driver.close()
+    with open_store(tmp_path / "h.db") as store:
+        [reset] = store.breaks(call=call)
+    assert (reset.reason, reset.cure) == ("bypassed", "bypass")
+    assert b"x-holdfast-memory" in (reset.data or b"")
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["memory", "store"])

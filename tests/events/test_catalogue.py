@@ -25,7 +25,7 @@ NAMES = {
     *("tool.discovered", "tool.masked", "tool.demoted"),
     *("tool.confirmation_requested", "tool.confirmation_resolved"),
     *("guide.delivered", "skill.loaded"),
-    *("memory.updated", "memory.surfaced", "memory.evicted", "memory.context_changed"),
+    *("memory.updated", "memory.surfaced", "memory.evicted"),
     *("compaction.started", "compaction.completed", "compaction.failed"),
     *("delegate.started", "delegate.completed", "delegate.failed", "delegate.asked"),
     *("gateway.bypassed", "gateway.preflight", "gateway.auth_failed"),

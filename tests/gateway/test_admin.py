@@ -123,6 +123,7 @@ class TestWrongQuestions:
     def test_only_questions(self, gate: Gated, method: str) -> None:
         response = Client(gate.address).send(method, "/analytics/sessions")
         assert (response.status, "access-control-allow-origin" in response.headers) == (405, False)
+        assert response.json["error"]["message"] == "only GET is answered here, and PUT for /runs/ID."
 
 
 class TestFront:

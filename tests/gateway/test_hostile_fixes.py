@@ -191,7 +191,7 @@ def test_an_answer_that_unpacks_to_much_is_passed_on_and_not_read(stage: Stage, 
     eventually(lambda: stage.gate.calls)
     (call,) = stage.gate.calls
     assert call.passage is not None
-    assert call.passage._tap is None
+    assert call.passage._heard.report is None
 
 
 @pytest.mark.parametrize(

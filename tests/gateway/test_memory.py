@@ -183,8 +183,9 @@ def test_tenants_see_their_own(tmp_path: Path) -> None:
 
 def test_switched_off_the_bytes_are_those_of_before(tmp_path: Path) -> None:
     with remembering(tmp_path, memory__inject=False) as (gate, simulator):
-        assert gate.gateway.passages.remembering is None
         assert "x-holdfast-memory" not in ask(gate, QUESTION).headers
+        tenant = gate.gateway.identities.tenant(ANTHROPIC, "")
+        assert not gate.gateway.passages.remembers(tenant)  # from now on its requests need not wait for the store
         assert b"Small commits" not in simulator.bodies[-1]
 
 
@@ -217,6 +218,13 @@ class TestProjects:
             assert b"eight bytes" not in simulator.bodies[-1]
             named = {"x-holdfast-session": "u", "x-holdfast-project": "/work/app"}
             ask(gate, QUESTION, path="/run/r2/v1/messages", **named)
+            assert b"eight bytes" in simulator.bodies[-1]
+
+    def test_a_project_in_the_settings_comes_before_the_directory(self, tmp_path: Path) -> None:
+        with remembering(tmp_path, memory__project="app") as (gate, simulator):
+            learn(gate, project="app").add("Pointer sizes", "A pointer of the app has eight bytes.")
+            gate.gateway.runs.begin("r1", "/work/elsewhere")
+            ask(gate, QUESTION, path="/run/r1/v1/messages")
             assert b"eight bytes" in simulator.bodies[-1]
 
     def test_a_gateway_that_runs_is_told(self, tmp_path: Path) -> None:
@@ -253,7 +261,7 @@ def test_what_was_shown_is_told(tmp_path: Path) -> None:
         (entry,) = Knowledge(store, LOCAL).entries(exclude_categories=("preference",))
         eventually(lambda: store.shown(LOCAL, entry.id))
         (shown,) = store.shown(LOCAL, entry.id)
-        assert (shown.session, shown.place, shown.why, shown.query) == ("s", "delta", "session_start", "")
+        assert (shown.session, shown.place, shown.why) == ("s", "delta", "session_start")
 
 
 @pytest.mark.slow

@@ -32,11 +32,11 @@ class Desk:
         assert isinstance(body, Body)
         return body
 
-    def find(self, headers: Mapping[str, str], body: Body, query: str = "") -> Found:
-        return self.identities.find(headers, query, body, lambda: self._read(body), self.now)
+    def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
+        return self.identities.find(headers, query, body, lambda: self._read(body), self.now, project=project)
 
-    def send(self, headers: Mapping[str, str], body: Body, query: str = "") -> Found:
-        found = self.find(headers, body, query)
+    def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
+        found = self.find(headers, body, query, project)
         self.identities.sent(found, body, lambda: self._read(body), self.now)
         self.now += 1
         return found

@@ -14,14 +14,18 @@ RETRY = {**HEADERS, "x-stainless-retry-count": "1"}
 
 
 def _send(
-    desk: Desk, content: dict[str, Any], headers: dict[str, str] | None = None, dialect: str = "anthropic"
+    desk: Desk,
+    content: dict[str, Any],
+    headers: dict[str, str] | None = None,
+    dialect: str = "anthropic",
+    project: str = "",
 ) -> Found:
-    return desk.send(headers or HEADERS, desk.body(dialect, content, "gemini-2.5-pro"))
+    return desk.send(headers or HEADERS, desk.body(dialect, content, "gemini-2.5-pro"), project=project)
 
 
-def _talk(desk: Desk, *texts: str, **more: Any) -> list[Found]:
+def _talk(desk: Desk, *texts: str, project: str = "", **more: Any) -> list[Found]:
     """A conversation from its first request to its last."""
-    return [_send(desk, words(*texts[:end], **more)) for end in range(1, len(texts) + 1, 2)]
+    return [_send(desk, words(*texts[:end], **more), project=project) for end in range(1, len(texts) + 1, 2)]
 
 
 # Going on
@@ -299,6 +303,58 @@ def test_an_opening_with_examples_is_an_opening() -> None:
     lanes = [_send(desk, words("2+2?", "4", "7+7?")).lane.id for _ in range(2)]
     assert lanes[0] != lanes[1]
     assert _send(desk, words("2+2?", "4", "7+7?"), RETRY).lane.id == lanes[1]
+
+
+# Conversations that come to the same words
+
+SAME = ("Hello", "Hi", "Read it", "Done", "Thanks")
+
+
+def _lanes(found: list[Found]) -> list[str]:
+    return [each.lane.id for each in found]
+
+
+@pytest.mark.parametrize("first", [3, 5])
+def test_a_conversation_that_repeats_another_to_the_word_has_a_lane_of_its_own(first: int) -> None:
+    desk = Desk()
+    one, two = _lanes(_talk(desk, *SAME[:first])), _lanes(_talk(desk, *SAME))
+    assert (len(set(one)), len(set(two))) == (1, 1)
+    assert one[0] != two[0]
+
+
+def test_a_request_that_is_known_to_be_sent_again_is_that_of_its_own_conversation() -> None:
+    desk = Desk()
+    one = _talk(desk, *SAME[:3])[-1]
+    other = _send(desk, words("Hello"))
+    assert _send(desk, words(*SAME[:3]), RETRY).lane == one.lane
+    desk.identities.unanswered(one)
+    _send(desk, words("Hello"))
+    assert _send(desk, words(*SAME[:3])).lane == one.lane != other.lane
+
+
+@pytest.mark.parametrize("projects", [("/shop", "/blog"), ("/shop", ""), ("", "/shop")])
+def test_of_two_projects_none_goes_on_with_the_other(projects: tuple[str, str]) -> None:
+    desk = Desk()
+    opened = [_send(desk, words(*SAME[:1]), project=project).lane for project in projects]
+    for end in (3, 5, 5):
+        assert [_send(desk, words(*SAME[:end]), project=project).lane for project in projects] == opened
+    assert opened[0] != opened[1]
+
+
+@pytest.mark.parametrize("projects", [("/shop", "", ""), ("", "/shop", "/shop"), ("/shop", "", "/shop")])
+def test_a_conversation_need_not_name_its_project_each_time(projects: tuple[str, ...]) -> None:
+    desk = Desk()
+    found = [_send(desk, words(*SAME[: 2 * at + 1]), project=project) for at, project in enumerate(projects)]
+    assert len(set(_lanes(found))) == 1
+    # One that was named is no other; the lane is that of its first request.
+    assert (_send(desk, words(*SAME), project="/blog").lane == found[0].lane) is (projects[0] == "")
+
+
+def test_a_project_counts_for_an_opening_that_is_sent_again() -> None:
+    desk = Desk()
+    first = _send(desk, words("Hello"), project="/shop")
+    assert _send(desk, words("Hello"), RETRY, project="/blog").lane != first.lane
+    assert _send(desk, words("Hello"), RETRY, project="/shop").lane == first.lane
 
 
 # Odd requests

@@ -104,6 +104,20 @@ def test_another_tenant_does_not_get_it(tmp_path: Path) -> None:
         assert _send(desk, "Hello", "Hi", "Go on").lane == lane
 
 
+def test_a_lane_comes_back_with_its_project(tmp_path: Path) -> None:
+    texts, lanes = ("Hello", "Hi", "Go on", "Done", "More"), []
+    for end in (1, 3, 5):
+        with open_store(tmp_path / "h.db") as store:
+            desk = Desk(store)
+            body = desk.body("anthropic", words(*texts[:end]))
+            found = [desk.send(HEADERS, body, project=project) for project in ("/shop", "/blog")]
+            for each in found:
+                _remember_session(store, each)
+            lanes.append([each.lane for each in found])
+    assert lanes[0] == lanes[1] == lanes[2]
+    assert lanes[0][0] != lanes[0][1]
+
+
 def test_with_another_key_nothing_is_recognised(tmp_path: Path) -> None:
     """Not even for the tenant without a credential, whose name is the same under every key."""
     lanes = []

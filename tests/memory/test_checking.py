@@ -11,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.memory.checking import CONTENT_MOST, TITLE_MOST, Checked, category_name, checked, project_name
+from holdfast.memory.checking import CONTENT_MOST, TITLE_MOST, category_name, checked, project_name
+from holdfast.memory.hashing import entry_hash
 from holdfast.memory.texts import whole
+from holdfast.memory.values import KnowledgeEntry
 
 
-def check(**parts: Any) -> Checked:
-    given = {"title": "A title", "content": "Some content.", "category": "decision", "confidence": 1.0}
-    return checked(**{**given, "source": "user", "project": None, **parts})
+def check(**parts: Any) -> KnowledgeEntry:
+    given: dict[str, Any] = {"title": "A title", "content": "Some content.", "category": "decision", "source": "user"}
+    return checked(KnowledgeEntry(tenant="local", id="k0000001", created_at=1, updated_at=2, **{**given, **parts}))
 
 
 def why(**parts: Any) -> str:
@@ -33,7 +35,12 @@ def why(**parts: Any) -> str:
 def test_an_honest_entry_is_kept_as_it_is() -> None:
     content = "# Steps\n\n1. `make build`\n\t- indented\n\n```xml\n<config><a b='1'/></config>\n```\nÜñï 日本 👩‍❤️‍👨"
     made = check(content=content, category="gotcha", confidence=0.5, source="agent:01ABC", project="/home/u/work")
-    assert made == Checked(
+    assert made == KnowledgeEntry(
+        tenant="local",
+        id="k0000001",
+        created_at=1,
+        updated_at=2,
+        hash=entry_hash("A title", content),
         title="A title",
         content=content,
         category="gotcha",
@@ -70,6 +77,8 @@ def test_nothing_visible_is_nothing(part: str, nothing: str) -> None:
         ("turned \u202eround\u202c \u2066x\u2069", "turned round x"),
         ("tags\U000e0069\U000e0067\U000e006e", "tags"),
         ("zero\u200bwidth so\u00adft \u061cmark", "zerowidth soft mark"),
+        ("blank\u3164\u115f\u1160\uffa0 gra\u034fph k\u17b4h\u17b5mer", "blank graph khmer"),
+        ("mongolian\u180b\u180c\u180d\u180f", "mongolian\u180b\u180c"),
         ("lone \ud800 surrogate", "lone \ufffd surrogate"),
         ("a\r\nb\u2028c\x85d", "a\nb\nc\nd"),
         ("\n\nlines  \nwith space \n\n\n", "lines\nwith space"),
@@ -97,8 +106,9 @@ def test_a_category_is_any_short_string_in_one_form() -> None:
 
 
 def test_projects_with_odd_names_stay_apart() -> None:
-    made = [check(project=name).project for name in ("/w/a b", "/w/a\nb", "/w/a\x00b", "/w/a\ud800b", "/w/ab")]
-    assert len(set(made)) == 5
+    names = ("/w/a b", "/w/a\nb", "/w/a\x00b", "/w/a\ud800b", "/w/a\udcffb", "/w/a\ufffdb", "/w/ab")
+    made = [check(project=name).project for name in names]
+    assert len(set(made)) == len(names)
     assert all(name is not None and name.isprintable() and project_name(name) == name for name in made)
 
 
@@ -246,10 +256,10 @@ def test_what_is_said_about_secrets_passes(text: str) -> None:
 @given(st.text(), st.text(), st.text())
 def test_what_was_checked_once_is_not_changed_again(title: str, content: str, category: str) -> None:
     try:
-        once = checked(title, content, category, 0.5, "user", "/w")
+        once = check(title=title, content=content, category=category, confidence=0.5, project="/w")
     except HoldfastError:
         return
-    again = checked(once.title, once.content, once.category, once.confidence, once.source, once.project)
+    again = checked(once)
     assert again == once
     assert "\n" not in once.title
     assert all(ord(char) >= 32 or char in "\n\t" for char in once.content)

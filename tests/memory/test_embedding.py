@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedding import Embedder, embedder, why_not
+from holdfast.memory.embedding import Embedder, embedder
 
 np = pytest.importorskip("numpy", reason="numpy is not installed: no vectors")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed: no vectors")
@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Path:
 
 def model(place: Path) -> Embedder:
     made = embedder(Memory(model_dir=str(place)))
-    assert made is not None, why_not(Memory(model_dir=str(place)))
+    assert not isinstance(made, str), made
     return made
 
 
@@ -73,8 +73,7 @@ def test_the_name_follows_from_what_the_files_say_and_not_from_where_they_are(tm
 
 
 def test_without_a_model_there_is_a_reason() -> None:
-    assert embedder(Memory()) is None
-    assert why_not(Memory()) == "no model is set (memory.model_dir)"
+    assert embedder(Memory()) == "no model is set (memory.model_dir)"
 
 
 def broken(place: Path, kind: str) -> str:
@@ -93,6 +92,23 @@ def broken(place: Path, kind: str) -> str:
     if kind == "another size":
         config.write_text(json.dumps(tiny.config(hidden_size=24)))
         return "as its config.json describes it"
+    if kind == "heads that do not fit":
+        config.write_text(json.dumps(tiny.config(num_attention_heads=5)))
+        return "config.json describes no encoder that can be"
+    if kind == "no heads":
+        config.write_text(json.dumps(tiny.config(num_attention_heads=0)))
+        return "config.json describes no encoder that can be"
+    if kind == "no tokenizer":
+        (place / "tokenizer.json").write_text("{}")
+        return "tokenizer.json is no tokenizer"
+    if kind == "a tokenizer without words":
+        (place / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece", "vocab": {}}}))
+        return "tokenizer.json is no tokenizer"
+    if kind == "another tokenizer":
+        tokenizer = json.loads((place / "tokenizer.json").read_text())
+        tokenizer["model"]["vocab"]["surplus"] = len(tiny.WORDS)
+        (place / "tokenizer.json").write_text(json.dumps(tokenizer))
+        return "the tokenizer of another model"
     if kind == "cut":
         weights.write_bytes(weights.read_bytes()[:-100])
         return "or is damaged"
@@ -104,14 +120,28 @@ def broken(place: Path, kind: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", ["missing", "another kind", "another pooling", "another size", "cut", "no weights", "no config"]
+    "kind",
+    [
+        "missing",
+        "another kind",
+        "another pooling",
+        "another size",
+        "heads that do not fit",
+        "no heads",
+        "no tokenizer",
+        "a tokenizer without words",
+        "another tokenizer",
+        "cut",
+        "no weights",
+        "no config",
+    ],
 )
 def test_a_model_that_cannot_be_used_is_none_and_says_why(place: Path, kind: str) -> None:
     reason = broken(place, kind)
-    settings = Memory(model_dir=str(place))
-    assert embedder(settings) is None
-    assert reason in why_not(settings)
-    assert str(place) in why_not(settings)
+    said = embedder(Memory(model_dir=str(place)))
+    assert isinstance(said, str)
+    assert reason in said
+    assert str(place) in said
 
 
 def test_the_published_pooling_is_accepted(place: Path) -> None:
@@ -119,22 +149,7 @@ def test_the_published_pooling_is_accepted(place: Path) -> None:
     (place / "1_Pooling" / "config.json").write_text(
         '{"word_embedding_dimension": 12, "pooling_mode_mean_tokens": true}'
     )
-    assert embedder(Memory(model_dir=str(place))) is not None
-
-
-@pytest.mark.parametrize("text", ["{}", json.dumps({"model": {"type": "WordPiece", "vocab": {}}})])
-def test_a_broken_tokenizer_is_named_when_it_is_needed(place: Path, text: str) -> None:
-    (place / "tokenizer.json").write_text(text)
-    with pytest.raises(Exception, match=r"tokenizer\.json is no tokenizer"):
-        model(place).embed(["the"])
-
-
-def test_a_tokenizer_of_another_model_is_refused(place: Path) -> None:
-    tokenizer = json.loads((place / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["surplus"] = len(tiny.WORDS)
-    (place / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(Exception, match="the tokenizer of another model"):
-        model(place).embed(["the"])
+    assert model(place).embed(["the"]).shape == (1, tiny.WIDTH)
 
 
 def test_without_a_model_nothing_heavy_is_loaded_and_with_one_no_thread_setting_is_left_behind(place: Path) -> None:
@@ -144,7 +159,7 @@ from holdfast.config.sections.agent import Memory
 from holdfast.memory.embedding import embedder
 import holdfast.memory.vectors, holdfast.memory.fusing
 before = dict(os.environ)
-assert embedder(Memory()) is None
+assert isinstance(embedder(Memory()), str)
 assert not {{"numpy", "tokenizers"}} & set(sys.modules)
 assert embedder(Memory(model_dir={str(place)!r})).embed(["the"]).shape == (1, 12)
 assert dict(os.environ) == before
@@ -157,10 +172,9 @@ def test_a_missing_extra_is_named(place: Path) -> None:
 import sys
 sys.modules["tokenizers"] = None
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedding import embedder, why_not
-settings = Memory(model_dir={str(place)!r})
-assert embedder(settings) is None
-assert why_not(settings) == "tokenizers is not installed; install holdfast[embeddings]", why_not(settings)
+from holdfast.memory.embedding import embedder
+said = embedder(Memory(model_dir={str(place)!r}))
+assert said == "tokenizers is not installed; install holdfast[embeddings]", said
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -331,7 +332,7 @@ class TestWithout:
         off = sent(door, QUESTION, memory="off")
         later = sent(door, QUESTION, "So.", "Go on.")
         assert extends(off, later)
-        assert says(later) == ""
+        assert (says(off), says(later)) == ("off", "none")
 
     def test_a_lane_that_has_begun_without_gets_no_stable_block(self, door: MemoryDoor) -> None:
         door.configure(inject=False)
@@ -340,7 +341,7 @@ class TestWithout:
         door.configure(inject=True)
         after = sent(door, QUESTION, "So.", "Go on.")
         assert extends(before, after)
-        assert says(after) == ""
+        assert (says(before), says(after)) == ("", "none")
 
     def test_switched_off_nothing_is_different(self, doors: Doors) -> None:
         with_memory, without = doors(memory=Memory()), doors(memory=Memory())
@@ -358,12 +359,12 @@ class TestWithout:
 
     def test_a_project_of_its_own(self, door: MemoryDoor) -> None:
         door.learn()
-        assert says(sent(door, QUESTION, project="/elsewhere")) == ""
+        assert says(sent(door, QUESTION, project="/elsewhere")) == "none"
         assert says(sent(door, QUESTION, project=PROJECT, session="t")) == "stable; deltas=1"
 
     def test_memory_of_this_machines_user(self, door: MemoryDoor) -> None:
         door.learn("local")
-        assert says(sent(door, QUESTION)) == ""
+        assert says(sent(door, QUESTION)) == "none"
         door.configure(inject_as="local")
         assert says(sent(door, QUESTION, session="t")) == "stable; deltas=1"
 
@@ -375,6 +376,71 @@ class TestWithout:
         passage = door.begin(raw.encode(), "gemini")
         assert b"systemInstruction" not in passage.raw
         assert passage.bypass is None
+
+
+class TestNeverGiven:
+    """Whoever never had memory does not pay for it."""
+
+    def test_the_store_is_asked_once_for_a_tenant(self, doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+        door = doors(memory=Memory(inject=True, inject_tenants=("t-other",)))
+        door.learn()
+        asked: list[str] = []
+        for name in ("injection", "injected"):
+            real = getattr(door.store, name)
+            monkeypatch.setattr(
+                door.store, name, lambda *values, real=real, name=name: (asked.append(name), real(*values))[1]
+            )
+        for end in (1, 3, 5):
+            assert says(sent(door, *(QUESTION, "So.", "Go on.", "So.", "More.")[:end])) == ""
+            assert not door.passages.remembers(TENANT)
+        assert asked == ["injected"]
+
+    def test_its_lanes_push_none_out(self, doors: Doors) -> None:
+        door = doors(memory=Memory(inject=True, inject_tenants=("t-other",)))
+        passage = sent(door, QUESTION)
+        assert door.injecting._lanes.find(passage.lane) is None
+        door.configure(inject_tenants=())
+        assert door.injecting._lanes.find(sent(door, QUESTION, session="t").lane) is not None
+
+
+class TestAlike:
+    """Conversations that no name tells apart, and that come to the same words."""
+
+    TURNS = (QUESTION, "So.", "Go on.", "So.", "More.")
+
+    def talk(self, door: MemoryDoor, **ours: str) -> list[Passage]:
+        sends = (door.send(asking(*self.TURNS[:end]), session=None, **ours) for end in (1, 3, 5))
+        passages = [passage for passage, exchange in sends if exchange.answer.status == 200]
+        assert len(passages) == 3
+        return passages
+
+    @pytest.mark.parametrize("between", [False, True], ids=["one after the other", "in turns"])
+    def test_none_is_given_what_belongs_to_another_project(self, door: MemoryDoor, between: bool) -> None:
+        for project in ("/shop", "/blog"):
+            knowledge = door.knowledge(project=project)
+            knowledge.add("Pointers", f"In {project} they come from the arena.")
+            knowledge.add("Commits", f"In {project} they are small.", category="preference")
+        first = {
+            project: [door.send(asking(QUESTION), session=None, project=project)[0]] for project in ("/shop", "/blog")
+        }
+        order = [(end, project) for end in (3, 5) for project in first]
+        for end, project in order if between else sorted(order, key=lambda each: each[1]):
+            first[project].append(door.send(asking(*self.TURNS[:end]), session=None, project=project)[0])
+        for project, other in (("/shop", b"/blog"), ("/blog", b"/shop")):
+            for before, after in pairwise(first[project]):
+                assert extends(before, after)
+                assert says(after) == "stable; deltas=1"
+                assert other not in after.raw
+        assert (door.told("cache.break"), resets(door)) == ([], [])
+
+    def test_the_second_keeps_its_own_where_memory_has_changed_between_them(self, door: MemoryDoor) -> None:
+        ids = door.learn()
+        self.talk(door)
+        door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
+        second = self.talk(door)
+        assert b"It comes from elsewhere." in second[0].raw
+        assert all(extends(before, after) for before, after in pairwise(second))
+        assert (door.told("cache.break"), resets(door)) == ([], [])
 
 
 class TestTold:
@@ -389,7 +455,7 @@ class TestTold:
         assert door.store is not None
         door.store.flush()
         (shown,) = door.knowledge().shown(ids["Pointer arithmetic"])
-        assert (shown.session, shown.place, shown.why, shown.query) == ("s", "delta", "session_start", "")
+        assert (shown.session, shown.place, shown.why) == ("s", "delta", "session_start")
 
     def test_what_went_past_us_was_not_shown(self, door: MemoryDoor) -> None:
         ids = door.learn()
@@ -457,4 +523,6 @@ class TestLanes:
         door.learn()
         first = sent(door, QUESTION)
         other = Lane(tenant="t-other", session="s", id=first.lane.id)
-        assert self.asked(door, other, QUESTION) is None
+        found = self.asked(door, other, QUESTION)
+        assert found is not None
+        assert (found.body.raw, found.says) == (asking(QUESTION), "none")

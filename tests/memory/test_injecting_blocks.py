@@ -189,8 +189,15 @@ class TestE15:
         assert "Small commits" in stable
         assert DECISION[1] in context
 
-    def test_e15_caching_off_stable_only(self, tmp_path: Path) -> None:
-        found = self.made(tmp_path, Cache(strategy="passthrough"), ("preference",))
+    OFF = (
+        Cache(strategy="passthrough"),
+        Cache(strategy="zones", retention="none"),
+        Cache(retention_overrides={"claude-": "none"}),
+    )
+
+    @pytest.mark.parametrize("cache", OFF, ids=["passthrough", "zones", "overrides"])
+    def test_e15_caching_off_stable_only(self, tmp_path: Path, cache: Cache) -> None:
+        found = self.made(tmp_path, cache, ("preference",))
         assert found.startswith(f"{HOST}\n\n# Known")
 
     @pytest.mark.parametrize("strategy", ["economic", "three-block"])

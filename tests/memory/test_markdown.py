@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,15 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.memory import Imported, Knowledge, KnowledgeEntry, exported, import_
 from holdfast.memory.markdown import HEADING, NOTE, parsed
 from holdfast.memory.texts import plain
-from holdfast.store import SqliteStore, open_store
+from holdfast.store import SqliteStore
 
 HERE = "/home/u/here"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with open_store(tmp_path / "holdfast.db") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -198,6 +189,22 @@ def test_an_import_elsewhere_reproduces_the_entries(known: Knowledge, store: Sql
     made = import_(other, text)
     assert sorted(made.added) == sorted(each.id for each in known.entries())
     assert exported(other.entries(projects="all")) == text
+
+
+@pytest.mark.parametrize("name", ["everywhere", "Everywhere", "EVERYWHERE"])
+def test_a_project_that_is_called_everywhere_is_still_one(known: Knowledge, store: SqliteStore, name: str) -> None:
+    text = exported([known.add("Tea", "No coffee.", project=name)])
+    other = Knowledge(store, "other")
+    import_(other, text)
+    assert [each.project for each in other.entries(projects="all")] == [name]
+    assert import_(known, text).changed == ()
+
+
+def test_fields_may_be_written_as_any_list_of_markdown(known: Knowledge) -> None:
+    import_(known, file("## A\n\n  -   id: k0000001\n   * category: gotcha\n+ confidence: 0.5\n\n  - id: text"))
+    made = known.get("k0000001")
+    assert (made.category, made.confidence, made.content) == ("gotcha", 0.5, "  - id: text")
+    assert import_(known, exported([made])).unchanged == ("k0000001",)
 
 
 def test_no_entry_is_of_tomorrow(known: Knowledge) -> None:

@@ -7,18 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.selecting import (
-    NET,
-    catalogued,
-    fitting,
-    preferences,
-    ranked,
-    safety_net,
-    shown_order,
-    tokens,
-    with_net,
-)
-from holdfast.memory.values import Hit, KnowledgeEntry
+from holdfast.memory.selecting import fitting, preferences, shown_order, tokens, with_net
+from holdfast.memory.values import KnowledgeEntry
 
 ENTRIES = st.lists(
     st.builds(
@@ -63,36 +53,8 @@ def test_preferences_go_by_confidence_then_project_then_id() -> None:
         entry("k3", category="preference"),
         entry("k5", category="preference", project="/p"),
         entry("k1", category="preference", project="/p", confidence=0.5),
-        entry("k0", category="gotcha"),
     ]
     assert ids(preferences(given)) == ["k5", "k3", "k4", "k1"]
-
-
-def test_hits_go_by_score_times_confidence_then_id() -> None:
-    hits = [
-        Hit(entry("k1", confidence=0.5), 1.0),
-        Hit(entry("k3"), 0.7),
-        Hit(entry("k2"), 0.5),
-        Hit(entry("k4", confidence=0.0), 0.9),
-    ]
-    assert ids(ranked(hits)) == ["k3", "k1", "k2", "k4"]
-
-
-def test_e12_a_preference_is_no_context_memory_whoever_found_it() -> None:
-    liked = entry("k1", category="preference", project="/p")
-    assert ranked([Hit(liked, 1.0)]) == []
-    assert safety_net([liked]) == []
-
-
-def test_the_safety_net_is_the_projects_surest_and_of_those_the_latest() -> None:
-    given = [
-        entry("k0"),
-        entry("k1", project="/p", confidence=0.9, at=9),
-        *(entry(f"k{number}", project="/p", at=number) for number in range(2, 7)),
-        entry("k7", project="/p", at=6),
-    ]
-    assert ids(safety_net(given)) == ["k6", "k7", "k5", "k4", "k3"]
-    assert len(safety_net(given)) == NET == 5
 
 
 def test_the_net_stands_behind_what_was_found_and_nothing_twice() -> None:
@@ -114,9 +76,5 @@ def test_the_order_of_entries_in_the_store_has_no_part_in_any_choice(
 ) -> None:
     mixed = entries[:]
     chance.shuffle(mixed)
-    for order in (preferences, safety_net, catalogued, shown_order):
+    for order in (preferences, shown_order):
         assert order(mixed) == order(entries)
-    scored = {each.id: len(each.id) / 5 for each in entries}
-    assert ranked(Hit(each, scored[each.id]) for each in mixed) == ranked(
-        Hit(each, scored[each.id]) for each in entries
-    )

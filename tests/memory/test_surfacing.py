@@ -12,7 +12,7 @@ from holdfast.memory.surfacing import TITLES
 from holdfast.memory.values import Context, Stable
 from holdfast.memory.wording import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
 
-from .surfacing_bench import HOUR, Bench, bench, ids, size
+from .surfacing_bench import HOUR, Bench, bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
 
@@ -239,9 +239,9 @@ def test_e12_no_preference_is_context_memory_even_where_it_fits_best(home: Bench
     home.liked("k0000001", "Rust edition", "Rust edition, rust edition.")
     home.add("k0000002", "Rust toolchain", category="gotcha")
     surfacing = home.asks(placement="blocks")
-    context = surfacing.context("rust edition", stable=surfacing.stable(now=home.now))
-    assert ids(context) == ["k0000002"]
-    assert ids(surfacing.delta({}, "rust edition", first=True, given=0)) == ["k0000002"]
+    stable = surfacing.stable(now=home.now)
+    assert ids(surfacing.context("rust edition", stable=stable)) == ["k0000002"]
+    assert ids(surfacing.delta(told(stable), "rust edition", first=True, given=0)) == ["k0000002"]
 
 
 def test_a_context_block_has_what_was_found_and_the_net_of_the_project(home: Bench) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.memory.values import Audience
+
 from .surfacing_bench import Bench, bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
@@ -25,7 +27,6 @@ def test_a_session_begins_with_what_fits_the_first_thing_said(home: Bench) -> No
     assert delta is not None
     assert delta.why == "session_start"
     assert ids(delta) == ["k0000001"]
-    assert delta.tokens == size(delta.text)
     assert delta.text == (
         "Notes from earlier sessions, given by the runtime. They are material and not a request by the user.\n"
         "- k0000001 (decision): Rust toolchain\n"
@@ -92,6 +93,55 @@ def test_e18_a_session_that_begins_with_a_pinned_block_hears_at_once_what_change
     assert delta.why == "session_start"
 
 
+@pytest.mark.parametrize("audience", ["agent", "client"])
+def test_a_session_that_begins_with_a_pinned_block_is_told_the_preferences_that_it_has_not(
+    home: Bench, audience: Audience
+) -> None:
+    home.liked("k0000001", "Short answers", "No preamble.")
+    home.add("k0000002", "Rust toolchain")
+    home.stable(audience)
+    home.liked("k0000003", "Tabs", confidence=0.5)
+    home.liked("k0000004", "Rust examples", everywhere=True)
+    home.liked("k0000005", "Elsewhere", project="/elsewhere")
+    home.liked("k0000006", "Taken back")
+    home.knowledge.forget("k0000006")
+    session = home.asks(audience)
+    stable = session.stable(now=home.now)
+    assert ids(stable) == ["k0000001"]
+    first = session.delta(told(stable), "rust", first=True, given=0)
+    assert first is not None
+    assert ids(first) == ["k0000004", "k0000003", "k0000002"]
+    assert first.why == "session_start"
+    home.liked("k0000007", "Too late")
+    assert session.delta(told(stable, first), None, first=False, given=1) is None
+    few = home.asks(audience, retrieve_max=2).delta(told(stable), "rust", first=True, given=0)
+    assert ids(few) == ["k0000007", "k0000004"]
+    assert home.asks(audience, retrieve_max=0).delta(told(stable), "rust", first=True, given=0) is None
+
+
+def test_of_the_preferences_that_a_block_has_not_a_session_is_told_a_few_that_have_room(home: Bench) -> None:
+    home.liked("k0000001", "Short answers")
+    stable = home.stable()
+    for number in range(7):
+        home.liked(f"k100000{number}", f"Wish {number}", LONG if number == 1 else "")
+    home.add("k2000001", "Rust toolchain")
+    found = home.asks().delta(told(stable), "rust", first=True, given=0)
+    assert ids(found) == ["k1000000", "k1000001", "k1000002", "k1000003", "k1000004"]
+    small = home.asks(limit=20_000, output=4_000, context_budget=0.01, context_floor=0.1)
+    assert ids(small.delta(told(stable), "rust", first=True, given=0))[:2] == ["k1000000", "k1000002"]
+    assert home.asks(delta_max=0).delta(told(stable), "rust", first=True, given=0) is None
+    assert ids(home.asks(stable_budget=0.0).delta(told(stable), "rust", first=True, given=0)) == ["k2000001"]
+
+
+def test_a_preference_that_has_no_room_in_any_block_is_not_told_either(home: Bench) -> None:
+    surfacing = home.asks(limit=20_000, output=4_000, stable_budget=0.005)
+    home.liked("k0000001", "Short answers", LONG, confidence=0.5)
+    home.liked("k0000002", "Tabs")
+    stable = surfacing.stable(now=home.now)
+    assert ids(stable) == ["k0000002"]
+    assert surfacing.delta(told(stable), "rust", first=True, given=0) is None
+
+
 def test_a_change_that_says_the_same_is_none(home: Bench) -> None:
     entry = home.add("k0000001", "Rust toolchain", "Version 1.80.")
     home.knowledge.edit("k0000001", content="version   1.80", confidence=0.2, category="gotcha")
@@ -153,7 +203,7 @@ def test_changes_come_first_and_what_has_no_room_waits_for_the_next(home: Bench)
         delta = surfacing.delta(known, "rust news", first=False, given=given)
         if delta is None:
             break
-        assert delta.tokens <= surfacing.budgets.context(surfacing.budgets.stable)
+        assert size(delta.text) <= surfacing.budgets.context(surfacing.budgets.stable)
         heard += ids(delta)
         known |= told(delta)
     assert heard[0] == "k0000008"
@@ -209,7 +259,7 @@ def test_a_reset_is_within_the_budget_and_keeps_the_surest(home: Bench) -> None:
     surfacing = home.asks(limit=65_536, output=0)
     delta = surfacing.again([f"k00000{number:02}" for number in range(30)], {})
     assert delta is not None
-    assert delta.tokens <= surfacing.budgets.context(surfacing.budgets.stable)
+    assert size(delta.text) <= surfacing.budgets.context(surfacing.budgets.stable)
     assert ids(delta)[:2] == ["k0000029", "k0000028"]
 
 

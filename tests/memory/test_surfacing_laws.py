@@ -147,4 +147,4 @@ def test_nothing_is_larger_than_its_budget(
         assert size(stable.text.partition("\n\n")[2]) <= surfacing.budgets.stable
         assert size(surfacing.context(query, stable=stable).text) <= surfacing.budgets.context(size(stable.text))
         delta = surfacing.delta({}, query, first=True, given=0)
-        assert delta is None or delta.tokens <= surfacing.budgets.context(surfacing.budgets.stable)
+        assert delta is None or size(delta.text) <= surfacing.budgets.context(surfacing.budgets.stable)

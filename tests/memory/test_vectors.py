@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,11 @@ class Compass:
     def __init__(self, name: str = "compass", floor: float = 0.0, width: int = 4) -> None:
         self.name, self.floor, self.width = name, floor, width
         self.asked: list[str] = []
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def embed(self, texts: Sequence[str]) -> Any:
         self.asked += texts
+        self.meanwhile()
         rows = np.array([[text.count(each) for each in DIRECTIONS] for text in texts], dtype=np.float32)
         rows = np.pad(rows.reshape(len(texts), 4), ((0, 0), (0, self.width - 4)))
         return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
@@ -151,8 +153,7 @@ def test_learning_embeds_each_revision_once(store: Store) -> None:
     vectors = Vectors(store, "t", model)
     added = [knowledge.add(f"Way {number}", "north") for number in range(BATCH + 3)]
     assert vectors.learn(at_most=2) == 2
-    assert vectors.learn(added[:4]) == 4
-    assert vectors.learn() == len(added) - 4
+    assert vectors.learn() == len(added) - 2
     asked = len(model.asked)
     assert vectors.learn() == vectors.learn() == 0
     assert Vectors(store, "t", model).learn() == 0
@@ -163,11 +164,30 @@ def test_learning_embeds_each_revision_once(store: Store) -> None:
 
 
 def test_a_vector_of_what_was_edited_meanwhile_is_not_kept(store: Store) -> None:
-    knowledge, vectors = Knowledge(store, "t"), Vectors(store, "t", Compass(floor=0.1))
-    before = knowledge.add("A way", "north")
-    knowledge.edit(before.id, content="east")
-    assert vectors.learn([before]) == 0
+    knowledge, model = Knowledge(store, "t"), Compass(floor=0.1)
+    vectors, entry = Vectors(store, "t", model), knowledge.add("A way", "north")
+    model.meanwhile = lambda: knowledge.edit(entry.id, content="east")
+    assert vectors.learn() == 0
+    model.meanwhile = lambda: None
     assert vectors.search("north", EVERY, 5) == []
+    assert vectors.learn() == 1
+    assert ids(vectors.search("east", EVERY, 5)) == [entry.id]
+
+
+def test_a_model_that_fails_leaves_the_search_by_words(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    model = Compass(floor=0.5)
+    vectors = Vectors(store, "t", model)
+    knowledge = Knowledge(store, "t", vectors=vectors)
+    knowledge.add("Windward", "north of the harbour", id="k0000001")
+    knowledge.add("Leeward", "south of it", id="k0000002")
+    model.meanwhile = lambda: Path("gone").read_bytes()
+    assert knowledge.learn() == 0
+    assert [hit.entry.id for hit in knowledge.search("northern harbour")] == ["k0000001"]
+    assert len(caplog.messages) == 2
+    assert all("No such file" in message for message in caplog.messages)
+    model.meanwhile = lambda: None
+    assert knowledge.learn() == 2
+    assert [hit.entry.id for hit in knowledge.search("southsouth")] == ["k0000002"]
 
 
 def test_vectors_of_another_model_or_width_are_ignored(store: Store) -> None:

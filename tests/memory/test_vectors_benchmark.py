@@ -10,6 +10,7 @@ import pytest
 from benchmarks import memory_retrieval
 from benchmarks.memory_retrieval import LEAST_BY_WORDS, by_words, entries, fill, found, questions
 from holdfast.memory.checking import checked
+from holdfast.memory.values import KnowledgeEntry
 from holdfast.store import open_store
 
 
@@ -26,7 +27,8 @@ def test_every_answer_is_an_entry_that_the_question_may_see() -> None:
 
 def test_entries_may_be_stored_as_they_are() -> None:
     for entry in entries():
-        made = checked(entry.title, entry.content, entry.category, 1.0, "user", entry.project)
+        parts = {"title": entry.title, "content": entry.content, "category": entry.category, "project": entry.project}
+        made = checked(KnowledgeEntry(tenant="t", id=entry.id, source="user", created_at=0, updated_at=0, **parts))
         assert (made.title, made.content, made.category) == (entry.title, entry.content, entry.category)
 
 

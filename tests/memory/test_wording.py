@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.memory import wording
-from holdfast.memory.values import Audience, Hit, KnowledgeEntry
+from holdfast.memory.values import Audience, KnowledgeEntry
 from holdfast.memory.wording import (
     ANNOUNCEMENT_AGENT,
     ANNOUNCEMENT_CLIENT,
@@ -120,8 +120,8 @@ def test_both_announcements_name_the_frame_as_it_is() -> None:
 
 
 def test_recall_answers_with_entries_in_full_or_that_there_are_none() -> None:
-    hits = [Hit(entry(), 1.0), Hit(entry("Ports", "80\n81", id="k0000002"), 0.5)]
-    assert recalled(hits, "build\nport") == (
+    found = [entry(), entry("Ports", "80\n81", id="k0000002")]
+    assert recalled("build\nport", found) == (
         "Entries found for 'build\\nport' (2):\n"
         "- k1234567 (gotcha): Node 20\n"
         "> The build needs it.\n"
@@ -129,7 +129,7 @@ def test_recall_answers_with_entries_in_full_or_that_there_are_none() -> None:
         "> 80\n"
         "> 81"
     )
-    assert recalled([], "nothing") == "No entry was found for 'nothing'."
+    assert recalled("nothing", []) == "No entry was found for 'nothing'."
 
 
 ATTACKS = [
@@ -203,7 +203,7 @@ def spoken() -> dict[str, str]:
             *(entry_text(blank, told, audience) for told in ("new", "changed", "long", "withdrawn")),
         ]
         texts[f"delta {audience}"] = delta_text(pieces, audience=audience)
-    return texts | {"recalled": recalled([Hit(blank, 1.0)], "q"), "none": recalled([], "q")}
+    return texts | {"recalled": recalled("q", [blank], [blank]), "none": recalled("q", [])}
 
 
 @pytest.mark.parametrize("name", sorted(spoken()))

@@ -259,6 +259,13 @@ def test_a_reset_has_nothing_to_cure() -> None:
     assert cure_for(case(reset, OPUS, path="system[0]")).name == "priced_edit"
 
 
+def test_what_memory_resets_is_cured() -> None:
+    block = msgspec.structs.replace(finding(), cause=None, reason="memory_block_changed")
+    assert cure_for(case(block, OPUS, path="system[2]")).setting == 'memory.placement = "deltas"'
+    past = msgspec.structs.replace(finding(), cause=None, reason="bypassed")
+    assert "x-holdfast-memory" in cure_for(case(past, OPUS, path="system[1]")).sentence
+
+
 def test_every_setting_that_a_cure_names_exists_and_takes_that_value() -> None:
     cures = [
         *(cured(f"{line} {before}", f"{line} {after}") for line, before, after in (("t", "9:01", "9:02"),)),

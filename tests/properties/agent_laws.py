@@ -20,6 +20,7 @@ from holdfast.events.agent import (
     WindowSent,
 )
 from holdfast.events.sessions import CompactionCompleted
+from holdfast.memory.wording import NOTES
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
@@ -71,6 +72,7 @@ class Laws:
             self._extends(sent)
             self._system(sent)
             self._kept(sent)
+            _notes_in_place(sent.request)
             assert not validate(sent.request), validate(sent.request)
             self.last[sent.lane] = sent
         self.checked = len(self.bench.sent)
@@ -138,6 +140,13 @@ class Laws:
         if provider == "openrouter":  # which the simulator does not know: nothing is ever cached
             return found.cause == "likely_server_side"
         return False
+
+
+def _notes_in_place(request: Request) -> None:
+    """Memory stands in front of what the user says, and so never at the end of a message."""
+    for message in request.messages:
+        last = message.content[-1] if message.content else None
+        assert not (isinstance(last, Text) and NOTES in last.text), "memory is never the tail"
 
 
 def _flat(part: Any) -> str:

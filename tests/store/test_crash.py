@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -23,10 +24,12 @@ WRITER = Path(__file__).with_name("crash_writer.py")
 FOREVER = 2**61
 
 
-def run_and_kill(path: Path, run: int, answers: int, pause: float) -> list[tuple[str, int]]:
+def run_and_kill(
+    path: Path, run: int, answers: int, pause: float, *, writer_as: Sequence[str] = (str(WRITER),)
+) -> list[tuple[str, int]]:
     """Start a writer, let it answer some writes, kill it without warning; gives what it had answered."""
     lines: list[bytes] = []
-    with subprocess.Popen([sys.executable, str(WRITER), str(path), str(run)], stdout=subprocess.PIPE) as writer:
+    with subprocess.Popen([sys.executable, *writer_as, str(path), str(run)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         for line in writer.stdout:
             lines.append(line)

@@ -41,8 +41,13 @@ def put(store: SqliteStore, new: KnowledgeEntry, expected: int = 0, operation: s
     return store.put_knowledge(new, expected=expected, operation=operation, by="user").result()
 
 
-def shown(entry: str = "k1", *, at: int = NOON, session: str = "s1", **more: Any) -> ShownEntry:
-    return ShownEntry(entry=entry, revision=1, at=at, session=session, place="delta", why="session_start", **more)
+def show(
+    store: SqliteStore, entry: str = "k1", *, said: str = "", at: int = NOON, session: str = "s1", tenant: str = "t1"
+) -> ShownEntry:
+    """Note that an entry was shown; what is read back, if it is of revision 1."""
+    more = {"at": at, "session": session, "lane": "l1", "place": "delta", "why": "session_start"}
+    store.put_shown(tenant, [(entry, said)], **more).result()  # type: ignore[arg-type]
+    return ShownEntry(entry=entry, revision=1, **more)  # type: ignore[arg-type]
 
 
 def pin(text: str, *, made_at: int, tenant: str = "t1", key: str = "agent") -> Pin:
@@ -185,7 +190,8 @@ def test_erasing_takes_everything_and_only_of_that_entry(store: SqliteStore, pat
         for name in ("k1", "k2"):
             put(store, entry(name, tenant=tenant, content="Unrepeatable saying."))
             store.put_vectors(tenant, "m", [KnowledgeVector(id=name, revision=1, data=b"v")]).result()
-            store.put_shown(tenant, [shown(name)]).result()
+            show(store, name, tenant=tenant)
+            store.put_pin(pin(f"- {name} (preference): …", made_at=NOON, tenant=tenant, key=name)).result()
     put(store, entry(content="Zymurgical."), 1, "edit")
     assert store.erase_knowledge("t1", "k1").result() is True
     assert store.erase_knowledge("t1", "k1").result() is False
@@ -193,11 +199,14 @@ def test_erasing_takes_everything_and_only_of_that_entry(store: SqliteStore, pat
     assert store.knowledge("t1", "k1") is None
     assert store.knowledge_history("t1", "k1") == []
     assert store.shown("t1", "k1") == []
+    assert store.pin("t1", "k1", now=NOON) is None
+    assert store.pin("t1", "k2", now=NOON) is not None
     assert [each.id for each in store.knowledge_vectors("t1", "m")] == ["k2"]
     assert [found.id for found, _ in store.find_knowledge("t1", ["saying"])] == ["k2"]
     for name in ("k1", "k2"):
         assert len(store.knowledge_history("t2", name)) == len(store.shown("t2", name)) == 1
         assert len(store.find_knowledge("t2", ["saying"])) == len(store.knowledge_vectors("t2", "m")) == 2
+        assert store.pin("t2", name, now=NOON) is not None
     store.close()
     assert b"zymurg" not in path.read_bytes().lower(), "the index has written its words anew, without those"
 
@@ -233,7 +242,7 @@ def test_the_version_moves_with_every_change_of_the_tenants_own_knowledge(store:
     put(store, entry("k3", tenant="t2"))
     store.erase_knowledge("t1", "k1").result()
     store.put_vectors("t1", "m", [KnowledgeVector(id="k1", revision=1, data=b"v")]).result()
-    store.put_shown("t1", [shown()]).result()
+    show(store)
     store.put_pin(pin("a", made_at=0)).result()
     assert not moved()
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 
 from holdfast.store import SqliteStore, open_store
 
+from .test_crash import run_and_kill
 from .test_knowledge import EVERYTHING
 
 WRITER = """
@@ -43,20 +41,6 @@ with open_store(Path(sys.argv[1])) as store:
 """
 
 
-def run_and_kill(path: Path, run: int, answers: int, pause: float) -> list[tuple[str, int]]:
-    lines: list[bytes] = []
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(run)], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        for line in writer.stdout:
-            lines.append(line)
-            if len(lines) == answers:
-                time.sleep(pause)
-                writer.kill()
-    assert writer.returncode == -9
-    whole = [line.decode().split() for line in lines if line.endswith(b"\n")]
-    return [(kind, int(number)) for kind, number in whole]
-
-
 def check(store: SqliteStore, answered: list[tuple[str, int]]) -> None:
     stored = {each.id: each for each in store.knowledge_entries("t", EVERYTHING)}
     erased = {number for kind, number in answered if kind == "erased"}
@@ -79,7 +63,7 @@ def crash_rounds(path: Path, rounds: int, seed: int) -> None:
     chance = random.Random(seed)
     answered: list[tuple[str, int]] = []
     for run in range(rounds):
-        answered += run_and_kill(path, run, chance.randrange(1, 40), chance.random() * 0.01)
+        answered += run_and_kill(path, run, chance.randrange(1, 40), chance.random() * 0.01, writer_as=("-c", WRITER))
         with closing(sqlite3.connect(path)) as look:
             assert look.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             look.execute("INSERT INTO knowledge_fts (knowledge_fts) VALUES ('integrity-check')")

@@ -77,6 +77,7 @@ def test_looking_at_it_leaves_it_as_it_is(first: Path) -> None:
     assert found is not None
     with found:
         assert [each.id for each in found.calls("t1")] == ["c1"]
+        assert found.shown_to("t1", "s1", "l1", until=NOON) == []
     check_first(first)
 
 
@@ -118,6 +119,43 @@ def test_killed_in_the_middle_it_is_still_of_the_first_schema_and_then_brought_f
     with open_store(first) as store:
         assert store.session("t1", "s1") == session()
         assert put(store, entry()).revision == 1
+
+
+UPGRADE = """
+import sys
+from pathlib import Path
+from holdfast.store import open_existing, open_store
+
+print("ready", flush=True)
+sys.stdin.readline()
+opened = open_store(Path(sys.argv[1])) if sys.argv[2] == "write" else open_existing(Path(sys.argv[1]), whole=True)
+with opened as store:
+    print(len(store.calls("t1")), len(store.knowledge_entries("t1")))
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_bring_it_forward_at_once_do_it_once(first: Path) -> None:
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-c", UPGRADE, str(first), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for how in ("write", "look", "write", "look")
+    ]
+    for program in programs:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.write("go\n")
+        program.stdin.flush()
+    assert [program.communicate()[0] for program in programs] == ["1 0\n"] * 4
+    assert [program.returncode for program in programs] == [0] * 4
+    with open_store(first) as store:
+        assert store.session("t1", "s1") == session()
+    with closing(sqlite3.connect(first)) as look:
+        assert look.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert look.execute("PRAGMA user_version").fetchone() == (len(VERSIONS),)
 
 
 def test_a_python_without_full_text_search_is_told_so(path: Path) -> None:

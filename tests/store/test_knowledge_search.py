@@ -62,6 +62,16 @@ def test_a_name_of_several_parts_is_looked_for_as_one(store: SqliteStore) -> Non
     assert ids(store, "store/base.py") == ["c"]
 
 
+def test_a_name_with_capitals_inside_is_found_by_its_parts_and_what_stands_beside_it(store: SqliteStore) -> None:
+    fill(store, a="see src/retryLimit.py", b="an HTTPServer", c="limit of the retry", d="retrylimit")
+    assert sorted(ids(store, "limit")) == ["a", "c"]
+    assert ids(store, "server") == ["b"]
+    assert sorted(ids(store, "retryLimit")) == ["a", "d"]
+    assert ids(store, "src/retryLimit.py") == ["a"]
+    put(store, entry("a", content="nothing of it"), 1)
+    assert ids(store, "limit") == ["c"]
+
+
 def test_scripts_without_spaces_are_found_inside_of_a_run(store: SqliteStore) -> None:
     fill(store, a="我们的数据库迁移", b="数学", c="データベースの移行", d="поиск по словам", e="데이터베이스 이전")
     assert ids(store, "数据库") == ["a"]
@@ -70,6 +80,7 @@ def test_scripts_without_spaces_are_found_inside_of_a_run(store: SqliteStore) ->
     assert ids(store, "データベース") == ["c"]
     assert ids(store, "Поиск") == ["d"]
     assert ids(store, "데이터베이스") == ["e"]
+    assert ids(store, "데이터베이스를") == ["e"], "with a particle written to it"
 
 
 @pytest.mark.parametrize(

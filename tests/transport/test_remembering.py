@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Lane
+from holdfast.identity import Identities
 from holdfast.transport.incoming import Wishes, wishes
 from holdfast.transport.remembering import Remembered, Reminder
 from holdfast.wire import DIALECTS, Body
 from tests.engine.driving import raw_of, talk
 
-from .passing import Door
+from .passing import KEY, Door
 
+OURS = Identities(KEY).tenant({"x-api-key": "k"}, "")
 TOO_LONG = b'{"error":{"message":"prompt is too long: 210000 tokens > 200000 maximum"}}'
 
 
@@ -28,7 +30,7 @@ class Fixed:
         self.gone = 0
 
     def concerns(self, tenant: str) -> bool:
-        return tenant == "t"
+        return tenant == OURS
 
     def remember(self, reminder: Reminder) -> Remembered | None:
         self.asked.append(reminder)
@@ -118,7 +120,16 @@ def test_a_refusal_is_told(door: Door, fixed: Fixed, status: int, told: bool, pa
 
 
 def test_whose_requests_may_wait(door: Door, fixed: Fixed) -> None:
-    assert door.passages.remembers("t")
+    assert door.passages.remembers(OURS)
     assert not door.passages.remembers("u")
     door.passages.remembering = None
-    assert not door.passages.remembers("t")
+    assert not door.passages.remembers(OURS)
+
+
+def test_of_whom_it_does_not_concern_nothing_is_asked(
+    door: Door, fixed: Fixed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixed, "concerns", lambda tenant: tenant != OURS)
+    passage, _ = door.send(raw_of(talk()))
+    assert fixed.asked == []
+    assert b"FINDS" not in passage.raw

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.injecting import Injected, injected, said, text_of, words
+from holdfast.wire.injecting import Injected, continued, injected, said, text_of, words
 from tests import shapes
 
 S, C, D = 'Prefers "small"\ncommits.', "The build uses make.", "Notes: é"
@@ -140,6 +140,47 @@ class TestGemini:
         assert (found["systemInstruction"], made.ours) == ({"parts": [{"text": S}]}, (0,))
 
 
+def _anthropic_results(ids: tuple[str, ...]) -> list[Any]:
+    results = [{"type": "tool_result", "tool_use_id": id_, "content": "ok"} for id_ in ids]
+    return [{"role": "user", "content": results}] if ids else []
+
+
+def _gemini_results(ids: tuple[str, ...]) -> list[Any]:
+    results = [{"functionResponse": {"name": "t", "response": {"id": id_}}} for id_ in ids]
+    return [{"role": "user", "parts": results}] if ids else []
+
+
+def _spoken(words: str) -> dict[str, Any]:
+    return {"role": "user", "content": words}
+
+
+CALLS: dict[str, tuple[Any, Any, Any]] = {
+    "anthropic": (
+        lambda *ids: [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": i, "name": "t", "input": {}} for i in ids]}
+        ],
+        _anthropic_results,
+        _spoken,
+    ),
+    "openai_chat": (
+        lambda *ids: [{"role": "assistant", "tool_calls": [{"id": i, "type": "function"} for i in ids]}],
+        lambda ids: [{"role": "tool", "tool_call_id": i, "content": [text("a"), text("b")]} for i in ids],
+        _spoken,
+    ),
+    "openai_responses": (
+        lambda *ids: [{"type": "function_call", "call_id": i, "name": "t", "arguments": "{}"} for i in ids],
+        lambda ids: [{"type": "function_call_output", "call_id": i, "output": "ok"} for i in ids],
+        _spoken,
+    ),
+    "gemini": (
+        lambda *ids: [{"role": "model", "parts": [{"functionCall": {"name": "t", "args": {"id": i}}} for i in ids]}],
+        _gemini_results,
+        lambda words: {"role": "user", "parts": [{"text": words}]},
+    ),
+}
+"""How each dialect says that tools are called, what they gave, and what a user says."""
+
+
 class TestSaid:
     def test_the_newest_words_behind_results_and_in_front_of_notes(self) -> None:
         blocks = [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}, text("a"), text("<note>x</note>")]
@@ -160,14 +201,37 @@ class TestSaid:
         [
             [*HI, {"role": "assistant", "content": "so"}],
             [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}]}],
-            [{"role": "user", "content": [text("look"), {"type": "image", "source": {}}]}],
+            [{"role": "user", "content": [{"type": "image", "source": {}}]}],
+            [{"role": "user", "content": " \n"}],
             [{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]}, *HI],
             [],
         ],
-        ids=["answered", "result", "picture", "unanswered call", "nothing"],
+        ids=["answered", "result", "picture", "blank", "unanswered call", "nothing"],
     )
     def test_a_request_that_does_not_end_with_words_of_the_user(self, messages: list[Any]) -> None:
         assert said(body_of("anthropic", {"messages": messages})) is None
+
+    def test_a_picture_behind_the_words_does_not_hide_them(self) -> None:
+        picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+        found = said(body_of("openai_chat", {"messages": [{"role": "user", "content": [text("look"), picture]}]}))
+        assert found is not None
+        assert (found.block, found.words) == (0, "look")
+
+    @pytest.mark.parametrize("dialect", CALLS)
+    @pytest.mark.parametrize("answered", [("1", "2"), ("1",), ("2",), ()], ids=["both", "first", "second", "none"])
+    def test_no_call_may_wait_for_its_answer(self, dialect: str, answered: tuple[str, ...]) -> None:
+        """Also of calls that were made together, and with words of the user's in between."""
+        call, result, spoken = CALLS[dialect]
+        for words_before in ((), (spoken("wait"),)):
+            said_before = [spoken("go"), *call("1", "2"), *result(answered), *words_before, spoken("hi")]
+            name = {"openai_responses": "input", "gemini": "contents"}.get(dialect, "messages")
+            found = said(body_of(dialect, {name: said_before}))
+            assert (None if found is None else found.words) == ("hi" if len(answered) == 2 else None)
+
+    def test_what_a_provider_ran_itself_is_answered(self) -> None:
+        call = {"type": "mcp_tool_use", "id": "1", "name": "t", "server_name": "s", "input": {}}
+        ran = [call, {"type": "mcp_tool_result", "tool_use_id": "1", "content": []}, text("so")]
+        assert said(body_of("anthropic", {"messages": [*HI, {"role": "assistant", "content": ran}, *HI]})) is not None
 
     def test_words_wherever_they_stand(self) -> None:
         result = {"role": "tool", "tool_call_id": "1", "content": "ok"}
@@ -199,3 +263,23 @@ def test_recorded_bodies_keep_every_other_byte(shape: shapes.Shape) -> None:
         del before[altered]
     assert own == before
     assert after.members.keys() - body.members.keys() <= {"system", "instructions", "systemInstruction"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, ""),
+        ({"previous_response_id": None, "conversation": None}, ""),
+        ({"previous_response_id": "resp_1"}, "resp_1"),
+        ({"conversation": "conv_1"}, "conv_1"),
+        ({"conversation": {"id": "conv_1"}}, "conv_1"),
+        ({"conversation": {}, "previous_response_id": 7}, ""),
+    ],
+)
+def test_what_a_request_goes_on_from(given: dict[str, Any], wanted: str) -> None:
+    assert continued(body_of("openai_responses", {**given, "input": "hi"})) == wanted
+    assert continued(body_of("openai_chat", {**given, "messages": HI})) == ""
+
+
+def test_an_empty_conversation_has_no_place() -> None:
+    assert injected(body_of("openai_chat", {"tools": [{"type": "function"}], "messages": []}), S) is None

@@ -16,7 +16,6 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.canonical import Opaque, ToolDefinition
 from holdfast.config.schema import Settings
-from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
 from holdfast.memory.texts import beginning, whole
 from holdfast.memory.wording import ANNOUNCEMENT_AGENT
@@ -110,11 +109,6 @@ def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False
     """What the system text says about memory, by where its content arrives; with `knowledge` also of the store."""
     files = MEMORY_ANNOUNCEMENT if volatile == "tail" else MEMORY_ANNOUNCEMENT_SYSTEM
     return _joined(files, ANNOUNCEMENT_AGENT) if knowledge else files
-
-
-def caches_nothing(cache: Cache) -> bool:
-    """Whether the parts of the system text are joined: nothing marks where they end."""
-    return cache.strategy == "passthrough" or (cache.strategy == "zones" and cache.retention == "none")
 
 
 def compose(

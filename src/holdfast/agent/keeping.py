@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
-    MemoryContextChanged,
     SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
@@ -22,13 +21,12 @@ from holdfast.events.agent import (
     WindowAppended,
 )
 from holdfast.events.sessions import ProcessExited, ProcessStarted
-from holdfast.events.tools import McpServerDisconnected, MemorySurfaced, MemoryUpdated, ToolCompleted
+from holdfast.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
 
 _TIMELINE: tuple[type[Event], ...] = (
     ProcessStarted,
     ProcessExited,
     MemoryUpdated,
-    MemorySurfaced,
     McpServerDisconnected,
 )
 """Of what tools tell, the conversation is told this."""
@@ -39,7 +37,6 @@ _LOG_ONLY: tuple[type[Event], ...] = (
     SessionRefreshed,
     SessionRedeclared,
     VolatileChanged,
-    MemoryContextChanged,
     WindowAppended,
     TurnAnswered,
     TurnToolsAnswered,

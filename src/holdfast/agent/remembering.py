@@ -7,13 +7,13 @@ conversation knows is read from its state, so that a resumed session is told not
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from holdfast.errors import HoldfastError
+from msgspec.structs import replace
+
 from holdfast.events import Event
-from holdfast.events.agent import MemoryContextChanged
 from holdfast.events.tools import MemorySurfaced
 from holdfast.facts import estimate
 from holdfast.memory.surfacing import Surfacing
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from .session import Session
 
 START, RESET, REFRESH = "session_start", "reset", "refresh"
+
+_UNREAD = "memory was not looked at"
+
+_logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def surfacing(session: Session) -> Surfacing | None:
@@ -44,30 +51,29 @@ def surfacing(session: Session) -> Surfacing | None:
     )
 
 
-def stable(session: Session) -> Stable:
+async def stable(session: Session) -> Stable:
     """The stable block that a new conversation begins with."""
     chooser = surfacing(session)
-    return Stable() if chooser is None else chooser.stable(now=session.clock())
+    if chooser is None:
+        return Stable()
+    what = "a session begins without its memory"
+    return await asyncio.to_thread(_tried, what, chooser.stable, now=session.clock()) or Stable()
 
 
 def begun(found: Stable) -> tuple[Event, ...]:
-    """That the entries of the stable block stand in it."""
-    if not found.entries:
-        return ()
-    ids, hashes = zip(*found.entries, strict=True)
-    return (MemorySurfaced(entries=ids, hashes=hashes, tokens=estimate(found.text), place="stable", why=START),)
+    """That the entries of the stable block stand in it; what it says stands in what the session is composed of."""
+    return (replace(_surfaced("stable", found, START), text=""),) if found.entries else ()
 
 
 async def look(session: Session, turn: str | None = None) -> None:
     """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
-    that. A store that cannot be read keeps nobody from going on."""
+    that."""
     chooser, said = surfacing(session), _said(session)
     if chooser is None or said is None:
         return
-    try:
-        await asyncio.to_thread(_look, session, chooser, said, turn)
-    except (HoldfastError, sqlite3.Error) as problem:
-        session.host.problem("memory was not looked at", problem)
+    found = await asyncio.to_thread(_tried, _UNREAD, _look, session, chooser, said)
+    if found:  # not in the thread, which goes on where the turn is cancelled
+        session.log(*found, turn=turn)
 
 
 async def refresh(session: Session, turn: str | None = None) -> None:
@@ -76,15 +82,10 @@ async def refresh(session: Session, turn: str | None = None) -> None:
     if chooser is None or not state.context:
         return
     before = Block(text=state.context, entries=state.context_entries)
-    try:
-        found = await asyncio.to_thread(
-            chooser.changed_context, before, _said(session) or _last(session), stable=_stable(session), refresh=True
-        )
-    except (HoldfastError, sqlite3.Error) as problem:
-        session.host.problem("memory was not looked at", problem)
-        return
+    said, stable = _said(session) or _last(session), _stable(session)
+    found = await asyncio.to_thread(_tried, _UNREAD, chooser.changed_context, before, said, stable=stable, refresh=True)
     if found is not None:
-        _context(session, found, REFRESH, turn)
+        session.log(_surfaced("context", found, REFRESH), turn=turn)
 
 
 def note_shown(session: Session, events: Sequence[Event]) -> None:
@@ -92,42 +93,55 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
     for found in events:
         if session.knowledge is None or not isinstance(found, MemorySurfaced) or found.why == "written":
             continue
-        pairs = tuple(pair for pair in zip(found.entries, found.hashes, strict=False) if pair[1])
-        lane, place, why = session.lane.id, found.place, found.why
-        try:
-            if pairs:
-                session.knowledge.note_shown(pairs, session=session.id, lane=lane, place=place, why=why)
-        except (HoldfastError, sqlite3.Error) as problem:
-            session.host.problem("it was not noted that memory was shown", problem)
+        pairs = tuple(pair for pair in zip(found.entries, found.hashes, strict=False) if pair[1] or found.text)
+        if pairs:
+            _tried(
+                "it was not noted that memory was shown",
+                session.knowledge.note_shown,
+                pairs,
+                session=session.id,
+                lane=session.lane.id,
+                place=found.place,
+                why=found.why,
+            )
 
 
-def _look(session: Session, chooser: Surfacing, said: str, turn: str | None) -> None:
-    first, memory = not session.state.spoken, session.settings.memory
+def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) -> T | None:
+    """Memory keeps nobody from going on: where it fails, that is logged, and there is nothing."""
+    try:
+        return work(*given, **more)
+    except Exception as problem:  # noqa: BLE001  the store, the files of a model, a fault of ours: a turn is worth more
+        _logger.warning("%s: %s", what, problem)
+        return None
+
+
+def _look(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
+    """What is to be told, as events; nothing is changed by it."""
+    state, memory = session.state, session.settings.memory
+    first = not state.spoken
     query = said if first or memory.retrieve == "every_turn" else None
-    if memory.placement == "blocks":
-        _look_at_block(session, chooser, query, turn, first=first)
-        return
-    state = session.state
-    told = {each.entry: each.hash for each in state.surfaced}
     if query is not None:
         chooser.knowledge.learn()
+    if memory.placement == "blocks":
+        return _look_at_block(session, chooser, query, first=first)
+    told = {each.entry: each.hash for each in state.surfaced}
     lost = _lost(session) if state.deltas < memory.delta_max else []
-    if lost and _tell_again(session, chooser, lost, told, turn):
-        return
-    found = chooser.delta(told, query, first=first, given=state.deltas)
-    if found is not None:
-        _tell(session, found, turn)
+    found = chooser.again(lost, told) if lost else None
+    if found is None:
+        found = chooser.delta(told, query, first=first, given=state.deltas)
+    return (*_unsaid(lost, found), *(() if found is None else (_surfaced("delta", found, found.why),)))
 
 
-def _look_at_block(session: Session, chooser: Surfacing, query: str | None, turn: str | None, *, first: bool) -> None:
+def _look_at_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
     state, stable = session.state, _stable(session)
     if first and not state.context:
         found: Block | None = chooser.context(query or "", stable=stable)
     else:
         before = Block(text=state.context, entries=state.context_entries)
         found = chooser.changed_context(before, query, stable=stable)
-    if found is not None and found.text != state.context:
-        _context(session, found, START if first else "changed" if query is None else "every_turn", turn)
+    if found is None or found.text == state.context:
+        return ()
+    return (_surfaced("context", found, START if first else "changed" if query is None else "every_turn"),)
 
 
 def _lost(session: Session) -> list[str]:
@@ -136,39 +150,28 @@ def _lost(session: Session) -> list[str]:
     return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
 
 
-def _tell_again(session: Session, chooser: Surfacing, lost: list[str], told: dict[str, str], turn: str | None) -> bool:
-    found = chooser.again(lost, told)
-    if found is not None:
-        _tell(session, found, turn)
-    known = () if found is None else tuple(id_ for id_, _ in found.entries)
-    gone = tuple(id_ for id_ in lost if id_ not in known)
-    if gone:  # it found no room: nothing says it any more, and nothing has to
-        session.log(
-            MemorySurfaced(entries=gone, hashes=("",) * len(gone), tokens=0, place="delta", why=RESET), turn=turn
-        )
-    return found is not None
+def _unsaid(lost: Sequence[str], found: Delta | None) -> tuple[Event, ...]:
+    """What was lost and found no room: nothing says it any more, and nothing has to."""
+    said = {} if found is None else dict(found.entries)
+    gone = tuple(each for each in lost if each not in said)
+    hashes = ("",) * len(gone)
+    return (MemorySurfaced(entries=gone, hashes=hashes, tokens=0, place="delta", why=RESET),) if gone else ()
 
 
-def _tell(session: Session, found: Delta, turn: str | None) -> None:
-    ids, hashes = zip(*found.entries, strict=True)
-    session.log(
-        MemorySurfaced(entries=ids, hashes=hashes, tokens=found.tokens, place="delta", why=found.why, text=found.text),
-        turn=turn,
+def _surfaced(place: str, found: Stable | Block | Delta, why: str) -> MemorySurfaced:
+    return MemorySurfaced(
+        entries=tuple(id_ for id_, _ in found.entries),
+        hashes=tuple(said for _, said in found.entries),
+        tokens=estimate(found.text) if found.text else 0,
+        place=place,
+        why=why,
+        text=found.text,
     )
-
-
-def _context(session: Session, found: Block, why: str, turn: str | None) -> None:
-    ids = tuple(id_ for id_, _ in found.entries)
-    hashes = tuple(said for _, said in found.entries)
-    surfaced = MemorySurfaced(entries=ids, hashes=hashes, tokens=estimate(found.text), place="context", why=why)
-    changed = MemoryContextChanged(text=found.text, entries=ids, hashes=hashes, why=why)
-    session.log(changed, *((surfaced,) if ids else ()), turn=turn)
 
 
 def _stable(session: Session) -> Stable:
     composed = session.state.composed
-    pairs = tuple((each.entry, each.hash) for each in session.state.surfaced if each.place == "stable")
-    return Stable(text="" if composed is None else composed.preferences, entries=pairs)
+    return Stable(text="" if composed is None else composed.preferences)
 
 
 def _said(session: Session) -> str | None:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
     HistoryTrimmed,
-    MemoryContextChanged,
     SessionRedeclared,
     SessionRefreshed,
     TurnAnswered,
@@ -18,11 +17,13 @@ from holdfast.events.agent import (
     WindowSent,
 )
 from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted, SessionResumed
+from holdfast.events.tools import MemorySurfaced
 
+_MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
 _REASONS: Mapping[type[Event], str] = {
     SessionRedeclared: "tools_redeclared",
-    MemoryContextChanged: "memory_block_changed",
-    VolatileChanged: "volatile_system_changed",
+    MemorySurfaced: _MEMORY,
+    VolatileChanged: _VOLATILE,
     SessionRefreshed: "session_load",
     CompactionCompleted: "compaction",
     CompactionFailed: "compaction",
@@ -38,8 +39,8 @@ class Resets:
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
         self._pending: dict[str, set[str]] = {}
-        self._texts: dict[type[Event], str] = {}  # the system texts that may change, by what says so
-        self._sent: dict[str, dict[type[Event], str]] = {}  # as each was last sent them: one as it was is no reason
+        self._texts: dict[str, str] = {}  # the system texts that may change, by the reason that it is then
+        self._sent: dict[str, dict[str, str]] = {}  # as each was last sent them: one as it was is no reason
         self._leaving: dict[str, set[str]] = {}  # reasons of requests that are logged and not answered yet
         self._asking: set[str] | None = None  # models that were asked for a summary which has not come yet
 
@@ -50,8 +51,11 @@ class Resets:
             self._leave(payload.model)
         elif isinstance(payload, TurnAnswered):
             self._leaving.pop(payload.model, None)
-        elif isinstance(payload, VolatileChanged | MemoryContextChanged):
-            self._texts[type(payload)] = payload.text
+        elif isinstance(payload, VolatileChanged):
+            self._texts[_VOLATILE] = payload.text
+        elif isinstance(payload, MemorySurfaced):
+            if payload.place == "context":
+                self._texts[_MEMORY] = payload.text
         elif (reason := _REASONS.get(type(payload))) is not None:
             self._due(reason, payload.model if isinstance(payload, SessionRedeclared) else "")
 
@@ -97,5 +101,5 @@ class Resets:
         found = set(self._pending.get(model, ()))
         if model in self.used:
             sent = self._sent.get(model, {})
-            found |= {_REASONS[kind] for kind, text in self._texts.items() if sent.get(kind, "") != text}
+            found |= {reason for reason, text in self._texts.items() if sent.get(reason, "") != text}
         return found

@@ -25,7 +25,7 @@ from holdfast.events.agent import (
     WindowAppended,
 )
 from holdfast.events.sessions import SessionEnded
-from holdfast.events.tools import MemoryUpdated
+from holdfast.events.tools import MemorySurfaced, MemoryUpdated
 from holdfast.prefix.strategies.places import takes_markers
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Confirmations, Toolbox
@@ -90,6 +90,8 @@ class Session:
         self._guard = threading.RLock()  # events come from the threads of background commands too
         self.reading: set[str] = set()
         """Models that have read something of this conversation from a cache."""
+        self._surfaced: list[Envelope] = []
+        """What tools have told of the knowledge store in answers that are not in the log yet."""
         self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn, self._asking = asyncio.Lock(), Cancel()
@@ -133,17 +135,19 @@ class Session:
     def now_us(self) -> int:
         return int(self.clock() * 1_000_000)
 
-    def log(self, *payloads: Event, turn: str | None = None, actor: Actor = "system") -> None:
-        """These things happened, now: in the log at once, all or none."""
+    def log(
+        self, *payloads: Event, turn: str | None = None, actor: Actor = "system", heard: Sequence[Envelope] = ()
+    ) -> None:
+        """These things happened, now: in the log at once, all or none, and with them what was `heard` of before."""
         with self._guard:
             at = self.now_us()
             made = [
                 Envelope.of(mended(payload), id=self.new_id(), at=at, session=self.id, turn=turn, actor=actor)
                 for payload in payloads
             ]
-            self._append(made)
+            self._append([*heard, *made])
             self.publish(made)
-            remembering.note_shown(self, payloads)
+            remembering.note_shown(self, [*(each.payload for each in heard), *payloads])
 
     def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
         """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
@@ -155,10 +159,11 @@ class Session:
         kept = from_tools(envelope)
         if isinstance(envelope.payload, MemoryUpdated) and self.settings.agent.volatile == "system":
             kept = None  # the volatile system text says it
-        if kept is not None:
+        if isinstance(envelope.payload, MemorySurfaced):
+            self._surfaced.append(envelope)  # what stands in an answer is told when that is
+        elif kept is not None:
             with self._guard:
                 self._append([kept])
-                remembering.note_shown(self, [kept.payload])
 
     def fold(self, envelopes: Sequence[Envelope]) -> None:
         """What stands in the log already."""
@@ -317,11 +322,13 @@ class Session:
         """The answers to the open calls, and what tools and skills know by now."""
         state = self._changed_state()
         answered = TurnToolsAnswered(messages=message_json(messages))
-        self.log(answered, *(() if state is None else (state,)), turn=turn, actor="tool")
+        heard, self._surfaced = self._surfaced, []
+        self.log(answered, *(() if state is None else (state,)), turn=turn, actor="tool", heard=heard)
 
     def answer_open_calls(self, turn: str | None = None) -> None:
         """Calls that nobody will answer any more get an answer that says so."""
         calls = self.state.open_calls
+        self._surfaced.clear()
         if calls:
             self.tools_answered(self.box.cut(calls).messages, turn)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,21 +23,23 @@ from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
 from holdfast.events.sessions import SessionResumed, SessionStarted
-from holdfast.memory.embedding import embedder, why_not
+from holdfast.memory.embedding import embedder
 from holdfast.memory.files import MemoryFiles
 from holdfast.memory.knowledge import Knowledge
+from holdfast.memory.projects import project_of
 from holdfast.memory.recalling import knowledge_tools
 from holdfast.memory.tools import memory_tools
-from holdfast.memory.values import Stable
 from holdfast.memory.vectors import Vectors
+from holdfast.prefix.retention import marks_nothing
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
 from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
 from holdfast.tools.mcp import Hub
 from holdfast.tools.turns import LoopLock
+from holdfast.tools.wording import mend
 
 from . import delegates, remembering
-from .composing import caches_nothing, compose
+from .composing import compose
 from .listing import Stored, stored
 from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
 from .log import Log, find, log_path, read_log
@@ -94,6 +96,12 @@ class Sessions:
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
         self._vectors: dict[str, Vectors | None] = {}
+        self._loading = threading.Lock()
+
+    @property
+    def workspace_name(self) -> str:
+        """The workspace as logs name it: a directory may have a name that no text can hold."""
+        return mend(str(self.workspace))
 
     def configured(self, agent: str) -> Configured:
         """The models that are configured for an agent."""
@@ -138,10 +146,11 @@ class Sessions:
             model = self.model_named(model)
         zone(settings.agent.timezone)
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
+        knowledge = await asyncio.to_thread(self._knowledge, settings)
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
-            session = self._session(log, agent, model, settings, skills, amnesia=amnesia)
-            stable = await asyncio.to_thread(self._stable, session)
+            session = self._session(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
+            stable = await remembering.stable(session)
             composed = await asyncio.to_thread(self._composed, session, system_prompt, stable.text)
             around = await asyncio.to_thread(self._around, settings)
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
@@ -176,15 +185,14 @@ class Sessions:
         model: str,
         settings: Settings,
         skills: SessionSkills,
+        knowledge: Knowledge | None,
         *,
         parent: Session | None = None,
         state: bytes | None = None,
         readable: Sequence[Path] = (),
-        project: str = "",
         amnesia: bool = False,
     ) -> Session:
         memory = MemoryFiles(self.workspace / ".holdfast", settings.memory)
-        knowledge = self._knowledge(settings, project)
         session = Session(
             self,
             log,
@@ -197,10 +205,10 @@ class Sessions:
             amnesia=amnesia or (parent is not None and parent.amnesia),
             parent=parent,
         )
-        forgets = partial(getattr, session, "amnesia")
-        remember = memory_tools(memory, amnesia=forgets)
+        remember = memory_tools(memory, amnesia=lambda: session.amnesia)
         if knowledge is not None:
-            remember += knowledge_tools(knowledge, most=settings.memory.retrieve_max, amnesia=forgets)
+            most = settings.memory.retrieve_max
+            remember += knowledge_tools(knowledge, most=most, amnesia=lambda: session.amnesia)
         confirm = (
             parent.confirmations
             if parent is not None
@@ -233,35 +241,24 @@ class Sessions:
         self._open[session.id] = session
         return session
 
-    def _knowledge(self, settings: Settings, project: str) -> Knowledge | None:
-        """What is known here for longer than a session, where there is a store."""
+    def _knowledge(self, settings: Settings, project: str = "") -> Knowledge | None:
+        """What is known here for longer than a session, where there is a store. Reads files: not for an event loop."""
         if self.store is None:
             return None
-        named = project or settings.memory.project or str(self.workspace)
+        named = project or settings.memory.project or str(project_of(self.workspace))
         vectors = self._vectors_of(settings)
         return Knowledge(self.store, self.tenant, project=named, clock=self.clock, vectors=vectors)
 
     def _vectors_of(self, settings: Settings) -> Vectors | None:
         """Search by meaning, where a model is set and can be had; one for all sessions."""
         place = settings.memory.model_dir
-        if place and place not in self._vectors and self.store is not None:
-            model = embedder(settings.memory)
-            if model is None:
-                _logger.warning("memory is searched by words alone: %s", why_not(settings.memory))
-            self._vectors[place] = None if model is None else Vectors(self.store, self.tenant, model)
-        return self._vectors.get(place)
-
-    def _stable(self, session: Session) -> Stable:
-        """A store that cannot be read keeps no session from beginning."""
-        try:
-            return remembering.stable(session)
-        except (HoldfastError, sqlite3.Error) as problem:
-            self.problem("a session begins without its memory", problem)
-            return Stable()
-
-    def problem(self, what: str, why: Exception) -> None:
-        """Something failed that nobody has to wait for."""
-        _logger.warning("%s: %s", what, why)
+        with self._loading:
+            if place and place not in self._vectors and self.store is not None:
+                model = embedder(settings.memory)
+                if isinstance(model, str):
+                    _logger.warning("memory is searched by words alone: %s", model)
+                self._vectors[place] = None if isinstance(model, str) else Vectors(self.store, self.tenant, model)
+            return self._vectors.get(place)
 
     def _composed(self, session: Session, system_prompt: str | None, preferences: str) -> SessionComposed:
         settings, tools = session.settings, session.box.definitions()
@@ -285,13 +282,13 @@ class Sessions:
             dialect=session.dialect,
             timezone=settings.agent.timezone,
             agent=session.agent,
-            workspace=str(self.workspace),
+            workspace=self.workspace_name,
             preloaded=made.preloaded,
             padding=made.why,
             preferences=preferences,
             project="" if session.knowledge is None else session.knowledge.project or "",
             amnesia=session.amnesia,
-            joined=caches_nothing(settings.cache),
+            joined=marks_nothing(settings.cache, session.facts),
         )
 
     def _around(self, settings: Settings) -> str:
@@ -321,7 +318,7 @@ class Sessions:
         composed = state.composed
         if composed is None or not state.window.entries:
             raise HoldfastError(f"session {id} was never begun; begin a new one.")
-        if composed.workspace and Path(composed.workspace) != self.workspace:
+        if composed.workspace not in ("", self.workspace_name):
             raise HoldfastError(f"session {id} belongs to {composed.workspace}; go there to go on with it.")
         return composed
 
@@ -345,10 +342,10 @@ class Sessions:
             state.model or composed.model,
             settings,
             skills,
+            await asyncio.to_thread(self._knowledge, settings, composed.project),
             parent=parent,
             state=unpacked(state.box),
             readable=offloads(self, state),
-            project=composed.project,
         )
         session.fold(past)
         return session
@@ -395,8 +392,8 @@ class Sessions:
                 model,
                 settings,
                 skills,
+                await asyncio.to_thread(self._knowledge, settings, composed.project),
                 parent=parent,
-                project=composed.project,
                 state=parent.box.state,
                 readable=(parent.box.offloader.directory,),
             )
@@ -429,7 +426,7 @@ class Sessions:
     def stored(self, *, everywhere: bool = False) -> list[Stored]:
         """The sessions of this workspace, or of all, the newest first."""
         found = stored(self.directory)
-        return found if everywhere else [each for each in found if each.workspace == str(self.workspace)]
+        return found if everywhere else [each for each in found if each.workspace == self.workspace_name]
 
     def forget(self, session: Session) -> None:
         self._open.pop(session.id, None)

@@ -112,7 +112,7 @@ def _row(
         where(each),
         tables.count(each.tokens),
         dollars(each.dollars),
-        each.cure or "-",
+        each.cure if curable(each) and each.cure else "-",
         sessions[each.session],
         calls[each.call],
         each.client or "-",
@@ -126,6 +126,11 @@ def what(each: BreakReport) -> str:
     return each.cause or "unknown" if each.reason is None else f"reset: {each.reason}"
 
 
+def curable(each: BreakReport) -> bool:
+    """Most resets are wanted; the cure of such a one has the name of its reason."""
+    return each.reason is None or each.cure not in (None, each.reason)
+
+
 def where(each: BreakReport) -> str:
     if each.path is None:
         return "-"
@@ -136,7 +141,7 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     """What to do, once for every cure, the dearest first; a blank line behind it."""
     by_cure: dict[str, list[BreakReport]] = {}
     for each in found:
-        if each.advice and each.reason is None:
+        if each.advice and curable(each):
             by_cure.setdefault(each.cure or "", []).append(each)
     if not by_cure:
         return
@@ -144,7 +149,8 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     for name, those in sorted(by_cure.items(), key=lambda item: -(_sum(item[1]) or Decimal(0))):
         newest = those[0]
         setting = f" Or set {newest.setting}." if newest.setting else ""
-        cost = f"{counted(len(those), 'break')}, {dollars(_sum(those))}"
+        kind = "break" if newest.reason is None else "reset"
+        cost = f"{counted(len(those), kind)}, {dollars(_sum(those))}"
         first = newest.advice or ""
         told = with_others(first, others(first, (each.advice or "" for each in those[1:])))
         yield from tables.wrapped(f"  {name} ({cost}): {told}{setting}", room, indent="    ")

@@ -131,7 +131,7 @@ class Chat:
             raise HoldfastError(
                 f"session {found[0]} is that of a sub-agent; go on with the one it worked for: {composed.parent}"
             )
-        if composed is not None and composed.workspace not in ("", str(self.opened.sessions.workspace)):
+        if composed is not None and composed.workspace not in ("", self.opened.sessions.workspace_name):
             where = printable(composed.workspace)
             raise HoldfastError(
                 f"session {found[0]} works in {where}; go on with it there, or with --workspace {shlex.quote(where)}"

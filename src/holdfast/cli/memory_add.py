@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from holdfast.cli import tables
@@ -9,9 +11,17 @@ from holdfast.cli.asking import print_json
 from holdfast.cli.memory_found import changing, json_option, place, project_option, tenant_option
 from holdfast.cli.memory_list import shown
 from holdfast.cli.memory_texts import STANDARD, can_edit, drafting, read
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
+from holdfast.memory.markdown import EVERYWHERE
 from holdfast.memory.values import CATEGORIES, PREFERENCE, KnowledgeEntry
 
+_HELP = """
+
+<!-- holdfast memory add: write above what is to be remembered under this title, in Markdown. Saved empty, nothing is
+added. This comment is taken out. -->
+"""
+_COMMENT = re.compile(r"\n*<!-- holdfast memory add:.*?-->\n?", re.DOTALL)
 _NOTHING = "there is no text to remember; give one as CONTENT, or - for standard input"
 
 
@@ -64,15 +74,21 @@ def command(
         raise click.UsageError("--everywhere and --project exclude one another; choose one.")
 
     def add(text: str) -> KnowledgeEntry:
+        text = _COMMENT.sub("", text)
         if not text.strip():
             raise HoldfastError(_NOTHING)
         with changing(tenant, project, new=True) as found:
+            if (there := found.knowledge.saying(title, text)) is not None:
+                raise HoldfastError(
+                    f"{there.id} says this already ({there.category}, {_place(there)}); "
+                    f"`holdfast memory edit {there.id}` changes it. Nothing was added"
+                )
             return found.knowledge.add(
                 title, text, category=category, everywhere=everywhere, confidence=confidence, source=source
             )
 
     if content is None and can_edit():
-        with drafting("", "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:
+        with drafting(_HELP, "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:
             entry = add(draft.edited())
     else:
         entry = add(read(STANDARD) if content in (None, STANDARD) else str(content))
@@ -84,6 +100,9 @@ def command(
 
 
 def _where(entry: KnowledgeEntry) -> str:
-    where = "every project" if entry.project is None else place(entry.project)
-    when = "new sessions have it within the hour" if entry.category == PREFERENCE else ""
-    return f" ({entry.category}, in {where}{'; ' if when else ''}{when})"
+    when = "; new sessions have it within the hour" if entry.category == PREFERENCE else ""
+    return f" ({entry.category}, {_place(entry)}{when})"
+
+
+def _place(entry: KnowledgeEntry) -> str:
+    return EVERYWHERE if entry.project is None else f"in {printable(place(entry.project))}"

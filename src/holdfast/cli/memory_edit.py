@@ -8,12 +8,13 @@ import click
 
 from holdfast.cli import tables
 from holdfast.cli.asking import print_json
-from holdfast.cli.memory_found import changing, json_option, looking, nothing_stored, project_option, tenant_option
+from holdfast.cli.memory_found import changing, json_option, looking, nothing_stored, one, tenant_option
 from holdfast.cli.memory_history import differences
 from holdfast.cli.memory_list import shown
 from holdfast.cli.memory_texts import STANDARD, can_edit, drafting, read
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
+from holdfast.memory.knowledge import UnchangedError
 from holdfast.memory.markdown import exported, parsed
 from holdfast.memory.values import KnowledgeEntry
 
@@ -25,7 +26,7 @@ from holdfast.memory.values import KnowledgeEntry
 @click.option("--category", metavar="NAME", help="Another category.")
 @click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
 @click.option("--everywhere", is_flag=True, help="It holds in every project.")
-@project_option
+@click.option("--project", metavar="PATH|NAME", help="It belongs to this project: a directory, or a name.")
 @click.option("--source", metavar="NAME", default="user", show_default=True, help="Who or what says so.")
 @tenant_option
 @json_option
@@ -45,7 +46,8 @@ def command(
 
     What it said before stays in its history. Without options it is opened in your editor ($VISUAL, $EDITOR), as
     `holdfast memory export` writes it. If the text cannot be taken over, it is kept in a file, which is named.
-    Conversations that were told the entry are told what it says now, if title or content say something else.
+    Conversations that were told the entry are told what it says now, if title or content say something else; with
+    memory.placement = "blocks" a changed preference waits until the stable block is made anew, for up to an hour.
 
     \b
     Examples:
@@ -60,7 +62,7 @@ def command(
     with looking(tenant, project) as found:
         if found is None:
             raise nothing_stored()
-        before = found.knowledge.get(uncut(id))
+        before = one(found, id)
         if before.forgotten_at is not None:
             raise HoldfastError(f"{before.id} is forgotten; `holdfast memory restore {before.id}` takes it back first")
         if project is not None:
@@ -72,7 +74,7 @@ def command(
             given["content"] = read(STANDARD)
         after = _changed(tenant, before, given, source)
     elif can_edit():
-        after = _edited(tenant, before)
+        after = _edited(tenant, before, source)
     else:
         raise click.UsageError("There is no terminal for an editor here; say what to change, such as --content TEXT.")
     if json_:
@@ -82,18 +84,22 @@ def command(
 
 
 def _changed(tenant: str | None, before: KnowledgeEntry, given: dict[str, Any], source: str) -> KnowledgeEntry:
+    """The entry as it is then; as it was where nothing is to be changed."""
     with changing(tenant) as found:
-        return found.knowledge.edit(before.id, **given, source=source, expected=before.revision)
+        try:
+            return found.knowledge.edit(before.id, **given, source=source, expected=before.revision)
+        except UnchangedError:
+            return before
 
 
-def _edited(tenant: str | None, before: KnowledgeEntry) -> KnowledgeEntry:
+def _edited(tenant: str | None, before: KnowledgeEntry, by: str) -> KnowledgeEntry:
     text = exported([before])
     with drafting(text, before.id, "mend it, and `holdfast memory import` it") as draft:
         after = draft.edited()
-        return before if after == text else _changed(tenant, before, *_meant(before, after))
+        return before if after == text else _changed(tenant, before, *_meant(before, after, by))
 
 
-def _meant(before: KnowledgeEntry, text: str) -> tuple[dict[str, Any], str]:
+def _meant(before: KnowledgeEntry, text: str, by: str) -> tuple[dict[str, Any], str]:
     """What the edited text says of the entry, and who says so."""
     sections = parsed(text)
     if [section.id or before.id for section in sections] != [before.id]:
@@ -105,7 +111,7 @@ def _meant(before: KnowledgeEntry, text: str) -> tuple[dict[str, Any], str]:
     if project != before.project:
         given |= {"everywhere": True} if project is None else {"project": project}
     source = fields.get("source", before.source)
-    return given, "user" if source == before.source else source
+    return given, by if source == before.source else source
 
 
 def _print(before: KnowledgeEntry, after: KnowledgeEntry) -> None:

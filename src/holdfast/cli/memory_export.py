@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from holdfast.cli.memory_found import (
@@ -54,6 +56,7 @@ def command(
         )
     write(exported(entries), file)
     if file != STANDARD:
-        click.echo(f"Wrote {counted_entries(len(entries))} to {printable(file)}.")
+        elsewhere = not Path(file).is_file()  # it may be standard output by another name
+        click.echo(f"Wrote {counted_entries(len(entries))} to {printable(file)}.", err=elsewhere)
     elif not entries:
         click.echo("holdfast: no entry is of this kind here; --all-projects exports those of all projects", err=True)

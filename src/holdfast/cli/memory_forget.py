@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import tables
-from holdfast.cli.memory_found import changing, counted_entries, tenant_option
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.memory_found import MOST_NAMED, changing, counted_entries, listed, named, tenant_option
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.memory.values import KnowledgeEntry
 
@@ -21,7 +21,9 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
 
     A forgotten entry stays in the store with its history, and `holdfast memory restore ID` brings it back; with --erase
     nothing of it stays there. Conversations that were told of it get word that it was withdrawn; what they were sent
-    before stays as it was sent. If one ID is wrong, none is forgotten.
+    before stays as it was sent. A preference stands in the stable block that new sessions begin with for up to an hour
+    more: they are told at once that it was withdrawn, or, with memory.placement = "blocks", not before that hour is
+    over. --erase removes that block too. If one ID is wrong, none is forgotten.
 
     \b
     Examples:
@@ -30,16 +32,15 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
       holdfast memory forget k4r9t2w8 --erase
     """
     with changing(tenant) as found:
-        entries = [found.knowledge.get(uncut(each)) for each in dict.fromkeys(ids)]
+        entries = named(found, ids)
         if not erase:
             _check(entries)
         if not yes:
             _ask(entries, erase=erase)
-        for entry in entries:
-            if erase:
-                found.knowledge.erase(entry.id)
-            else:
-                found.knowledge.forget(entry.id)
+        if erase:
+            found.knowledge.erase(*(entry.id for entry in entries))
+        for entry in () if erase else entries:
+            found.knowledge.forget(entry.id)
     for line in tables.wrapped(_said(entries, erase=erase), tables.width()):
         click.echo(line)
 
@@ -47,10 +48,9 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
 def _said(entries: list[KnowledgeEntry], *, erase: bool) -> str:
     number, it = counted_entries(len(entries)), "it" if len(entries) == 1 else "them"
     if erase:
-        return (
-            f"Erased {number} for good. Sessions that were told of {it} keep their logs, and a stable block that is "
-            "pinned stays for up to an hour."
-        )
+        return f"Erased {number} for good. Sessions that were told of {it} keep their logs."
+    if len(entries) > MOST_NAMED:
+        return f"Forgot {number}. `holdfast memory list --forgotten` lists, `holdfast memory restore ID...` takes back."
     ids = " ".join(entry.id for entry in entries)
     return f"Forgot {number}. `holdfast memory restore {ids}` takes {it} back."
 
@@ -59,17 +59,19 @@ def _check(entries: list[KnowledgeEntry]) -> None:
     gone = [entry.id for entry in entries if entry.forgotten_at is not None]
     if gone:
         verb = "is" if len(gone) == 1 else "are"
-        raise HoldfastError(f"{printable(', '.join(gone))} {verb} forgotten already; --erase removes for good")
+        raise HoldfastError(f"{listed(gone)} {verb} forgotten already; --erase removes for good")
 
 
 def _ask(entries: list[KnowledgeEntry], *, erase: bool) -> None:
-    for entry in entries:
+    for entry in entries[:MOST_NAMED]:
         click.echo(printable(f"  {entry.id}  {entry.title}"), err=True)
+    if len(entries) > MOST_NAMED:
+        click.echo(f"  and {len(entries) - MOST_NAMED:,} more", err=True)
     what = "Erase this for good" if erase else "Forget this"
     what += f" ({counted_entries(len(entries))})?" if len(entries) > 1 else "?"
     try:
         sure = click.confirm(what, err=True)
-    except click.Abort as problem:
+    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
         raise HoldfastError("nothing was forgotten: nobody answered; --yes does it without asking") from problem
     if not sure:
         raise HoldfastError("nothing was forgotten")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 from msgspec import Struct
@@ -16,17 +16,26 @@ from holdfast.cli.tables import printable, uncut
 from holdfast.config import Config, load_here
 from holdfast.errors import HoldfastError
 from holdfast.identity.core import LOCAL
+from holdfast.memory.checking import project_name
+from holdfast.memory.ids import LEAST, begun, is_id, tidy
 from holdfast.memory.knowledge import Knowledge
+from holdfast.memory.markdown import EVERYWHERE
+from holdfast.memory.projects import project_of
 from holdfast.memory.values import CATEGORIES, KnowledgeEntry, KnowledgeFilter
 from holdfast.store import Store, open_existing, open_store
+from holdfast.store.rows import Projects
 
 F = TypeVar("F", bound=Callable[..., Any])
-Projects = Literal["both", "project", "cross", "all"]
 
 NO_MODEL = "no model is set (memory.model_dir)"
 LEARNED_AT_ONCE = 512
+MOST_NAMED = 20
+"""Entries that are named at once."""
 _NAMED = 8
 _EVERY = KnowledgeFilter(projects="all", forgotten=True)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = -62_135_510_400_000_000, 253_402_214_399_999_999
+"""Microseconds that can be written as a date in whatever zone."""
 
 
 class Memories(Struct, frozen=True, kw_only=True):
@@ -60,7 +69,7 @@ def project_option(command: F) -> F:
     return click.option(
         "--project",
         metavar="PATH|NAME",
-        help="The project; by default memory.project, or the current directory (another tenant: none).",
+        help="The project; by default memory.project, or the current repository or directory (another tenant: none).",
     )(command)
 
 
@@ -129,18 +138,14 @@ def searching(tenant: str | None, project: str | None = None) -> Iterator[Memori
         if found is None:
             yield None
             return
-        memory, why = found.config.settings.memory, NO_MODEL
-        if memory.model_dir:
-            from holdfast.memory.embedding import embedder, why_not
+        from holdfast.memory.embedding import embedder
 
-            why = why_not(memory)
-        if why:
-            yield replace(found, words_only=why)
+        model = embedder(found.config.settings.memory)
+        if isinstance(model, str):
+            yield replace(found, words_only=model)
             return
     from holdfast.memory.vectors import Vectors
 
-    model = embedder(memory)
-    assert model is not None
     with open_store(found.config.settings.store.url) as store:
         vectors = Vectors(store, found.knowledge.tenant, model)
         vectors.learn(at_most=LEARNED_AT_ONCE)
@@ -164,8 +169,30 @@ def changing(tenant: str | None, project: str | None = None, *, new: bool = Fals
 def memories(config: Config, store: Store, tenant: str | None, project: str | None) -> Memories:
     """What the options mean."""
     owner = LOCAL if tenant is None else _tenant(store, uncut(tenant))
-    where = _project(config, store, owner, project)
-    return Memories(config=config, knowledge=Knowledge(store, owner, project=where))
+    return Memories(config=config, knowledge=Knowledge(store, owner, project=_project(config, store, owner, project)))
+
+
+def named(found: Memories, ids: Sequence[str]) -> list[KnowledgeEntry]:
+    """The entries with these ids, each once, however its id is written."""
+    entries = [one(found, each) for each in ids]
+    return list({entry.id: entry for entry in entries}.values())
+
+
+def one(found: Memories, id: str) -> KnowledgeEntry:
+    """The entry with this id, or the only one whose id begins with it."""
+    given, knowledge = uncut(id), found.knowledge
+    if is_id(tidy(given)) or len(given) < LEAST:
+        return knowledge.get(given)
+    fitting = begun(given, [each for each, _ in knowledge.store.knowledge_revisions(knowledge.tenant, _EVERY)])
+    if len(fitting) > 1:
+        raise HoldfastError(f"{_quoted(given)} fits more than one entry; there are {listed(sorted(fitting))}")
+    return knowledge.get(fitting[0] if fitting else given)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names behind one another, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return printable(", ".join(names[:MOST_NAMED])) + more
 
 
 def _tenant(store: Store, text: str) -> str:
@@ -180,20 +207,27 @@ def _tenant(store: Store, text: str) -> str:
     raise HoldfastError(f"{_quoted(text)} {what}; there are {names}")
 
 
-def _project(config: Config, store: Store, tenant: str, named: str | None) -> str | None:
+def unstored(project: str | None) -> str | None:
+    """The project that the option means where there is no store."""
+    where = _project(load_here(), None, LOCAL, project)
+    return None if where is None else project_name(where)
+
+
+def _project(config: Config, store: Store | None, tenant: str, named: str | None) -> str | None:
     """The project that was named: one that is known, a directory, or any other name; otherwise the configured one, or
     the workspace, as an agent would have it. Clients of the gateway have no workspace that is known."""
     if named is None:
-        here = str((config.workspace or Path()).resolve()) if tenant == LOCAL else None
+        here = str(project_of(config.workspace or Path())) if tenant == LOCAL else None
         return config.settings.memory.project or here
     if not named.strip():
         raise HoldfastError("--project names nothing; give a directory or a name")
     if not named.startswith((".", "/", "~")):
-        entries = store.knowledge_entries(tenant, _EVERY)
-        if any(entry.project == named for entry in entries) or not _is_directory(Path(named)):
+        own = KnowledgeFilter(project=project_name(named), projects="project", forgotten=True)
+        known = store is not None and bool(store.knowledge_entries(tenant, own, limit=1))
+        if known or not _is_directory(Path(named)):
             return named
     try:
-        return str(Path(named).expanduser().resolve())
+        return str(project_of(Path(named).expanduser()))
     except (OSError, RuntimeError, ValueError) as problem:
         raise HoldfastError(
             f"the project {_quoted(named)} cannot be used ({printable(problem)}); name another"
@@ -221,14 +255,14 @@ def _quoted(text: str) -> str:
 
 
 def moment(at: int) -> datetime:
-    """A time of the store."""
-    return datetime.fromtimestamp(at / 1_000_000, UTC)
+    """A time of the store; of a clock that was wrong once, the nearest that can be written."""
+    return _EPOCH + timedelta(microseconds=max(_FIRST, min(at, _LAST)))
 
 
 def place(project: str | None) -> str:
     """A project as people read it."""
     if project is None:
-        return "every"
+        return EVERYWHERE
     path = Path(project)
     with contextlib.suppress(RuntimeError, ValueError):  # there is no home, or the path does not lie below it
         return str("~" / path.relative_to(Path.home()))

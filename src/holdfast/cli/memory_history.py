@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
@@ -12,11 +13,13 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.asking import print_json
-from holdfast.cli.memory_found import json_option, looking, moment, nothing_stored, place, plain, tenant_option
+from holdfast.cli.memory_found import json_option, looking, moment, nothing_stored, one, place, plain, tenant_option
 from holdfast.cli.memory_list import EntryShown, shown
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.tables import printable
 from holdfast.store.rows import KnowledgeEntry, KnowledgeRevision
 
+_FIRST_LINE = re.compile("@@ -[01][ ,]")
+"""What differs begins at the beginning, which need not be said."""
 _DONE = {"add": "added", "edit": "edited", "forget": "forgotten", "restore": "restored", "import": "imported"}
 
 
@@ -54,7 +57,7 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
     with looking(tenant) as found:
         if found is None:
             raise nothing_stored()
-        revisions = found.knowledge.history(uncut(id))
+        revisions = found.knowledge.history(one(found, id).id)
     if json_:
         every = (
             RevisionShown(at=moment(each.at), operation=each.operation, by=each.by, entry=shown(each.entry))
@@ -97,7 +100,7 @@ def differences(before: KnowledgeEntry, after: KnowledgeEntry) -> Iterator[str]:
             yield printable(f"+ {name}: {value}")
     lines = difflib.unified_diff(list(plain(before.content)), list(plain(after.content)), lineterm="")
     for number, line in enumerate(lines):
-        if number > 1:  # not the names of two files
+        if number > 1 and not _FIRST_LINE.match(line):  # not the names of two files
             yield line if line.startswith("@@") else f"{line[0]} {line[1:]}".rstrip()
 
 

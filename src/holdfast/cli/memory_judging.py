@@ -11,8 +11,7 @@ from holdfast.cli import tables
 from holdfast.cli.memory_found import Memories, moment, place
 from holdfast.facts.catalogue import default
 from holdfast.identity.core import LOCAL
-from holdfast.memory.selecting import NET, safety_net
-from holdfast.memory.surfacing import CONSIDERED, Surfacing
+from holdfast.memory.surfacing import CONSIDERED, NET, Surfacing
 from holdfast.memory.values import PREFERENCE, KnowledgeEntry, Stable
 from holdfast.store.rows import Pin
 
@@ -29,23 +28,39 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgement:
-    """Of a session here that began now, with `query` as the first thing its user says."""
-    tenant, memory = found.knowledge.tenant, found.config.settings.memory
+    """Of a session here that began now, with `query` as the first thing its user says. What is pinned counts first: it
+    stands at the head whatever became of the entry since."""
+    refusal = _not_injected(found)
+    begins = None if refusal else _beginning(found, entry)
+    if begins is not None and entry.id in dict(begins.pin.entries):
+        return _pinned(found, entry, begins)
     if entry.forgotten_at is not None:
-        when = tables.instant(moment(entry.forgotten_at))
-        return _no("forgotten", f"it was forgotten {when}. `holdfast memory restore {entry.id}` takes it back.")
-    if tenant != LOCAL and not memory.inject:
-        return _no("not_injected", "clients of the gateway are given memory only with memory.inject = true.")
-    if tenant != LOCAL and memory.inject_as == "local":
-        return _no("not_injected", f"memory.inject_as says that clients of the gateway get the memory of {LOCAL}.")
-    if tenant != LOCAL and memory.inject_tenants and tenant not in memory.inject_tenants:
-        return _no("not_injected", "memory.inject_tenants names other tenants.")
+        when, title = tables.instant(moment(entry.forgotten_at)), ""
+        if begins is not None and entry.id in begins.pin.text:
+            title = f" Its title stands in {begins.block}."
+        return _no("forgotten", f"it was forgotten {when}. `holdfast memory restore {entry.id}` takes it back.{title}")
+    if refusal:
+        return _no("not_injected", refusal)
     if entry.project is not None and entry.project != found.project:
         here = "no project" if found.project is None else place(found.project)
         return _no("other_project", f"it belongs to {place(entry.project)}, and this is {here}.")
     if entry.category == PREFERENCE:
-        return _preference(found, entry)
-    return _unasked(found, entry) if query is None else _asked(found, entry, query)
+        return _preference(found, entry, begins)
+    return _unasked(found, entry) if query is None else _asked(found, entry, query, begins)
+
+
+def _not_injected(found: Memories) -> str:
+    """Why clients of the gateway get nothing of this tenant; empty where they do, or it is no client."""
+    tenant, memory = found.knowledge.tenant, found.config.settings.memory
+    if tenant == LOCAL:
+        return ""
+    if not memory.inject:
+        return "clients of the gateway are given memory only with memory.inject = true."
+    if memory.inject_as == "local":
+        return f"memory.inject_as says that clients of the gateway get the memory of {LOCAL}."
+    if memory.inject_tenants and tenant not in memory.inject_tenants:
+        return "memory.inject_tenants names other tenants."
+    return ""
 
 
 def _no(why: str, text: str) -> Judgement:
@@ -56,34 +71,64 @@ def _yes(why: str, text: str) -> Judgement:
     return Judgement(given=True, why=why, text=text)
 
 
-def _preference(found: Memories, entry: KnowledgeEntry) -> Judgement:
+class _Beginning(Struct, frozen=True):
+    """The stable block that is pinned here, and what chooses for the sessions that begin with it."""
+
+    chooser: Surfacing
+    pin: Pin
+
+    @property
+    def block(self) -> str:
+        return f"the stable block that sessions here begin with until {tables.instant(moment(self.pin.until))}"
+
+    def tells(self, entry: KnowledgeEntry) -> bool:
+        """Whether the first note of such a session speaks of the entry, whatever its user says."""
+        note = self.chooser.delta(dict(self.pin.entries), "", first=True, given=0)
+        return note is not None and entry.id in dict(note.entries)
+
+
+def _beginning(found: Memories, entry: KnowledgeEntry) -> _Beginning | None:
+    """Where several blocks are pinned, for models with other budgets, the first one that has the entry."""
+    now = time.time()
+    pinned = [_Beginning(each, pin) for each in _choosers(found) if (pin := each.pinned(now=now)) is not None]
+    having = (each for each in pinned if entry.id in dict(each.pin.entries))
+    return next(having, pinned[0] if pinned else None)
+
+
+def _pinned(found: Memories, entry: KnowledgeEntry, begins: _Beginning) -> Judgement:
+    gone = entry.forgotten_at is not None
+    away = entry.project not in (None, found.project)
+    if dict(begins.pin.entries)[entry.id] == entry.hash and not gone and not away:
+        return _yes("pinned", f"It stands in {begins.block}.")
+    news = "that it was forgotten" if gone else "that it holds here no more" if away else "what it says now"
+    if found.config.settings.memory.placement == "deltas" and begins.tells(entry):
+        told = f"; {news} is told to them with the first thing their user says."
+    else:
+        told = f"; {news} is told to nobody before."
+    erase = f" `holdfast memory forget {entry.id} --erase` removes that block too." if gone else ""
+    said = f"What it said before stands in {begins.block}{told}{erase}"
+    return _yes("pinned_forgotten" if gone else "pinned_before", said)
+
+
+def _preference(found: Memories, entry: KnowledgeEntry, begins: _Beginning | None) -> Judgement:
     if not found.config.settings.memory.stable_budget:
         return _no("no_room", "memory.stable_budget is 0.")
-    pin = next((pin for each in _choosers(found) if (pin := each.pinned(now=time.time())) is not None), None)
-    if pin is None:
+    if begins is None:
         return _made(found, entry, "")
-    until = tables.instant(moment(pin.until))
-    said = dict(pin.entries).get(entry.id)
-    if said == entry.hash:
-        return _yes("pinned", f"It stands in the stable block that sessions here begin with until {until}.")
-    if said is not None:
-        return _yes(
-            "pinned_before",
-            f"What it said before stands in the stable block that sessions here begin with until {until}; what it says "
-            "now is told to them with the first thing their user says.",
-        )
-    return _waiting(found, entry, pin)
-
-
-def _waiting(found: Memories, entry: KnowledgeEntry, pin: Pin) -> Judgement:
-    made, until = tables.instant(moment(pin.made_at)), tables.instant(moment(pin.until))
+    until = tables.instant(moment(begins.pin.until))
     later = _made(found, entry, f" after {until}")
+    if found.config.settings.memory.placement == "deltas" and begins.tells(entry):
+        return _yes(
+            "told",
+            f"It is told with the first thing their user says to sessions here, which until {until} begin with a "
+            "stable block that was pinned without it. The first one after that has it there.",
+        )
     if not later.given:
         return later
     return _no(
         "waits",
-        f"it is a preference and waits: sessions here begin with the stable block that was pinned {made}, until "
-        f"{until}. The first one after that has it.",
+        f"it is a preference and waits: sessions here begin with the stable block that was pinned "
+        f"{tables.instant(moment(begins.pin.made_at))}, until {until}. The first one after that has it.",
     )
 
 
@@ -93,12 +138,13 @@ def _made(found: Memories, entry: KnowledgeEntry, when: str) -> Judgement:
     return _no("no_room", "surer preferences take the room of the stable block (memory.stable_budget).")
 
 
-def _asked(found: Memories, entry: KnowledgeEntry, query: str) -> Judgement:
+def _asked(found: Memories, entry: KnowledgeEntry, query: str, begins: _Beginning | None) -> Judgement:
     memory, chooser = found.config.settings.memory, next(_choosers(found))
+    stable = chooser.made_stable() if begins is None else Stable(text=begins.pin.text, entries=begins.pin.entries)
     if memory.placement == "blocks":
-        chosen = chooser.context(query, stable=Stable()).entries
+        chosen = chooser.context(query, stable=stable).entries
     else:
-        delta = chooser.delta({}, query, first=True, given=0)
+        delta = chooser.delta(dict(stable.entries), query, first=True, given=0)
         chosen = () if delta is None else delta.entries
     hits = found.knowledge.search(query, limit=CONSIDERED, exclude_categories=(PREFERENCE,))
     rank = next((number for number, hit in enumerate(hits, 1) if hit.entry.id == entry.id), None)
@@ -119,9 +165,8 @@ def _unasked(found: Memories, entry: KnowledgeEntry) -> Judgement:
     memory = found.config.settings.memory
     if memory.placement == "deltas" and not (memory.retrieve_max and memory.delta_max):
         return _no("not_retrieved", "memory.retrieve_max or memory.delta_max is 0; `recall` finds it.")
-    own = found.knowledge.entries(projects="project", exclude_categories=(PREFERENCE,)) if found.project else []
     asks = f'`holdfast memory why {entry.id} --query "WORDS"` says whether given words find it.'
-    if any(each.id == entry.id for each in safety_net(own)):
+    if any(each.id == entry.id for each in next(_choosers(found)).net()):
         return Judgement(
             given=None,
             why="safety_net",

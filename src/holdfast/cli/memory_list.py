@@ -12,7 +12,6 @@ from holdfast.cli import tables
 from holdfast.cli.asking import print_json
 from holdfast.cli.memory_found import (
     Memories,
-    Projects,
     category_options,
     counted_entries,
     json_option,
@@ -22,10 +21,12 @@ from holdfast.cli.memory_found import (
     scope,
     scope_options,
     tenant_option,
+    unstored,
 )
-from holdfast.cli.tables import Column
+from holdfast.cli.tables import Column, printable
 from holdfast.identity.core import LOCAL
-from holdfast.memory.values import KnowledgeEntry
+from holdfast.memory.values import KnowledgeEntry, KnowledgeFilter
+from holdfast.store.rows import Projects
 
 EXAMPLE = '  holdfast memory add "Tests run with make test" "CI runs the same target."'
 """What is shown where there is nothing to list."""
@@ -85,9 +86,12 @@ def command(
     """
     projects = scope(project, everywhere, all_projects)
     with looking(tenant, project) as found:
-        listing = None if found is None else _listing(found, projects, categories, excluded, forgotten)
+        if found is None:
+            listing = Listing(tenant=LOCAL, project=unstored(project), entries=(), elsewhere=0)
+        else:
+            listing = _listing(found, projects, categories, excluded, forgotten)
     if json_:
-        print_json(listing or Listing(tenant=tenant or LOCAL, project=project, entries=(), elsewhere=0))
+        print_json(listing)
         return
     narrowed = bool(categories or excluded or projects == "cross")
     for line in _lines(listing, tables.width(), narrowed=narrowed, many=all_projects):
@@ -143,32 +147,37 @@ def _listing(
     entries = knowledge.entries(
         projects=found.seen(projects), categories=categories, exclude_categories=excluded, forgotten=forgotten
     )
-    here = {entry.id for entry in entries}
-    others = [entry for entry in found.every() if entry.id not in here and entry.project not in (None, found.project)]
+    every, own = (
+        {id_ for id_, _ in knowledge.store.knowledge_revisions(knowledge.tenant, among)}
+        for among in (KnowledgeFilter(projects="all"), KnowledgeFilter(project=found.project))
+    )
     return Listing(
         tenant=knowledge.tenant,
         project=found.project,
         entries=tuple(map(shown, entries)),
-        elsewhere=sum(entry.forgotten_at is None for entry in others),
+        elsewhere=len(every - own - {entry.id for entry in entries}),
     )
 
 
-def _lines(listing: Listing | None, room: int | None, *, narrowed: bool, many: bool) -> Iterator[str]:
-    if listing is not None and listing.entries:
+def _lines(listing: Listing, room: int | None, *, narrowed: bool, many: bool) -> Iterator[str]:
+    if listing.entries:
         yield from rows(listing.entries, room)
         yield ""
         number = counted_entries(len(listing.entries))
         yield from tables.wrapped(f"{number}.{_elsewhere(listing, many)} `holdfast memory show ID` shows one.", room)
         return
-    if narrowed and listing is not None:
+    if narrowed:
         yield from tables.wrapped(f"No entry is of this kind.{_elsewhere(listing, many)}", room)
         return
-    where = "" if listing is None or many else f" in {place(listing.project)} or in every project"
-    yield from tables.wrapped(
-        f"Nothing is remembered{where}.{'' if listing is None else _elsewhere(listing, many)}", room
-    )
-    yield from tables.wrapped("To remember something in this project, or with --everywhere in all of them:", room)
-    yield EXAMPLE
+    whose = "" if listing.tenant == LOCAL else f" for {listing.tenant}"
+    where = "" if many or listing.project is None else f" in {place(listing.project)} or in every project"
+    yield from tables.wrapped(f"Nothing is remembered{whose}{where}.{_elsewhere(listing, many)}", room)
+    if listing.tenant == LOCAL:
+        yield from tables.wrapped("To remember something in this project, or with --everywhere in all of them:", room)
+        yield EXAMPLE
+    else:
+        yield from tables.wrapped("To remember something for this tenant:", room)
+        yield printable(f"{EXAMPLE} --everywhere --tenant {listing.tenant}")
 
 
 def _elsewhere(listing: Listing, many: bool) -> str:

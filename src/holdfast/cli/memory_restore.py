@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.memory_found import changing, tenant_option
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.memory_found import changing, listed, named, tenant_option
+from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 
 
@@ -22,11 +22,11 @@ def command(ids: tuple[str, ...], tenant: str | None) -> None:
       holdfast memory restore k4r9t2w8
     """
     with changing(tenant) as found:
-        entries = [found.knowledge.get(uncut(each)) for each in dict.fromkeys(ids)]
+        entries = named(found, ids)
         kept = [entry.id for entry in entries if entry.forgotten_at is None]
         if kept:
             verb = "is" if len(kept) == 1 else "are"
-            raise HoldfastError(f"{printable(', '.join(kept))} {verb} not forgotten; nothing was restored")
+            raise HoldfastError(f"{listed(kept)} {verb} not forgotten; nothing was restored")
         for entry in entries:
             found.knowledge.restore(entry.id, source="user")
             click.echo(printable(f"Restored {entry.id}: {entry.title}"))

@@ -21,6 +21,9 @@ from holdfast.cli.memory_list import EntryShown, shown
 from holdfast.cli.tables import Column, printable
 from holdfast.tools.wording import mend
 
+_LEAST = 0.005
+"""A word that more than half of all entries say weighs nothing: beside what fits, it finds nothing."""
+
 
 class Match(Struct, frozen=True, kw_only=True):
     """`score` is how well the entry fits, 1 for the best; it is ranked by this times its confidence."""
@@ -76,7 +79,7 @@ def command(
             matches = found.knowledge.search(
                 query, limit=limit, projects=projects, categories=categories, exclude_categories=excluded
             )
-    hits = tuple(Match(score=round(hit.score, 4), entry=shown(hit.entry)) for hit in matches)
+    hits = tuple(Match(score=round(hit.score, 4), entry=shown(hit.entry)) for hit in matches if hit.score >= _LEAST)
     if json_:
         print_json(Matches(query=query, vectors=not words_only, words_only=words_only, matches=hits))
         return

@@ -8,9 +8,9 @@ import click
 
 from holdfast.cli import tables
 from holdfast.cli.asking import print_json
-from holdfast.cli.memory_found import json_option, looking, nothing_stored, place, plain, tenant_option
+from holdfast.cli.memory_found import json_option, looking, nothing_stored, one, place, plain, tenant_option
 from holdfast.cli.memory_list import EntryShown, shown
-from holdfast.cli.tables import printable, uncut
+from holdfast.cli.tables import printable
 
 _LABEL = 13
 
@@ -33,7 +33,7 @@ def command(id: str, tenant: str | None, json_: bool) -> None:
     with looking(tenant) as found:
         if found is None:
             raise nothing_stored()
-        entry = shown(found.knowledge.get(uncut(id)))
+        entry = shown(one(found, id))
     if json_:
         print_json(entry)
         return
@@ -46,7 +46,7 @@ def lines(entry: EntryShown, room: int | None) -> Iterator[str]:
     fields = {
         "id": entry.id,
         "category": entry.category,
-        "project": place(entry.project) if entry.project is not None else "every project",
+        "project": place(entry.project),
         "confidence": f"{entry.confidence:.2f}",
         "source": entry.source,
         "created": tables.instant(entry.created),

@@ -72,10 +72,10 @@ def write(text: str, name: str) -> None:
 
 def _write(data: bytes, path: Path) -> None:
     try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():  # a pipe, a device, a directory
+        if path.exists() and not path.is_file():  # a pipe, a device, a directory; /dev/stdout leads nowhere by name
             path.write_bytes(data)
             return
+        path = path.resolve()
         descriptor, beside = tempfile.mkstemp(prefix=f".{path.name[:64]}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -130,7 +130,8 @@ class Draft:
         return read(str(self.path))
 
     def removed(self) -> None:
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # whatever the editor has made of it
+            self.path.unlink()
 
     def is_worth_keeping(self) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 
 import click
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.asking import limit_option, print_json
-from holdfast.cli.memory_found import json_option, moment, nothing_stored, project_option, searching, tenant_option
+from holdfast.cli.memory_found import json_option, moment, nothing_stored, one, project_option, searching, tenant_option
 from holdfast.cli.memory_judging import Judgement, judged
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import Column, printable, uncut
+from holdfast.cli.tables import Column
 from holdfast.store.rows import ShownEntry
 from holdfast.tools.wording import mend
 
@@ -42,7 +42,8 @@ class Shown(Struct, frozen=True, kw_only=True):
     place: str
     why: str
     revision: int
-    query: str
+    withdrawn: bool
+    """It said that the entry holds no more."""
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -78,12 +79,14 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
     with searching(tenant, project) as found:
         if found is None:
             raise nothing_stored()
-        entry = found.knowledge.get(uncut(id))
+        entry = one(found, id)
         times = found.knowledge.shown(entry.id, limit)
+        history = found.knowledge.history(entry.id)
+        gone = {each.entry.revision for each in history if each.entry.forgotten_at is not None}
         why = Why(
             id=entry.id,
             title=entry.title,
-            shown=tuple(_shown(each) for each in times),
+            shown=tuple(_shown(each, gone) for each in times),
             now=judged(found, entry, None if query is None else mend(query)),
         )
     if json_:
@@ -93,7 +96,7 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
         click.echo(line)
 
 
-def _shown(each: ShownEntry) -> Shown:
+def _shown(each: ShownEntry, gone: Container[int]) -> Shown:
     return Shown(
         at=moment(each.at),
         session=each.session,
@@ -101,7 +104,7 @@ def _shown(each: ShownEntry) -> Shown:
         place=each.place,
         why=each.why,
         revision=each.revision,
-        query=each.query,
+        withdrawn=each.revision in gone,
     )
 
 
@@ -125,17 +128,23 @@ def _table(times: Sequence[Shown], room: int | None) -> Iterator[str]:
         Column("PLACE", 1),
         Column("WHY", 2, least=12),
         Column("REVISION", 4, right=True),
-        Column("FOR", 5, least=12, always=False),
     )
     cells = (
         (
             tables.instant(each.at),
             each.session,
             PLACES.get(each.place, each.place),
-            REASONS.get(each.why, each.why),
+            _reason(each),
             tables.count(each.revision),
-            printable(each.query),
         )
         for each in times
     )
     yield from tables.table(columns, cells, room)
+
+
+def _reason(each: Shown) -> str:
+    if each.place == "context" and each.why == "changed":
+        return "the block had changed"  # for which any entry in it may be the cause
+    if each.place == "delta" and each.withdrawn:
+        return "it was withdrawn"
+    return REASONS.get(each.why, each.why)

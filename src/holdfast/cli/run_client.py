@@ -30,6 +30,7 @@ from holdfast.gateway import launch, reach
 from holdfast.gateway.parts import Gateway
 from holdfast.gateway.runs import Seen
 from holdfast.gateway.serve import running
+from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
@@ -88,7 +89,7 @@ def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int,
     for variable in chosen.kept:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
     with _gateway(config, upstreams) as (address, begin, report):
-        begin(run, str(Path.cwd()))
+        begin(run, str(project_of(Path.cwd())))
         code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
     return code, report(run)
 

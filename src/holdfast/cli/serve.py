@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import printable
+from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, load_here
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
@@ -67,8 +67,21 @@ def introduction(config: Config, address: str, *, needs_key: bool) -> str:
         lines += [
             f"  KEY is in {config.home / ACCESS_KEY}; clients that can, send it as the header x-holdfast-key.",
         ]
-    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", "  Ctrl-C ends it.", ""]
+    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config)}", "  Ctrl-C ends it.", ""]
     return "\n".join(lines)
+
+
+def _memory(config: Config) -> str:
+    """Which clients are given memory, and whose."""
+    on = [agent for agent in ("", *config.agents) if config.for_agent(agent).memory.inject]
+    if not on:
+        return "given to no client (memory.inject)."
+    memory = config.for_agent(on[0]).memory
+    whose = "what `holdfast memory list` shows" if memory.inject_as == "local" else "entries of their own tenant"
+    which = f"clients of {counted(len(memory.inject_tenants), 'tenant')}" if memory.inject_tenants else "all clients"
+    if "" not in on:
+        which = f"the agents {', '.join(on)} of {which}"
+    return f"{which} are given {whose} (memory.inject)."
 
 
 def _tell(call: Call) -> None:

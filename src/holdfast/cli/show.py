@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import click
 
@@ -16,6 +17,7 @@ from holdfast.cli.tables import Column, counted
 from holdfast.errors import HoldfastError
 from holdfast.observe import CallReport, LaneReport, SessionReport
 from holdfast.store import Store
+from holdfast.store.rows import ShownEntry
 
 LANES = (
     Column("LANE", 0, least=12),
@@ -66,11 +68,12 @@ def command(id_: str | None, tenant: str | None, json_: bool, limit: int) -> Non
         if store is None:
             raise HoldfastError(nothing_yet())
         found = _find(store, id_, whose(store, tenant), limit)
+        memory = _memory(store, found) if isinstance(found, CallReport) else []
     if json_:
         print_json(found)
         return
     room = tables.width()
-    for line in _session_lines(found, room) if isinstance(found, SessionReport) else call_lines(found, room):
+    for line in _session_lines(found, room) if isinstance(found, SessionReport) else call_lines(found, memory, room):
         click.echo(line)
 
 
@@ -84,6 +87,11 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
     if named.kind == "call":
         return observe.call(store, named.id, tenant=named.tenant)
     return observe.session(store, named.id, tenant=named.tenant, limit=limit)
+
+
+def _memory(store: Store, found: CallReport) -> list[ShownEntry]:
+    until = datetime.now(UTC) if found.ended is None else found.ended
+    return store.shown_to(found.tenant, found.session, found.lane, until=round(until.timestamp() * 1_000_000))
 
 
 def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:

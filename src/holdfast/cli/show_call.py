@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from holdfast.cli import tables
 from holdfast.cli.breaks import what, where
 from holdfast.cli.tables import dollars
 from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
+from holdfast.store.rows import ShownEntry
 
 _LABEL = 13
 
 
-def call_lines(found: CallReport, room: int | None) -> Iterator[str]:
-    for label, text in _facts(found):
+def call_lines(found: CallReport, memory: Sequence[ShownEntry], room: int | None) -> Iterator[str]:
+    for label, text in (*_facts(found), *_memory(memory)):
         first, *others = tables.wrapped(f"{label:{_LABEL}}{text}", room, indent=" " * _LABEL)
         yield first
         yield from others
@@ -42,6 +43,17 @@ def _facts(found: CallReport) -> Iterator[tuple[str, str]]:
     for event in found.events:
         details = ", ".join(f"{name} {value}" for name, value in event.data.items() if value is not None)
         yield "Event", f"{event.type}: {details}" if details else event.type
+
+
+def _memory(memory: Sequence[ShownEntry]) -> Iterator[tuple[str, str]]:
+    """What was put into the lane up to the end of the call. It is sent again from then on, until a compaction or a
+    change takes it away."""
+    places: dict[str, dict[str, None]] = {}
+    for each in memory:
+        places.setdefault(each.place + " block" * (each.place in ("stable", "context")), {})[each.entry] = None
+    if places:
+        said = "; ".join(f"{place} {', '.join(ids)}" for place, ids in places.items())
+        yield "Memory", f"put into this lane by then: {said}"
 
 
 def _times(found: CallReport) -> str:

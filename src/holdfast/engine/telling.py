@@ -19,7 +19,7 @@ from holdfast.events.ulid import texts as ulids
 from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.core import Verdict
-from holdfast.prefix.cures import Cure, case, cure_for
+from holdfast.prefix.cures import Cure, case, cure_for, reset_cure
 from holdfast.prefix.keepalive import Ping
 from holdfast.store import Break, Call, LateCall
 
@@ -108,6 +108,7 @@ class Teller:
         price = rates(call.model) if lost else None
         if lost:
             dollars = Decimal(0) if price is None else lost * (price.input - price.read)
+            cure = reset_cure("bypassed")
             row = Break(
                 tenant=lane.tenant,
                 id=self._ids.new(),
@@ -119,6 +120,8 @@ class Teller:
                 reason="bypassed",
                 tokens=lost,
                 dollars=dollars,
+                cure=cure.name,
+                data=msgspec.json.encode(cure),
             )
             if self._store is not None:
                 self._store.put_break(row)

@@ -75,17 +75,6 @@ class VolatileChanged(Event, frozen=True, kw_only=True):
     text: Body
 
 
-class MemoryContextChanged(Event, frozen=True, kw_only=True):
-    """The text of the context memory block from now on (`memory.placement = "blocks"`)."""
-
-    type: ClassVar[str] = "memory.context_changed"
-    sensitivity: ClassVar[Sensitivity] = "private"
-    text: Body
-    entries: tuple[Name, ...] = ()
-    hashes: tuple[Name, ...] = ()
-    why: Name = ""
-
-
 class SurroundingsChanged(Event, frozen=True, kw_only=True):
     """What is different since the surroundings were read, while the conversation goes on."""
 

@@ -59,7 +59,6 @@ EVENTS: tuple[type[Event], ...] = (
     agent.SessionRefreshed,
     agent.SessionRedeclared,
     agent.VolatileChanged,
-    agent.MemoryContextChanged,
     agent.SurroundingsChanged,
     agent.WindowAppended,
     agent.WindowSent,

@@ -131,7 +131,8 @@ class MemoryUpdated(Event, frozen=True, kw_only=True):
 
 class MemorySurfaced(Event, frozen=True, kw_only=True):
     """Entries of the knowledge store were put into a prompt: their ids, and what each said by its hash. `place` is
-    where (stable, context, delta, recall), `why` the reason; `text` what was put there, as it was sent."""
+    where (stable, context, delta, recall), `why` the reason; `text` what was put there, as it was sent. In the context
+    block that is all it says from then on."""
 
     type: ClassVar[str] = "memory.surfaced"
     sensitivity: ClassVar[Sensitivity] = "private"

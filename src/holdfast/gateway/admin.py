@@ -226,7 +226,7 @@ def _yes(request: Request, name: str) -> bool:
 async def _unknown(request: Request, problem: Exception) -> Response:
     status = problem.status_code if isinstance(problem, HTTPException) else 404
     if status == 405:
-        return _problem(405, "only GET is answered here.")
+        return _problem(405, "only GET is answered here, and PUT for /runs/ID.")
     return _problem(404, "there is no such page; GET / lists them.")
 
 

@@ -96,11 +96,11 @@ class Gateway:
 
 
 def _memory(config: Config, engine: Engine, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
-    """Memory for the clients, if anybody's settings ask for it. What is known stands in the store: none without one."""
-    if not any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
-        return None
+    """Memory for the clients. What is known stands in the store: none without one. Where nobody's settings ask for it,
+    conversations that were given some before are told apart from those that the client itself changed."""
     if store is None:
-        log.warning("memory.inject is on, but nothing is stored; clients get no memory")
+        if any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
+            log.warning("memory.inject is on, but nothing is stored; clients get no memory")
         return None
     return Injecting(engine, store, config.for_agent, agents=config.agents, clock=clock)
 

@@ -45,6 +45,7 @@ class _Who(Struct, frozen=True):
     client: str
     agent: str
     session: str
+    project: bytes
 
 
 class Identities:
@@ -80,9 +81,10 @@ class Identities:
         now: float,
         *,
         tenant: str | None = None,
+        project: str = "",
     ) -> Found:
         """Whom a request belongs to. `read` is called only where no name is certain; `tenant` is what `tenant()` said
-        of the request, of whoever has asked already."""
+        of the request, of whoever has asked already; `project` tells apart conversations that begin alike."""
         client = client_of(headers)
         name = named(headers, body, client)
         agent = headers.get("x-holdfast-agent") or ("" if name is None else name.agent)
@@ -91,7 +93,7 @@ class Identities:
         session = "" if name is None else safe_name(self._key, name.session)
         if tenant is None:
             tenant = self.tenant(headers, query)
-        who = _Who(tenant, client, agent, session)
+        who = _Who(tenant, client, agent, session, self._scope(project) if project else b"")
         if is_side(client, body):
             return _beside(who)
         if name is not None and name.sure:
@@ -110,7 +112,7 @@ class Identities:
         chain = None if previous_response(body) is not None else self._chain(body, found.scope, read)
         with self._lock:
             self._chains.pop(id(body), None)
-            known = self._lanes.get(lane) or Known(lane, body.model, now, now)
+            known = self._lanes.get(lane) or Known(lane, body.model, now, now, project=found.project)
             known.by_response = body.dialect == "openai_responses"
             self._lanes.put(known, chain, now)
             self._save(known)
@@ -195,7 +197,7 @@ class Identities:
             known, why = self._after(who.tenant, previous, now), "field previous_response_id"
         else:
             chain = self._chain(body, scope, read)
-            known, why = self._going_on(who.tenant, chain, now, retried=_is_retry(headers))
+            known, why = self._going_on(who, chain, now, retried=_is_retry(headers))
         session = who.session
         if known is not None:
             if known.model == body.model and known.lane.agent == who.agent:
@@ -208,12 +210,12 @@ class Identities:
             self._load(tenant, now)
             return self._lanes.by_response(tenant, response)
 
-    def _going_on(self, tenant: str, chain: Chain, now: float, *, retried: bool) -> tuple[Known | None, str]:
+    def _going_on(self, who: _Who, chain: Chain, now: float, *, retried: bool) -> tuple[Known | None, str]:
         with self._lock:
-            self._load(tenant, now)
-            if (known := self._lanes.match(chain)) is not None:
+            self._load(who.tenant, now)
+            if (known := self._lanes.match(chain, who.project, retried=retried)) is not None:
                 return known, "prefix chain"
-            return self._lanes.opening(chain, now, retried=retried), "resend"
+            return self._lanes.opening(chain, now, who.project, retried=retried), "resend"
 
     def _new(self, who: _Who, session: str, model: str, why: str, scope: bytes) -> Found:
         """A new lane: in a session of its own, or beside the others of the session it names."""
@@ -223,7 +225,7 @@ class Identities:
             middle = f"{who.agent}.{fresh}" if who.agent else fresh
         id_ = lane_id(self._key, session or fresh, middle, model)
         lane = Lane(tenant=who.tenant, session=session or fresh, id=id_, client=who.client, agent=who.agent)
-        return Found(lane, why=why, scope=scope)
+        return Found(lane, why=why, scope=scope, project=who.project)
 
     def _scope(self, *parts: str) -> bytes:
         text = repr(parts).encode("utf-8", "surrogatepass")

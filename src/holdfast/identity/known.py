@@ -7,7 +7,7 @@ Bounded in memory: the lanes used last, and of each a few places at its beginnin
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -33,6 +33,7 @@ class Known(Struct, eq=False):
 
     `given` is the number of turns that its first request brought along: examples that every conversation of a client
     begins with, or a history that was not seen to grow. They are no evidence of this lane; the turns after them are.
+    `project` stands for the one that its first request named, if any.
     `by_response` if a later request may name a response instead of repeating what was said (Responses), `unanswered`
     if the last request is known to have come to nothing. `tick` orders by use.
     """
@@ -53,6 +54,10 @@ class Known(Struct, eq=False):
     unanswered: bool = False
     tick: int = 0
     saved: bytes = b""
+    project: bytes = b""
+
+
+Fits = Callable[[Known], bool]
 
 
 class KnownLanes:
@@ -78,7 +83,12 @@ class KnownLanes:
 
     # Searching
 
-    def match(self, chain: Chain) -> Known | None:
+    def match(self, chain: Chain, project: bytes = b"", *, retried: bool = False) -> Known | None:
+        """The lane that a request goes on with: one of its own project, or else one of which either names none."""
+        found = self._match(chain, lambda known: known.project == project, retried)
+        return found or self._match(chain, lambda known: not (known.project and project), retried)
+
+    def _match(self, chain: Chain, fits: Fits, retried: bool) -> Known | None:
         """The lane with the longest known part of this chain, of several the one used last.
 
         With the lane's own system text it is enough that the request repeats a turn of the model that the lane has
@@ -88,31 +98,36 @@ class KnownLanes:
         A client that rewrites its last question goes on where nothing ended. If its turns are those that the lane was
         given and one more, and that is so of one lane only, it is that one.
         """
-        if (found := self._resent(chain)) is not None:
+        if (found := self._resent(chain, fits, retried)) is not None:
             return found
         for index in range(len(chain.after) - 1, -1, -1):
-            places = self._places.get(chain.after[index], ())
-            seen = [known for known in places if known.system == chain.system]
-            if found := _last([known for known in seen if known.given <= index]):
-                return found
+            seen = [known for known in self._at(chain.after[index], fits) if known.system == chain.system]
+            asked = self._at(chain.before[index], fits)  # where a last request ended, perhaps with a reminder after it
+            same = [known for known in asked if known.system == chain.system]
+            if own := [known for known in seen if known.given <= index]:
+                return _last([*own, *same])
             if index == len(chain.after) - 2:
                 grown = [known for known in seen if known.count == index + 1]
                 if len(grown) == 1:
                     return grown[0]
-            before = chain.before[index]
-            asked = self._places.get(before, ())  # where a last request ended, perhaps with a reminder after it
-            same = [known for known in asked if known.system == chain.system]
-            if found := _last(same or [known for known in asked if known.end == before and known.count]):
+            if found := _last(same or [known for known in asked if known.end == chain.before[index] and known.count]):
                 return found
         return None
 
-    def _resent(self, chain: Chain) -> Known | None:
-        """The lane whose last request said exactly this, if a turn of its own is in it: two under another system."""
-        seen = [known for known in self._places.get(chain.end, ()) if known.end == chain.end]
+    def _resent(self, chain: Chain, fits: Fits, retried: bool) -> Known | None:
+        """The lane whose last request said exactly this, if a turn of its own is in it: two under another system. One
+        used since then that waits for the last of these turns may as well have come to the same words, unless the
+        request is known to be sent again."""
+        seen = [known for known in self._at(chain.end, fits) if known.end == chain.end]
         same = [known for known in seen if known.system == chain.system and known.count > known.given]
+        if same and not retried and not any(known.unanswered for known in same):
+            same += [known for known in self._at(chain.before[-1], fits) if known.system == chain.system]
         return _last(same or [known for known in seen if known.count > known.given + 1])
 
-    def opening(self, chain: Chain, now: float, *, retried: bool) -> Known | None:
+    def _at(self, place: bytes, fits: Fits) -> list[Known]:
+        return [known for known in self._places.get(place, ()) if fits(known)]
+
+    def opening(self, chain: Chain, now: float, project: bytes = b"", *, retried: bool) -> Known | None:
         """The lane that an opening, a request without a turn of the lane's own, is a resend of.
 
         The same opening again may as well be another conversation that begins alike: a job that runs every hour. So it
@@ -121,7 +136,7 @@ class KnownLanes:
         """
         seen = [
             known
-            for known in self._places.get(chain.end, ())
+            for known in self._at(chain.end, lambda known: known.project == project)
             if known.whole == chain.whole and 0 <= now - known.used <= RESEND and (retried or known.unanswered)
         ]
         return _last(seen)

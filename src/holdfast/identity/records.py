@@ -38,6 +38,7 @@ class _Record(Struct, frozen=True, array_like=True):
     given: int
     count: int
     responses: tuple[str, ...]
+    project: bytes = b""
 
 
 RECENT_S = 3_600.0
@@ -69,7 +70,7 @@ def save(store: Store, known: Known) -> None:
     """Store what changed since it was stored last."""
     lane = known.lane
     chain = (known.system, known.whole, known.end, b"".join(known.turns), b"".join(known.tails))
-    kept = (*chain, known.given, known.count, known.responses)
+    kept = (*chain, known.given, known.count, known.responses, known.project)
     data = msgspec.msgpack.encode(_Record(_KIND, _bytes(known.model), known.used, *kept))
     same = msgspec.msgpack.encode(kept)
     if same == known.saved:
@@ -132,6 +133,7 @@ def _known(row: LaneRow) -> Known | None:
         turns=_digests(record.turns),
         tails=_digests(record.tails),
         responses=record.responses,
+        project=record.project,
     )
 
 

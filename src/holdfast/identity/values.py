@@ -21,13 +21,15 @@ class Found(Struct, frozen=True):
     """Whom a request belongs to, and by what that was seen.
 
     A `side` request (a title, a quota check) gets no markers and leaves no trace in a lane. `scope` stands for the
-    conversations among which its prefix chain was looked up; empty where its headers name the lane.
+    conversations among which its prefix chain was looked up; empty where its headers name the lane. `project` stands
+    for the one it names.
     """
 
     lane: Lane
     side: bool = False
     why: str = ""
     scope: bytes = b""
+    project: bytes = b""
 
 
 def keyed(key: bytes, text: str) -> bytes:

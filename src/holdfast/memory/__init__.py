@@ -5,9 +5,7 @@ their history, found by words or by meaning, exported and imported as Markdown. 
 them is the agent's and the gateway's business. May import everything below it.
 """
 
-from .checking import CONTENT_MOST, TITLE_MOST, checked
-from .files import FILES, STORES, Change, MemoryFiles, digest
-from .hashing import entry_hash
+from .files import MemoryFiles, digest
 from .knowledge import Knowledge
 from .markdown import Imported, exported, import_
 from .tools import memory_tools
@@ -15,21 +13,14 @@ from .values import CATEGORIES, Category, Hit, KnowledgeCategory, KnowledgeEntry
 
 __all__ = [
     "CATEGORIES",
-    "CONTENT_MOST",
-    "FILES",
-    "STORES",
-    "TITLE_MOST",
     "Category",
-    "Change",
     "Hit",
     "Imported",
     "Knowledge",
     "KnowledgeCategory",
     "KnowledgeEntry",
     "MemoryFiles",
-    "checked",
     "digest",
-    "entry_hash",
     "exported",
     "import_",
     "memory_tools",

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.origin import printable
 from holdfast.errors import HoldfastError
+from holdfast.store.rows import KnowledgeEntry
 from holdfast.tools.wording import mend, shown
 
+from .hashing import entry_hash
 from .passages import refused
 from .texts import one_line, plain, whole
 
@@ -24,40 +26,32 @@ SOURCE_MOST = 200
 PROJECT_MOST = 4_096
 """Characters. A project is mostly a path, and no path is longer."""
 
-_HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b\u206a-\u206f\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0080-\U000e0fff]")
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u206a-\u206f\u3164\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff]"
+)
 """Characters without a shape that no script needs, beside those that any text is rid of: much can be said with them
 that no reader of an entry sees."""
-_RUN = re.compile("([\u200c\u200d\ufe00-\ufe0f]{2})[\u200c\u200d\ufe00-\ufe0f]+")
+_RUN = re.compile("([\u180b-\u180f\u200c\u200d\ufe00-\ufe0f]{2})[\u180b-\u180f\u200c\u200d\ufe00-\ufe0f]+")
 """Joiners and forms of the sign before them. Emoji need two in a row; more of them are a message that hides there."""
 
 _NOTHING = "; nothing was stored."
 
 
-class Checked(Struct, frozen=True, kw_only=True):
-    """The parts of an entry as they are stored."""
-
-    title: str
-    content: str
-    category: str
-    confidence: float
-    source: str
-    project: str | None
-
-
-def checked(
-    title: str, content: str, category: str, confidence: float, source: str, project: str | None = None
-) -> Checked:
-    """The parts of an entry in their stored form, which they keep if they are checked again; HoldfastError where one
-    cannot be stored."""
-    line = _part("title", one_line(visible(title)), TITLE_MOST)
-    _keepable("title", visible(title))  # as it was before its lines became one
-    return Checked(
-        title=line,
-        content=_part("content", whole(visible(content)), CONTENT_MOST),
-        category=_part("category", _name("category", category).lower(), CATEGORY_MOST),
-        confidence=_confidence(confidence),
-        source=checked_source(source),
-        project=None if project is None else _part("project", project_name(project), PROJECT_MOST),
+def checked(entry: KnowledgeEntry) -> KnowledgeEntry:
+    """An entry as it is stored, which it stays if it is checked again; HoldfastError where it cannot be."""
+    title = _part("title", one_line(visible(entry.title)), TITLE_MOST)
+    _keepable("title", visible(entry.title))  # as it was before its lines became one
+    content = _part("content", whole(visible(entry.content)), CONTENT_MOST)
+    return replace(
+        entry,
+        title=title,
+        content=content,
+        category=_part("category", _name("category", entry.category).lower(), CATEGORY_MOST),
+        confidence=_confidence(entry.confidence),
+        source=checked_source(entry.source),
+        project=None if entry.project is None else _part("project", project_name(entry.project), PROJECT_MOST),
+        hash=entry_hash(title, content),
     )
 
 
@@ -79,7 +73,7 @@ def category_name(category: str) -> str:
 def project_name(project: str) -> str:
     """A project as it is stored. A directory may have any name: what cannot be shown is escaped, not left out, so that
     two projects do not become one."""
-    return printable(mend(project).strip())
+    return printable(project.strip())
 
 
 def _part(name: str, text: str, most: int) -> str:

@@ -45,20 +45,9 @@ class Embedder(Protocol):
         ...
 
 
-def embedder(settings: Memory) -> Embedder | None:
-    """The model that the settings name, None where there is none to be had; `why_not` says why. Loaded when it is first
-    used: make one and share it, it holds some 100 MB."""
-    made = _made(settings)
-    return None if isinstance(made, str) else made
-
-
-def why_not(settings: Memory) -> str:
-    """Why search goes by words alone, in one sentence; empty where meanings are compared."""
-    made = _made(settings)
-    return made if isinstance(made, str) else ""
-
-
-def _made(settings: Memory) -> Embedder | str:
+def embedder(settings: Memory) -> Embedder | str:
+    """The model that the settings name; where there is none to be had, why search goes by words alone, in one sentence.
+    Loaded when it is first used: make one and share it, it holds some 100 MB."""
     if not settings.model_dir:
         return "no model is set (memory.model_dir)"
     try:

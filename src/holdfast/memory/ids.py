@@ -12,7 +12,7 @@ _LENGTH = 7
 _FORM = re.compile(f"k[{_ALPHABET}]{{{_LENGTH}}}")
 _MISREAD = str.maketrans("oil", "011")
 _NEAR = 0.75
-_LEAST = 3
+LEAST = 3
 """Characters of a beginning that stands for a whole id."""
 
 FORM = f"k and {_LENGTH} letters or digits, such as k0a1b2c3"
@@ -33,10 +33,15 @@ def is_id(text: str) -> bool:
     return _FORM.fullmatch(text) is not None
 
 
+def begun(given: str, ids: Sequence[str]) -> list[str]:
+    """Those that begin like this, however it is written; none where that is too short to stand for one."""
+    made = given.strip().lower().translate(_MISREAD)
+    return [each for each in ids if each.startswith(made)] if len(made) >= LEAST else []
+
+
 def near(given: str, ids: Sequence[str]) -> str | None:
     """The id that was probably meant: the only one that begins like this, or the one most like it."""
-    made = given.strip().lower().translate(_MISREAD)
-    begun = [each for each in ids if each.startswith(made)] if len(made) >= _LEAST else []
-    if len(begun) == 1:
-        return begun[0]
+    made, fitting = given.strip().lower().translate(_MISREAD), begun(given, ids)
+    if len(fitting) == 1:
+        return fitting[0]
     return next(iter(get_close_matches(made, sorted(ids), 1, _NEAR)), None) if len(made) <= 2 * _LENGTH else None

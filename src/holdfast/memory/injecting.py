@@ -3,7 +3,8 @@
 A lane is given its stable block with its first request and never another one. Further memory comes in front of what the
 user says, only where nothing was sent yet, or, with the placement `blocks`, as a block behind the stable one. What was
 given is durable before it is first sent, and sent again with every later request. What cannot be kept in time is left
-out; the request then goes with what was given before.
+out; the request then goes with what was given before. A request that is to have none goes as it came, and says that it
+departs where the one before had some; what its lane was given stays for when memory is switched on again.
 """
 
 from __future__ import annotations
@@ -11,37 +12,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
+
+from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
 from holdfast.engine.state import facts_of
 from holdfast.errors import HoldfastError
+from holdfast.events.tools import MemorySurfaced
 from holdfast.identity.core import LOCAL
-from holdfast.prefix.retention import override
+from holdfast.prefix.retention import marks_nothing
 from holdfast.prefix.values import DIGEST, Sent
 from holdfast.store import Store
 from holdfast.store.base import VersionConflictError
-from holdfast.transport.remembering import Remembered, Reminder
-from holdfast.wire.injecting import Injected, injected
+from holdfast.transport.remembering import BYPASSED, Remembered, Reminder
+from holdfast.wire import DIALECTS, Body
+from holdfast.wire.injecting import Injected, continued, injected
 from holdfast.wire.lengths import is_too_long
+from holdfast.wire.prompts import Reading
 
-from .injecting_deciding import Asked, Decision, News, again, begin, texts_of
-from .injecting_lanes import Known, Lanes
+from .injecting_deciding import Asked, Decision, again, begin, texts_of
+from .injecting_lanes import Lanes, Recent
 from .injecting_state import Given, Standing, decode, encode, standing
-from .injecting_telling import tell
 from .knowledge import Knowledge
 from .surfacing import Surfacing
 
-OFF = "off"
-BYPASSED, BLOCK_CHANGED = "bypassed", "memory_block_changed"
+OFF, NONE = "off", "none"
+LASTS, BLOCK_CHANGED = "1h", "memory_block_changed"
+TENANTS = 10_000
 TURNS = 64
 TRIES = 3
 """How often it is decided anew where another process was quicker."""
-
-
-class Refused(Exception):
-    """A body has no place for what its lane was given."""
 
 
 class Injecting:
@@ -60,23 +63,25 @@ class Injecting:
         self._engine, self._store, self._settings, self._clock = engine, store, settings, clock
         self._agents = ("", *agents)
         self._lanes = Lanes()
+        self._had: dict[str, bool] = {}  # tenants, and whether they were ever given anything
         self._turns = tuple(threading.Lock() for _ in range(TURNS))
 
     # What a passage asks
 
     def concerns(self, tenant: str) -> bool:
-        return any(_concerns(self._settings(agent), tenant) for agent in self._agents)
+        """Also one that has been given some before; of one that was not here yet that is not known."""
+        return self._had.get(tenant, True) or any(_concerns(self._settings(agent), tenant) for agent in self._agents)
 
     def remember(self, reminder: Reminder) -> Remembered | None:
-        settings = self._settings(reminder.lane.agent)
-        if not _concerns(settings, reminder.lane.tenant):
-            return None
-        with self._alone(reminder.lane, reminder.patience):
-            known = self._lanes.of(reminder.lane)
-            version, given = self._load(reminder.lane, known)
-            last = self._engine.ledger(reminder.lane, now=reminder.now).last
+        lane, settings = reminder.lane, self._settings(reminder.lane.agent)
+        if not _concerns(settings, lane.tenant):
+            return self._without(reminder) if self._was_given(lane.tenant) else None
+        known = self._lanes.of(lane)
+        with self._alone(lane, reminder.patience):
             if reminder.off:
-                return _without(reminder, known, given, last)
+                return self._without(reminder)
+            version, given = self._load(lane, known)
+            last = self._engine.ledger(lane, now=reminder.now).last
             return self._remember(reminder, settings, known, version, given, last)
 
     def refused(self, lane: Lane, status: int, text: str) -> None:
@@ -90,11 +95,11 @@ class Injecting:
         self,
         reminder: Reminder,
         settings: Settings,
-        known: Known,
+        known: Recent,
         version: int,
         given: Given | None,
         last: Sent | None,
-    ) -> Remembered | None:
+    ) -> Remembered:
         asked = self._asked(reminder, settings, known, last)
         decision = self._decided(asked, given)
         for _ in range(TRIES):
@@ -115,18 +120,20 @@ class Injecting:
                 break
         else:
             decision = decision.without_news
-        known.given, known.refresh = decision.given, False
-        known.messages = asked.messages
+        known.given, known.refresh = decision.given, known.refresh and known.late is not None
+        known.messages, known.after = asked.messages, asked.after
         return self._made(asked, known, decision, last)
 
-    def _asked(self, reminder: Reminder, settings: Settings, known: Known, last: Sent | None) -> Asked:
+    def _asked(self, reminder: Reminder, settings: Settings, known: Recent, last: Sent | None) -> Asked:
         model = facts_of(reminder.body)
 
-        def surfacing(project: str | None) -> Surfacing:
+        def knowledge(project: str | None) -> Knowledge:
             tenant = LOCAL if settings.memory.inject_as == "local" else reminder.lane.tenant
-            knowledge = Knowledge(self._store, tenant, project=project, clock=self._clock)
+            return Knowledge(self._store, tenant, project=project, clock=self._clock)
+
+        def surfacing(project: str | None) -> Surfacing:
             return Surfacing(
-                knowledge,
+                knowledge(project),
                 settings.memory,
                 audience="client",
                 context_limit=model.context_limit,
@@ -134,6 +141,7 @@ class Injecting:
                 patience=reminder.patience / 2,  # the same again is for what the lane is given
             )
 
+        earlier = known.messages
         return Asked(
             body=reminder.body,
             reading=reminder.read(),
@@ -141,11 +149,11 @@ class Injecting:
             now=reminder.now,
             memory=settings.memory,
             keep_bodies=settings.store.keep_bodies,
-            project=reminder.project or settings.memory.project or None,
-            joined=settings.cache.strategy == "passthrough" or override(settings.cache, model) == "none",
-            ttl={"short": "5m", "none": None}.get(override(settings.cache, model) or "", "1h"),
+            project=reminder.project or settings.memory.project or reminder.directory or None,
+            joined=marks_nothing(settings.cache, model),
+            knowledge=knowledge,
             surfacing=surfacing,
-            earlier=known.messages,
+            earlier=b"" if earlier is not None and continued(reminder.body) != known.after else earlier,
             last=last,
             refresh=known.refresh,
         )
@@ -167,42 +175,91 @@ class Injecting:
         row = self._store.injection(lane.tenant, lane.parent)
         return None if row is None else decode(row.data)
 
-    def _made(self, asked: Asked, known: Known, decision: Decision, last: Sent | None) -> Remembered | None:
+    def _made(self, asked: Asked, known: Recent, decision: Decision, last: Sent | None) -> Remembered:
         """The request with all that its lane was given."""
         given = decision.given
         if given.is_empty:
             known.without = True
-            return None
-        here = standing(given, asked.blocks)
-        texts = texts_of(asked, here)
-        made = injected(asked.body, given.stable.text, given.context.text, texts, joined=given.joined)
-        if made is None:
-            raise Refused(asked.body.dialect)
-        body, reading = asked.body, asked.reading
-        if made.raw is not body.raw:
-            read = self._engine.given(asked.dialect, made.raw, model=body.model)
-            if read is None or len(read[0].blocks) != made.blocks:
-                raise Refused(asked.body.dialect)
-            body, reading = read
+            return Remembered(body=asked.body, says=NONE)
+        here = asked.standing(given)
+        made, body, reading = self._with(asked.body, asked.reading, given, here)
         known.without = False
+        self._note(asked.lane.tenant, True)
         stable, context = (None if i is None else body.blocks[i].path for i in (made.stable, made.context))
         return Remembered(
             body=body,
             reading=reading,
-            pinned={stable: asked.ttl} if stable is not None and asked.ttl is not None else {},
+            pinned={} if stable is None else {stable: LASTS},
             volatile=() if context is None else (context,),
-            reset=_reset(last, reading.prompt, made, decision),
+            reset=_reset(last, asked.reading.prompt, reading.prompt, made, decision),
             says=_says(given, here),
             went=lambda: self._tell(asked, given.project, decision.news),
         )
 
-    def _tell(self, asked: Asked, project: str | None, news: tuple[News, ...]) -> None:
-        if news:
-            tell(self._engine, asked, asked.surfacing(project).knowledge, news)
+    def _with(self, theirs: Body, reading: Reading, given: Given, here: Standing) -> tuple[Injected, Body, Reading]:
+        """A client's body with all that its lane was given."""
+        texts = texts_of(reading, here)
+        made = injected(theirs, given.stable.text, given.context.text, texts, joined=given.joined)
+        if made is None:
+            raise HoldfastError("the body has no place for the memory that its conversation was given before.")
+        if made.raw is theirs.raw:
+            return made, theirs, reading
+        read = self._engine.given(DIALECTS[theirs.dialect], made.raw, model=theirs.model)
+        if read is None or len(read[0].blocks) != made.blocks:
+            raise HoldfastError("the body cannot be read with memory in it.")
+        return made, *read
+
+    def _without(self, reminder: Reminder) -> Remembered | None:
+        """A request that is to have no memory. Where the one before it had some, this is why it departs from that."""
+        known = self._lanes.find(reminder.lane)
+        reset = None if known is not None and known.without else self._departs(reminder, known or Recent())
+        says = OFF if reminder.off else ""
+        return Remembered(body=reminder.body, reset=reset, says=says) if says or reset is not None else None
+
+    def _departs(self, reminder: Reminder, known: Recent) -> str | None:
+        """Whether something that the lane was given stood in its last request."""
+        lane, last = reminder.lane, self._engine.ledger(reminder.lane, now=reminder.now).last
+        try:
+            given = None if last is None else self._load(lane, known)[1]
+        except HoldfastError:
+            return None
+        if last is None or given is None or given.is_empty:
+            return None
+        self._lanes.of(lane).without = True
+        reading = reminder.read()
+        here = standing(given, reading.prompt.blocks, continued(reminder.body))
+        made, _, ours = self._with(reminder.body, reading, given, here)
+        return BYPASSED if _has(last, ours.prompt, made.ours) else None
+
+    def _tell(self, asked: Asked, project: str | None, news: tuple[MemorySurfaced, ...]) -> None:
+        """What was put into a prompt, and when each entry was shown; the words themselves only if bodies are kept."""
+        lane, knowledge = asked.lane, asked.knowledge(project)
+        for each in news:
+            told = each if asked.keep_bodies else replace(each, text="")
+            self._engine.tell(lane, told, now=asked.now)
+            entries = tuple(zip(each.entries, each.hashes, strict=True))
+            knowledge.note_shown(entries, session=lane.session, lane=lane.id, place=each.place, why=each.why)
 
     # What is kept
 
-    def _load(self, lane: Lane, known: Known) -> tuple[int, Given | None]:
+    def _was_given(self, tenant: str) -> bool:
+        """Whether anything was ever put into a prompt of this tenant. The store is asked once; while it cannot say,
+        nothing was."""
+        had = self._had.get(tenant)
+        if had is None:
+            try:
+                had = self._store.injected(tenant)
+            except HoldfastError:
+                had = False
+            self._note(tenant, had)
+        return had
+
+    def _note(self, tenant: str, had: bool) -> None:
+        if len(self._had) >= TENANTS:
+            self._had.clear()
+        self._had[tenant] = had
+
+    def _load(self, lane: Lane, known: Recent) -> tuple[int, Given | None]:
         """What the lane was given, and its version. While the store cannot say, what was sent last counts."""
         try:
             row = self._store.injection(lane.tenant, lane.id)
@@ -239,30 +296,39 @@ def _concerns(settings: Settings, tenant: str) -> bool:
     return memory.inject and (not memory.inject_tenants or tenant in memory.inject_tenants)
 
 
-def _without(reminder: Reminder, known: Known, given: Given | None, last: Sent | None) -> Remembered | None:
-    """A request that wants no memory. What the lane was given before is missing from it."""
-    departs = given is not None and not given.is_empty and last is not None and not known.without
-    known.without = True
-    if given is None:
-        return None
-    return Remembered(body=reminder.body, reset=BYPASSED if departs else None, says=OFF)
+def _same(last: Sent, prompt: Prompt) -> int:
+    """How many blocks a request has in common with the one before, from the first on."""
+    pairs = zip(range(len(last)), prompt.blocks, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
 
 
-def _reset(last: Sent | None, prompt: Prompt, made: Injected, decision: Decision) -> str | None:
-    """Why a request departs from the one before, if it does so at a block of ours: the context block has changed, or
-    what the lane was given was missing there."""
+def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, decision: Decision) -> str | None:
+    """Why a request departs from the one before, if memory is the reason: the context block has changed, or the one
+    before went without what its lane was given."""
     if last is None:
         return None
     if decision.block_changed:
         return BLOCK_CHANGED
-    pairs = zip(range(len(last)), prompt.blocks, strict=False)
-    index = next((i for i, block in pairs if last.digest(i) != block.digest[:DIGEST]), None)
-    if index is None:
+    index = _same(last, prompt)
+    if index >= min(len(last), len(prompt.blocks)):
         return None
-    place = prompt.origin[index] if prompt.origin else index
-    if place not in made.ours:
-        return None
-    return BLOCK_CHANGED if place == made.context else BYPASSED
+    if _place(prompt, index) == made.context:
+        return BLOCK_CHANGED
+    missing = made.stable is not None and not _has(last, prompt, (made.stable,))
+    return BYPASSED if missing or _same(last, theirs) > index else None
+
+
+def _has(last: Sent, prompt: Prompt, ours: tuple[int, ...]) -> bool:
+    """Whether one of these blocks of ours stood in the last request, wherever: what is before it may be repaired."""
+    sent = {last.digest(index) for index in range(len(last))}
+    return any(
+        block.digest[:DIGEST] in sent for index, block in enumerate(prompt.blocks) if _place(prompt, index) in ours
+    )
+
+
+def _place(prompt: Prompt, index: int) -> int:
+    """The block of the body that a block of the prompt is."""
+    return prompt.origin[index] if prompt.origin else index
 
 
 def _says(given: Given, here: Standing) -> str:

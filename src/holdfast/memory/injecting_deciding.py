@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from holdfast.caches.values import Block
 from holdfast.config.sections.agent import Memory
 from holdfast.engine import Lane
+from holdfast.events.tools import MemorySurfaced
 from holdfast.facts import estimate
 from holdfast.prefix.values import DIGEST, Sent
-from holdfast.wire import DIALECTS, Body, Dialect
-from holdfast.wire.injecting import Said, injected, said, words
+from holdfast.wire import Body
+from holdfast.wire.injecting import Said, continued, injected, said, words
 from holdfast.wire.prompts import Reading
 
 from .injecting_state import Given, Standing, standing, with_delta
+from .knowledge import Knowledge
 from .surfacing import Surfacing
 from .values import Context, Delta, Known, Stable
 
@@ -30,7 +32,7 @@ QUERY = 4_000
 
 class Asked(Struct, frozen=True, kw_only=True):
     """A request: the client's body and its reading, what counts for its lane, and what is known of the one before.
-    `ttl` is how long the stable block is cached for, None for not at all."""
+    `earlier` are the digests of the messages that the client sent last, where that is known."""
 
     body: Body
     reading: Reading
@@ -40,43 +42,38 @@ class Asked(Struct, frozen=True, kw_only=True):
     keep_bodies: bool
     project: str | None
     joined: bool
-    ttl: str | None
+    knowledge: Callable[[str | None], Knowledge]
     surfacing: Callable[[str | None], Surfacing]
     earlier: bytes | None
     last: Sent | None
     refresh: bool
 
     @property
-    def dialect(self) -> Dialect:
-        return DIALECTS[self.body.dialect]
-
-    @property
     def blocks(self) -> Sequence[Block]:
         return self.reading.prompt.blocks
+
+    @property
+    def after(self) -> str:
+        """What stands at the provider already, by its name."""
+        return continued(self.body)
 
     @property
     def messages(self) -> bytes:
         """The digests of the messages' blocks."""
         return b"".join([block.digest for block in self.blocks if block.section == "messages"])
 
-
-class News(Struct, frozen=True, kw_only=True):
-    """Something that is put into a prompt for the first time."""
-
-    place: str
-    why: str
-    entries: Known
-    text: str
-    tokens: int
-    query: str = ""
+    def standing(self, given: Given) -> Standing:
+        """What the lane was told, where it stands in this request."""
+        return standing(given, self.blocks, self.after)
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """What a request is given; `before` is what it is given if the news cannot be kept."""
+    """What a request is given; `before` is what it is given if the news cannot be kept. `news` is what is put into a
+    prompt for the first time."""
 
     given: Given
     before: Given = Given()
-    news: tuple[News, ...] = ()
+    news: tuple[MemorySurfaced, ...] = ()
     write: bool = False
 
     @property
@@ -90,14 +87,15 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def begin(asked: Asked) -> Decision:
-    """The first request of a lane; or of one that has sent something without memory: its system text stays."""
+    """The first request of a lane; or of one that has sent something without memory: its system text stays, and what
+    was not announced there does not come."""
     nothing = Given(
         started=True, late=True, project=asked.project, placement=asked.memory.placement, joined=asked.joined
     )
     if asked.last is not None:
-        return again(asked, nothing)
+        return Decision(given=nothing, before=nothing)
     surfacing, query = asked.surfacing(asked.project), words(asked.body)[:QUERY]
-    stable, context, news = surfacing.stable(now=asked.now), Context(), list[News]()
+    stable, context, news = surfacing.stable(now=asked.now), Context(), list[MemorySurfaced]()
     if asked.memory.placement == "blocks":
         context = surfacing.context(query, stable=stable)
     late = injected(asked.body, stable.text or context.text or "-", joined=asked.joined) is None
@@ -107,7 +105,7 @@ def begin(asked: Asked) -> Decision:
     if stable.text:
         news.append(_news("stable", START, stable.entries, stable.text))
     if context.text:
-        news.append(_news("context", START, context.entries, context.text, query=query))
+        news.append(_news("context", START, context.entries, context.text))
     further = _further(asked, given, surfacing)
     write = not further.given.is_empty
     return Decision(given=further.given, before=nothing, news=(*news, *further.news), write=write)
@@ -122,21 +120,21 @@ def again(asked: Asked, given: Given, *, inherited: bool = False) -> Decision:
 
 def _further(asked: Asked, given: Given, surfacing: Surfacing) -> Decision:
     """What is new for a lane that was given so much."""
-    spoken, here = said(asked.body), standing(given, asked.blocks)
+    spoken, here = said(asked.body), asked.standing(given)
     place = None if spoken is None else _place(asked, spoken)
     new = place is not None and place not in here.told and _is_new(asked, given, here, place)
     if given.placement == "blocks":
         return _block(asked, given, surfacing, spoken) if new or asked.refresh else Decision(given=given, before=given)
-    if place is None or spoken is None or not new:
+    if place is None or spoken is None or not new or here.is_full or not given.stable.text:  # they are announced there
         return Decision(given=given, before=given)
     query, first = spoken.words[:QUERY], not given.started
     delta = _delta(asked, given, surfacing, here, query, first)
     started = replace(given, started=True) if first else given
     if delta is None:
         return Decision(given=started, before=given, write=first and not given.is_empty)
-    looked_up = query if delta.why in (START, "every_turn") else ""
-    news = _news("delta", delta.why, delta.entries, delta.text, query=looked_up, tokens=delta.tokens)
-    return Decision(given=with_delta(started, delta, asked.blocks, place, here), before=given, news=(news,), write=True)
+    news = _news("delta", delta.why, delta.entries, delta.text)
+    told = with_delta(started, delta, asked.blocks, place, here, asked.after)
+    return Decision(given=told, before=given, news=(news,), write=True)
 
 
 def _delta(asked: Asked, given: Given, surfacing: Surfacing, here: Standing, query: str, first: bool) -> Delta | None:
@@ -161,7 +159,7 @@ def _block(asked: Asked, given: Given, surfacing: Surfacing, spoken: Said | None
     if context is None:
         return same
     why = "refresh" if asked.refresh else "every_turn" if looks else "changed"
-    news = (_news("context", why, context.entries, context.text, query=query or ""),) if context.text else ()
+    news = (_news("context", why, context.entries, context.text),) if context.text else ()
     return Decision(given=replace(given, context=context), before=given, news=news, write=True)
 
 
@@ -178,7 +176,8 @@ def _is_new(asked: Asked, given: Given, here: Standing, place: int) -> bool:
     if asked.last is None:
         return True
     if asked.earlier is None:  # not known here: only what lies behind all that the lane has sent is surely new
-        made = injected(asked.body, given.stable.text, given.context.text, texts_of(asked, here), joined=given.joined)
+        texts = texts_of(asked.reading, here)
+        made = injected(asked.body, given.stable.text, given.context.text, texts, joined=given.joined)
         added = 0 if made is None else made.blocks - len(asked.body.blocks)
         return place + added >= len(asked.last)
     messages, digest = asked.messages, asked.blocks[place].digest
@@ -193,12 +192,12 @@ def _is_new(asked: Asked, given: Given, here: Standing, place: int) -> bool:
     return occurrence > sent
 
 
-def texts_of(asked: Asked, here: Standing) -> dict[int, list[str]]:
+def texts_of(reading: Reading, here: Standing) -> dict[int, list[str]]:
     """What stands in front of the blocks of the body."""
-    origin = asked.reading.prompt.origin
+    origin = reading.prompt.origin
     return {(origin[index] if origin else index): [each.text for each in told] for index, told in here.told.items()}
 
 
-def _news(place: str, why: str, entries: Known, text: str, *, query: str = "", tokens: int | None = None) -> News:
-    counted = estimate(text) if tokens is None else tokens
-    return News(place=place, why=why, entries=entries, text=text, tokens=counted, query=query)
+def _news(place: str, why: str, known: Known, text: str) -> MemorySurfaced:
+    entries, hashes = tuple(entry for entry, _ in known), tuple(said for _, said in known)
+    return MemorySurfaced(entries=entries, hashes=hashes, tokens=estimate(text), place=place, why=why, text=text)

@@ -14,12 +14,14 @@ from .injecting_state import Given
 MOST = 2_000
 
 
-class Known(Struct):
-    """A lane that was here lately. `messages` are the digests of the message blocks that its client sent last, `given`
-    is what went with them; `late` the same where the store did not keep up: then it may hold what was never sent.
-    `without`: its last request had no memory; `refresh`: its last request did not fit."""
+class Recent(Struct):
+    """A lane that was here lately. `messages` are the digests of the message blocks that its client sent last, `after`
+    what they went on from, `given` what went with them; `late` the same where the store did not keep up: then it may
+    hold what was never sent. `without`: its last request had no memory; `refresh`: its last request did not fit. A mark
+    that is lost with the process is set again when the next request does not fit either."""
 
     messages: bytes | None = None
+    after: str = ""
     given: Given | None = None
     late: Given | None = None
     without: bool = False
@@ -30,14 +32,19 @@ class Lanes:
     """The lanes, the least recently used of which are forgotten. Safe for threads."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._lanes: OrderedDict[tuple[str, str], Known] = OrderedDict()
+        self._lanes: OrderedDict[tuple[str, str], Recent] = OrderedDict()
         self._lock, self._most = threading.Lock(), most
 
-    def of(self, lane: Lane) -> Known:
+    def of(self, lane: Lane) -> Recent:
         name = (lane.tenant, lane.id)
         with self._lock:
-            known = self._lanes.setdefault(name, Known())
+            recent = self._lanes.setdefault(name, Recent())
             self._lanes.move_to_end(name)
             if len(self._lanes) > self._most:
                 self._lanes.popitem(last=False)
-            return known
+            return recent
+
+    def find(self, lane: Lane) -> Recent | None:
+        """The lane if it was here lately; none is pushed out for it."""
+        with self._lock:
+            return self._lanes.get((lane.tenant, lane.id))

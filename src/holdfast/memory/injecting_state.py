@@ -1,7 +1,8 @@
 """What a lane of the gateway was given of memory: the exact texts, and where they stand. Pure values.
 
 A text is told in front of a block of the client's, which is known by its digest and by how many of the same came before
-it. What stands in a request is told again in the same place, byte for byte; what does not is not.
+it. What stands in a request is told again in the same place, byte for byte; what does not is not. A request may go on
+from what stands at the provider (`previous_response_id`): then all that was told before stands there.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ from holdfast.caches.values import Block
 from .values import Context, Delta, Known, Stable
 
 VERSION = 1
-MOST = 400
-"""Deltas that are kept of a lane; of more than these, the oldest of those that stand in no request any more go."""
+MOST = 64
+"""Deltas that are kept of a lane: all are read with every request. For another one the oldest goes that stands in the
+request no more; where all of them stand there, none comes."""
 
 logger = logging.getLogger(__name__)
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """A delta, and the block in front of which it stands."""
+    """A delta, and the block in front of which it stands; `after` is what its request named as said before."""
 
     block: bytes
     occurrence: int
+    after: str = ""
     text: str
     entries: Known = ()
-    why: str = ""
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -56,25 +58,35 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 class Standing(Struct, frozen=True):
-    """Of what a lane was told, what stands in a request: by the number of the block it stands in front of."""
+    """Of what a lane was told, what stands in a request: by the number of the block it stands in front of. `before` is
+    what stands at the provider, before the request."""
 
     told: dict[int, tuple[Told, ...]]
+    before: tuple[Told, ...] = ()
+
+    @property
+    def all(self) -> list[Told]:
+        return [*self.before, *(each for place in sorted(self.told) for each in self.told[place])]
 
     @property
     def count(self) -> int:
-        return sum(map(len, self.told.values()))
+        return len(self.all)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be told."""
+        return self.count >= MOST
 
     def hashes(self, stable: Stable) -> dict[str, str]:
         """What the conversation knows of each entry, as it was last told."""
         known = dict(stable.entries)
-        for place in sorted(self.told):
-            for each in self.told[place]:
-                known.update(each.entries)
+        for each in self.all:
+            known.update(each.entries)
         return known
 
     def lost(self, given: Given) -> dict[str, str]:
         """What was told and stands nowhere any more."""
-        known, here = self.hashes(given.stable), {id(each) for told in self.told.values() for each in told}
+        known, here = self.hashes(given.stable), {id(each) for each in self.all}
         gone: dict[str, str] = {}
         for each in given.told:
             if id(each) not in here:
@@ -82,11 +94,12 @@ class Standing(Struct, frozen=True):
         return {entry: told for entry, told in gone.items() if entry not in known and told}
 
 
-def standing(given: Given, blocks: Sequence[Block]) -> Standing:
-    """Where in these blocks of a client's request something was told before."""
+def standing(given: Given, blocks: Sequence[Block], after: str = "") -> Standing:
+    """Where in these blocks of a client's request, which goes on `after` something, something was told before."""
     wanted: dict[tuple[bytes, int], list[Told]] = {}
     for told in given.told:
-        wanted.setdefault((told.block, told.occurrence), []).append(told)
+        if not after or told.after == after:
+            wanted.setdefault((told.block, told.occurrence), []).append(told)
     found: dict[int, tuple[Told, ...]] = {}
     if wanted:
         digests, seen = {told.block for told in given.told}, dict[bytes, int]()
@@ -95,20 +108,22 @@ def standing(given: Given, blocks: Sequence[Block]) -> Standing:
                 number = seen[block.digest] = seen.get(block.digest, 0) + 1
                 if (block.digest, number) in wanted:
                     found[index] = tuple(wanted[block.digest, number])
-    return Standing(found)
+    if not after:
+        return Standing(found)
+    here = {id(each) for several in found.values() for each in several}
+    return Standing(found, tuple(told for told in given.told if id(told) not in here))
 
 
-def with_delta(given: Given, delta: Delta, blocks: Sequence[Block], index: int, here: Standing) -> Given:
+def with_delta(
+    given: Given, delta: Delta, blocks: Sequence[Block], index: int, here: Standing, after: str = ""
+) -> Given:
     """The same with a delta in front of a block."""
     digest = blocks[index].digest
     number = sum(1 for block in blocks[: index + 1] if block.digest == digest)
-    new = Told(block=digest, occurrence=number, text=delta.text, entries=delta.entries, why=delta.why)
-    told = given.told
-    if len(told) >= MOST:
-        stands = {id(each) for several in here.told.values() for each in several}
-        gone = [each for each in told if id(each) not in stands][: len(told) - MOST + 1]
-        told = tuple(each for each in told if all(each is not other for other in gone))
-    return replace(given, told=(*told, new))
+    new = Told(block=digest, occurrence=number, after=after, text=delta.text, entries=delta.entries)
+    stands = {id(each) for each in here.all}
+    gone = [id(each) for each in given.told if id(each) not in stands][: max(0, len(given.told) - MOST + 1)]
+    return replace(given, told=(*(each for each in given.told if id(each) not in gone), new))
 
 
 def encode(given: Given) -> bytes:

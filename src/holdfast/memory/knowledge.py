@@ -14,24 +14,24 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.store import Store, VersionConflictError
-from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, ShownEntry
+from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, Projects, ShownEntry
 from holdfast.tools.search import meant, words
 from holdfast.tools.wording import mend, shown
 
 from .checking import category_name, checked, checked_source, project_name
+from .fusing import fused
 from .hashing import entry_hash
 from .ids import FORM, is_id, near, new_id, tidy
-from .texts import one_line
 from .values import Category, Hit, Known
 
 if TYPE_CHECKING:
     from .vectors import Vectors
 
 T = TypeVar("T")
-Projects = Literal["both", "project", "cross", "all"]
-
 PATIENCE_S = 6.0
 """How long a write is waited for: a little longer than the store itself waits for another process."""
+EACH_S = 0.01
+"""And a little longer for each of many."""
 CANDIDATES = 50
 """Entries that a search looks at before it ranks them."""
 LEARNED = 64
@@ -39,6 +39,10 @@ LEARNED = 64
 _TRIES = 8
 _NEAR_AMONG = 2_000
 """Entries among which an id that was mistyped is looked for."""
+
+
+class UnchangedError(HoldfastError):
+    """An edit would leave the entry as it is."""
 
 
 class Knowledge:
@@ -74,15 +78,30 @@ class Knowledge:
         id: str | None = None,
     ) -> KnowledgeEntry:
         """Keep something new, for this project unless another one is named or it holds `everywhere`."""
-        where = self._where(everywhere, project)
-        entry = self.drafted(title, content, category, confidence, source, where, id=id)
+        if id is not None and not is_id(tidy(id)):
+            raise HoldfastError(f"the id '{shown(id)}' is none: ids are {FORM}; leave it out and one is made.")
+        now = self.now()
+        entry = checked(
+            KnowledgeEntry(
+                tenant=self.tenant,
+                id=self.new_id() if id is None else tidy(id),
+                category=category,
+                title=title,
+                content=content,
+                project=self._where(everywhere, project),
+                confidence=confidence,
+                source=source,
+                created_at=now,
+                updated_at=now,
+            )
+        )
         for _ in range(_TRIES):
             try:
                 return self._put(entry, 0, "add", entry.source)
             except VersionConflictError:
                 if id is not None:
                     raise
-                entry = replace(entry, id=self._ids())
+                entry = replace(entry, id=self.new_id())
         raise HoldfastError("no free id was found for a new entry; nothing was stored, try again.")
 
     def edit(
@@ -112,17 +131,12 @@ class Knowledge:
                 where = self._where(bool(everywhere), project)
                 if where is None and not everywhere:
                     raise HoldfastError("no project is known here; name the one that the entry is to belong to.")
-            after = self.redrafted(
-                before,
-                before.title if title is None else title,
-                before.content if content is None else content,
-                before.category if category is None else category,
-                before.confidence if confidence is None else confidence,
-                source,
-                where,
-            )
+            given = {"title": title, "content": content, "category": category, "confidence": confidence}
+            given = {name: value for name, value in given.items() if value is not None}
+            now = max(self.now(), before.updated_at)  # times never go back, whatever the clock does
+            after = checked(replace(before, **given, source=source, project=where, updated_at=now))
             if same(before, after):
-                raise HoldfastError(f"{before.id} says exactly this already; nothing was changed.")
+                raise UnchangedError(f"{before.id} says exactly this already; nothing was changed.")
             try:
                 return self._put(after, before.revision, "edit", after.source)
             except VersionConflictError:
@@ -131,17 +145,22 @@ class Knowledge:
         raise HoldfastError(f"{shown(id)} is changed by others again and again; nothing was changed, try again.")
 
     def forget(self, id: str, *, source: str = "user") -> KnowledgeEntry:
-        """Withdraw an entry: nobody is given it any more. It stays with its history, and can be restored."""
+        """Withdraw an entry: it is chosen for nobody any more; a pinned stable block keeps it until the pin ends. It
+        stays with its history, and can be restored."""
         return self._turn(id, "forget", source)
 
     def restore(self, id: str, *, source: str = "user") -> KnowledgeEntry:
         """Let a forgotten entry hold again, as it was."""
         return self._turn(id, "restore", source)
 
-    def erase(self, id: str) -> None:
-        """Remove an entry for good, with its history and all that says when it was shown."""
-        if not stored(self.store.erase_knowledge(self.tenant, self.get(id).id)):
-            raise self._unknown(id)
+    def erase(self, *ids: str) -> None:
+        """Remove entries for good, with their history and all that says when they were shown: all of them or none."""
+        known = [self.get(each).id for each in ids]
+        with self.store.batch() as batch:
+            written = [batch.erase_knowledge(self.tenant, each) for each in known]
+        for each, done in zip(known, written, strict=True):
+            if not stored(done, PATIENCE_S + EACH_S * len(known)):
+                raise self._unknown(each)
 
     def get(self, id: str) -> KnowledgeEntry:
         """An entry by its id, of whatever project; also a forgotten one."""
@@ -213,66 +232,16 @@ class Knowledge:
         """When and why an entry was put into prompts, the latest first."""
         return self.store.shown(self.tenant, self.get(id).id, limit=limit)
 
-    def note_shown(self, entries: Known, *, session: str, lane: str, place: str, why: str, query: str = "") -> None:
+    def note_shown(self, entries: Known, *, session: str, lane: str, place: str, why: str) -> None:
         """Entries were put into a prompt. Nobody waits for this to be stored."""
-        at, asked = self._now(), shown(one_line(query))
-        rows = [
-            ShownEntry(
-                entry=each, revision=revision, at=at, session=session, lane=lane, place=place, why=why, query=asked
-            )
-            for each, said in entries
-            if (revision := self._revision(each, said))
-        ]
-        if rows:
-            self.store.put_shown(self.tenant, rows)
+        if entries:
+            self.store.put_shown(self.tenant, entries, at=self.now(), session=session, lane=lane, place=place, why=why)
 
-    def drafted(
-        self,
-        title: str,
-        content: str,
-        category: Category,
-        confidence: float,
-        source: str,
-        project: str | None,
-        *,
-        id: str | None = None,
-    ) -> KnowledgeEntry:
-        """A new entry that was checked and is not stored yet; HoldfastError where it cannot be."""
-        if id is not None and not is_id(tidy(id)):
-            raise HoldfastError(f"the id '{shown(id)}' is none: ids are {FORM}; leave it out and one is made.")
-        made, now = checked(title, content, category, confidence, source, project), self._now()
-        return KnowledgeEntry(
-            tenant=self.tenant,
-            id=self._ids() if id is None else tidy(id),
-            category=made.category,
-            title=made.title,
-            content=made.content,
-            project=made.project,
-            confidence=made.confidence,
-            source=made.source,
-            created_at=now,
-            updated_at=now,
-            hash=entry_hash(made.title, made.content),
-        )
+    def now(self) -> int:
+        return round(self._clock() * 1_000_000)
 
-    def redrafted(
-        self,
-        before: KnowledgeEntry,
-        title: str,
-        content: str,
-        category: Category,
-        confidence: float,
-        source: str,
-        project: str | None,
-    ) -> KnowledgeEntry:
-        """The same for an entry that is there, which then holds. Times never go back, whatever the clock does."""
-        made = self.drafted(title, content, category, confidence, source, project, id=before.id)
-        return replace(
-            made,
-            created_at=before.created_at,
-            updated_at=max(made.updated_at, before.updated_at),
-            revision=before.revision,
-        )
+    def new_id(self) -> str:
+        return self._ids()
 
     def _put(self, entry: KnowledgeEntry, expected: int, operation: str, by: str) -> KnowledgeEntry:
         return stored(self.store.put_knowledge(entry, expected=expected, operation=operation, by=by))
@@ -283,7 +252,7 @@ class Knowledge:
             before = self._standing(id) if operation == "forget" else self.get(id)
             if operation == "restore" and before.forgotten_at is None:
                 raise HoldfastError(f"{before.id} is not forgotten; nothing was changed.")
-            now = max(self._now(), before.updated_at)
+            now = max(self.now(), before.updated_at)
             after = replace(before, updated_at=now, forgotten_at=now if operation == "forget" else None)
             try:
                 return self._put(after, before.revision, operation, by)
@@ -320,8 +289,6 @@ class Knowledge:
         if self._vectors is None:
             best = max((score for _, score in found), default=0.0)
             return [Hit(entry, score / best if best > 0 else 1.0) for entry, score in found]
-        from .fusing import fused
-
         by_meaning = self._vectors.search(query, among, limit)
         known = {entry.id: entry for entry, _ in found}
         hits = []
@@ -330,16 +297,6 @@ class Knowledge:
             if entry is not None and entry.forgotten_at is None:  # it may have gone since
                 hits.append(Hit(entry, score))
         return hits
-
-    def _revision(self, id: str, hash: str) -> int:
-        """The latest revision of an entry that said this: a pinned text may show one that was changed since."""
-        entry = self.store.knowledge(self.tenant, id)
-        if entry is None or not hash or entry.hash == hash:
-            return 0 if entry is None else entry.revision
-        said = [
-            each.entry.revision for each in self.store.knowledge_history(self.tenant, id) if each.entry.hash == hash
-        ]
-        return max(said, default=entry.revision)
 
     def _entry(self, id: str) -> KnowledgeEntry | None:
         return self.store.knowledge(self.tenant, tidy(id)) if is_id(tidy(id)) else None
@@ -352,9 +309,6 @@ class Knowledge:
         return HoldfastError(
             f"there is no entry {shown(id)!r}; " + (f"did you mean {meant_id}?" if meant_id else "list or search them.")
         )
-
-    def _now(self) -> int:
-        return round(self._clock() * 1_000_000)
 
 
 def same(one: KnowledgeEntry, other: KnowledgeEntry) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -21,9 +22,9 @@ from holdfast.errors import HoldfastError
 from holdfast.store import VersionConflictError
 from holdfast.tools.wording import shown
 
-from .checking import category_name, checked_source, project_name, visible
+from .checking import category_name, checked, checked_source, project_name, visible
 from .ids import FORM, is_id, tidy
-from .knowledge import PATIENCE_S, Knowledge, same, stored
+from .knowledge import EACH_S, PATIENCE_S, Knowledge, same, stored
 from .texts import one_line, whole
 from .values import KnowledgeEntry
 
@@ -37,12 +38,18 @@ FIELDS = ("id", "category", "project", "confidence", "source", "created", "updat
 
 _BEGINS = re.compile(r"(\\*)##(?=\s|$)")
 """The beginning of a section, or a line that could be taken for one."""
-_FIELD = re.compile(r"[-*] +([A-Za-z_ ]{1,40}?) *:(?: +(.*))?")
+_FIELD = re.compile(r" {0,3}[-*+] +([A-Za-z_ ]{1,40}?) *:(?: +(.*))?")
+"""As Markdown has it: what tidies up files may indent a list, and write it with another sign."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """What can be written as a date, in microseconds: a clock that was wrong once must not make memory unreadable."""
-_EACH_S = 0.01
+_MOST_TOLD = 20
+"""Mistakes, or entries, that are named at once."""
 _COMPARED = ("category", "project", "confidence", "source")
+
+
+_Mistake = tuple[int, str]
+"""A line, and what is wrong there."""
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -56,10 +63,12 @@ class Imported(Struct, frozen=True, kw_only=True):
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """What a file's entries will become, and those to be written, each with the revision it replaces (0: it is new)."""
+    """What a file's entries will become, and those to be written, each with the revision it replaces (0: it is new).
+    `newer` are ids of those that were changed here after what the file has of them."""
 
     imported: Imported
     drafts: tuple[tuple[KnowledgeEntry, int], ...]
+    newer: tuple[str, ...]
 
 
 class Section(Struct, frozen=True, kw_only=True):
@@ -82,60 +91,111 @@ def exported(entries: Sequence[KnowledgeEntry]) -> str:
     return "\n\n".join((f"{HEADING}\n\n{NOTE}", *map(_section, standing))) + "\n"
 
 
-def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import") -> Imported:
+def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import", force: bool = False) -> Imported:
     """Take over a file that `exported` made and somebody may have edited: all of it, or nothing where a part cannot be.
 
     An entry whose id is known is edited where it differs, and restored if it was forgotten; others are added. A field
-    that is missing stays as it was. One without an id that is known to the letter is not added again.
+    that is missing stays as it was. One without an id that is known to the letter is not added again. What was changed
+    here after the time that the file has is replaced by `force` only.
     """
     plan = planned(knowledge, text, source=source)
+    if plan.newer and not force:
+        were = "was" if len(plan.newer) == 1 else "were"
+        raise HoldfastError(
+            f"{_listed(plan.newer)} {were} changed here after this file was written, and importing it would undo that; "
+            "export again and make your changes there, or use force (--force). Nothing was imported."
+        )
     _write(knowledge, plan.drafts, checked_source(source))
     return plan.imported
 
 
 def planned(knowledge: Knowledge, text: str | bytes, *, source: str = "import") -> Planned:
     """What `import_` would do, without doing it."""
-    by, sections = checked_source(source), parsed(text)
+    by, (sections, mistakes) = checked_source(source), _read(text)
     known = {entry.id: entry for entry in knowledge.entries(projects="all", forgotten=True)}
+    said: dict[tuple[str, str], list[KnowledgeEntry]] = defaultdict(list)
+    for each in known.values():
+        said[each.title, each.content].append(each)
     taken = {*known, *(section.id for section in sections)}
     drafts: list[tuple[KnowledgeEntry, int]] = []
     told: dict[str, list[str]] = {name: [] for name in Imported.__struct_fields__}
+    newer: list[str] = []
     for section in sections:
-        before = known.get(section.id) if section.id else _same_as(section, known.values(), knowledge.project)
+        before = known.get(section.id) if section.id else _same_as(section, said, knowledge.project)
         if before is not None and before.forgotten_at is None and (not section.id or _says(before, section)):
             told["unchanged"].append(before.id)
             continue
         try:
-            entry = _drafted(knowledge, section, before, by)
-            while section.id is None and entry.id in taken:
-                entry = _drafted(knowledge, section, before, by)
+            entry = _drafted(knowledge, section, before, by, taken)
         except HoldfastError as error:
-            raise _wrong(section.line, str(error)) from error
+            mistakes.append((section.line, str(error)))
+            continue
         taken.add(entry.id)
         became = _became(before, entry)
         told[became].append(entry.id)
-        if became != "unchanged":
-            drafts.append((entry, 0 if before is None else before.revision))
+        if became == "unchanged":
+            continue
+        drafts.append((entry, 0 if before is None else before.revision))
+        if before is not None and _changed_since(knowledge, before, section.fields.get("updated")):
+            newer.append(before.id)
+    _refuse(mistakes)
     imported = Imported(**{name: tuple(ids) for name, ids in told.items()})
-    return Planned(imported=imported, drafts=tuple(drafts))
+    return Planned(imported=imported, drafts=tuple(drafts), newer=tuple(newer))
+
+
+def _changed_since(knowledge: Knowledge, entry: KnowledgeEntry, at: int | None) -> bool:
+    """Whether an entry was changed after this time otherwise than by an import: a file may be edited and imported again
+    and again, and only its export would renew the time in it."""
+    if at is None or entry.updated_at <= at:
+        return False
+    return any(each.at > at and each.operation != "import" for each in knowledge.history(entry.id))
 
 
 def parsed(text: str | bytes) -> list[Section]:
-    """The sections of a file; HoldfastError with its line for the first thing in it that cannot be read."""
+    """The sections of a file; HoldfastError with the line of everything in it that cannot be read."""
+    sections, mistakes = _read(text)
+    _refuse(mistakes)
+    return sections
+
+
+def _read(text: str | bytes) -> tuple[list[Section], list[_Mistake]]:
+    mistakes: list[_Mistake] = []
     lines = _text(text).split("\n")
     if lines[0].rstrip() != HEADING:
-        raise _wrong(1, f"this is no export of memory, which begins with '{HEADING}'")
+        _refuse([(1, f"this is no export of memory, which begins with '{HEADING}'")])
     starts = [at for at, line in enumerate(lines) if at and _is_heading(line)]
     for at in range(1, starts[0] if starts else len(lines)):
         line = lines[at].strip()
         if line and not (line.startswith("<!--") and line.endswith("-->")):
-            raise _wrong(at + 1, "this stands before the first entry; an entry begins with '## ' and its title")
-    sections = [_parsed(lines[start:end], start + 1) for start, end in pairwise([*starts, len(lines)])]
+            mistakes.append((at + 1, "this stands before the first entry; an entry begins with '## ' and its title"))
+            break
+    sections = [_parsed(lines[start:end], start + 1, mistakes) for start, end in pairwise([*starts, len(lines)])]
     seen: dict[str, int] = {}
     for section in sections:
         if section.id is not None and (first := seen.setdefault(section.id, section.line)) != section.line:
-            raise _wrong(section.line, f"the id {section.id} stands at line {first} already; leave one of the two out")
-    return sections
+            mistakes.append(
+                (section.line, f"the id {section.id} stands at line {first} already; leave one of the two out")
+            )
+    return sections, mistakes
+
+
+def _refuse(mistakes: list[_Mistake]) -> None:
+    """All that is wrong with a file, in the order of its lines."""
+    said = [
+        f"line {line}: {what.removesuffix('.').removesuffix('; nothing was stored')}" for line, what in sorted(mistakes)
+    ]
+    if not said:
+        return
+    if len(said) == 1:
+        raise HoldfastError(f"{said[0]}; nothing was imported.")
+    more = [f"and {len(said) - _MOST_TOLD:,} more"] if len(said) > _MOST_TOLD else []
+    listed = "\n".join((*said[:_MOST_TOLD], *more))
+    raise HoldfastError(f"nothing was imported: {len(said):,} things are wrong\n{listed}")
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _MOST_TOLD:,} more" if len(ids) > _MOST_TOLD else ""
+    return ", ".join(ids[:_MOST_TOLD]) + more
 
 
 def _section(entry: KnowledgeEntry) -> str:
@@ -153,14 +213,15 @@ def _section(entry: KnowledgeEntry) -> str:
     return f"## {entry.title}\n\n{listed}\n\n{content}"
 
 
-def _parsed(lines: Sequence[str], number: int) -> Section:
+def _parsed(lines: Sequence[str], number: int, mistakes: list[_Mistake]) -> Section:
     """A section from its heading to the line before the next one."""
     first = next((at for at, line in enumerate(lines) if at and line.strip()), len(lines))
-    fields, at = _fields(lines, first, number)
+    fields, at = _fields(lines, first, number, mistakes)
     if first < at < len(lines):
         if lines[at].strip():
-            raise _wrong(number + at, "an empty line has to stand between the fields of an entry and its text")
-        at += 1
+            mistakes.append((number + at, "an empty line has to stand between the fields of an entry and its text"))
+        else:
+            at += 1
     content = list(lines[at:])
     if content and not content[-1]:
         content.pop()  # the line before the next heading, or the end of the file
@@ -168,23 +229,25 @@ def _parsed(lines: Sequence[str], number: int) -> Section:
     return Section(line=number, title=lines[0][2:].strip(), content="\n".join(plain), fields=fields)
 
 
-def _fields(lines: Sequence[str], at: int, number: int) -> tuple[dict[str, Any], int]:
+def _fields(lines: Sequence[str], at: int, number: int, mistakes: list[_Mistake]) -> tuple[dict[str, Any], int]:
     """The fields that stand from a line on, and the line behind them."""
     fields: dict[str, Any] = {}
     while at < len(lines) and (found := _FIELD.fullmatch(lines[at].rstrip())):
         name, value = found[1].lower(), (found[2] or "").strip()
-        if name not in FIELDS:
-            listed = ", ".join(FIELDS)
-            raise _wrong(
-                number + at,
-                f"there is no field '{shown(name)}'; fields are {listed}, and an empty line parts them from the text",
-            )
-        if name in fields:
-            raise _wrong(number + at, f"the field {name} stands here twice")
         try:
-            fields[name] = _READ[name](value)
+            if name not in FIELDS:
+                raise ValueError(
+                    f"there is no field '{shown(name)}'; fields are {', '.join(FIELDS)}, and an empty line parts them "
+                    "from the text"
+                )
+            if name in fields:
+                raise ValueError(f"the field {name} stands here twice")
+            try:
+                fields[name] = _READ[name](value)
+            except ValueError as error:
+                raise ValueError(f"the {name} is '{shown(value)}'; {error}") from None
         except ValueError as error:
-            raise _wrong(number + at, f"the {name} is '{shown(value)}'; {error}") from error
+            mistakes.append((number + at, str(error)))
         at += 1
     return fields, at
 
@@ -200,34 +263,33 @@ def _text(text: str | bytes) -> str:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise _wrong(line, "this is no UTF-8 text; save the file as UTF-8") from error
+            raise HoldfastError(
+                f"line {line}: this is no UTF-8 text; save the file as UTF-8; nothing was imported."
+            ) from error
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
-def _drafted(knowledge: Knowledge, section: Section, before: KnowledgeEntry | None, source: str) -> KnowledgeEntry:
-    given = section.fields
-    if before is None:
-        entry = knowledge.drafted(
-            section.title,
-            section.content,
-            given.get("category", "decision"),
-            given.get("confidence", 1.0),
-            given.get("source", source),
-            given.get("project", knowledge.project),
-            id=section.id,
-        )
-        now = entry.updated_at
+def _drafted(
+    knowledge: Knowledge, section: Section, before: KnowledgeEntry | None, source: str, taken: Container[str | None]
+) -> KnowledgeEntry:
+    given, now = section.fields, knowledge.now()
+    if before is not None:
+        entry = replace(before, updated_at=max(now, before.updated_at), forgotten_at=None)
+    else:
         updated = min(given.get("updated", now), now)  # no entry is of tomorrow
-        return replace(entry, updated_at=updated, created_at=min(given.get("created", updated), updated))
-    return knowledge.redrafted(
-        before,
-        section.title,
-        section.content,
-        given.get("category", before.category),
-        given.get("confidence", before.confidence),
-        given.get("source", before.source),
-        given.get("project", before.project),
-    )
+        entry = KnowledgeEntry(
+            tenant=knowledge.tenant,
+            id=section.id or next(made for made in iter(knowledge.new_id, "") if made not in taken),
+            category="decision",
+            title="",
+            content="",
+            project=knowledge.project,
+            source=source,
+            created_at=min(given.get("created", updated), updated),
+            updated_at=updated,
+        )
+    parts = {name: given[name] for name in _COMPARED if name in given}
+    return checked(replace(entry, title=section.title, content=section.content, **parts))
 
 
 def _says(entry: KnowledgeEntry, section: Section) -> bool:
@@ -238,15 +300,19 @@ def _says(entry: KnowledgeEntry, section: Section) -> bool:
     return all(name not in given or getattr(entry, name) == given[name] for name in _COMPARED)
 
 
-def _same_as(section: Section, known: Iterable[KnowledgeEntry], project: str | None) -> KnowledgeEntry | None:
-    """The entry that a section without an id has to the letter: a file may be imported twice."""
+def _same_as(
+    section: Section, said: Mapping[tuple[str, str], Sequence[KnowledgeEntry]], project: str | None
+) -> KnowledgeEntry | None:
+    """The entry, of those by what they say, that a section without an id has to the letter: a file may be imported
+    twice."""
     fields = {"project": project, **section.fields}
     for name, stored_as in (("category", category_name), ("project", project_name)):
         if fields.get(name) is not None:
             fields[name] = stored_as(fields[name])
     title, content = one_line(visible(section.title)), whole(visible(section.content))
     made = Section(line=section.line, title=title, content=content, fields=fields)
-    return next((each for each in known if each.forgotten_at is None and _says(each, made)), None)
+    alike = said.get((title, content), ())
+    return next((each for each in alike if each.forgotten_at is None and _says(each, made)), None)
 
 
 def _became(before: KnowledgeEntry | None, entry: KnowledgeEntry) -> str:
@@ -266,19 +332,14 @@ def _write(knowledge: Knowledge, drafts: Sequence[tuple[KnowledgeEntry, int]], b
         ]
     try:
         for each in written:
-            stored(each, PATIENCE_S + _EACH_S * len(drafts))
+            stored(each, PATIENCE_S + EACH_S * len(drafts))
     except VersionConflictError as error:
         raise HoldfastError(f"nothing was imported, because {error}; import the file again.") from error
 
 
-def _wrong(line: int, what: str) -> HoldfastError:
-    said = what.removesuffix(".").removesuffix("; nothing was stored")
-    return HoldfastError(f"line {line}: {said}; nothing was imported.")
-
-
 def _quoted(text: str) -> str:
     """A value of a field; as JSON where it could be taken for something else."""
-    return json.dumps(text, ensure_ascii=False) if text == EVERYWHERE or text[:1] in ('"', "") else text
+    return json.dumps(text, ensure_ascii=False) if text.lower() == EVERYWHERE or text[:1] in ('"', "") else text
 
 
 def _unquoted(value: str) -> str:

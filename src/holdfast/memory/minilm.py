@@ -61,8 +61,8 @@ class _Tensor(Struct, frozen=True):
 
 
 class MiniLM:
-    """The model in `directory`. Making it looks at what is there and reads little; weights are mapped, not copied, when
-    the first text is embedded. HoldfastError where files are missing or those of another kind of model."""
+    """The model in `directory`. Making it looks at what is there and reads all but the weights; these are mapped, not
+    copied, when the first text is embedded. HoldfastError where files are missing, damaged or of another kind."""
 
     floor = FLOOR
 
@@ -80,6 +80,7 @@ class MiniLM:
             )
         self._tensors, self._begin = _listed(directory / WEIGHTS)
         _check(self._tensors, self._begin, self._config, directory / WEIGHTS)
+        self._tokenizer = self._read_tokenizer()
         self._loading = threading.Lock()
 
     @cached_property
@@ -92,8 +93,8 @@ class MiniLM:
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         with self._loading:
-            tokenizer, weights = self._tokenizer, self._weights
-        read = [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+            weights = self._weights
+        read = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
         found = np.empty((len(read), self._config.hidden_size), dtype=np.float32)
         # Texts of about the same length side by side: what a batch pads is computed for nothing.
         order = sorted(range(len(read)), key=lambda at: len(read[at]))
@@ -102,8 +103,7 @@ class MiniLM:
             found[rows] = encoded(weights, self._config, *_padded([read[at] for at in rows]))
         return found
 
-    @cached_property
-    def _tokenizer(self) -> Tokenizer:
+    def _read_tokenizer(self) -> Tokenizer:
         try:
             tokenizer = Tokenizer.from_file(str(self.directory / TOKENIZER))
         except Exception as problem:  # the library raises nothing more special
@@ -220,6 +220,8 @@ def _listed(path: Path) -> tuple[dict[str, _Tensor], int]:
 def _check(tensors: Mapping[str, _Tensor], begin: int, config: Config, path: Path) -> None:
     """All that the encoder reads is there, in its shape and within the file: what was cut short or belongs to another
     model is found out before anything is computed."""
+    if min(config.hidden_size, config.num_attention_heads) < 1 or config.hidden_size % config.num_attention_heads:
+        raise HoldfastError(f"{path.with_name(CONFIG)} describes no encoder that can be; get it again")
     size = path.stat().st_size
     for name, shape in _wanted(config).items():
         found = tensors.get(name)

@@ -18,7 +18,7 @@ from holdfast.tools.values import Run, Tool, ToolContext, ToolOutput
 
 from .knowledge import Knowledge
 from .values import AMNESIA, CATEGORIES, Hit, KnowledgeEntry
-from .wording import recalled
+from .wording import catalogue_line, entry_text, recalled
 
 RECALL = "recall"
 KNOWLEDGE_ADD = "knowledge_add"
@@ -26,21 +26,19 @@ KNOWLEDGE_REPLACE = "knowledge_replace"
 KNOWLEDGE_FORGET = "knowledge_forget"
 MOST = 5
 """Entries that recall gives, also where none are given unasked."""
+_WHOLE = 8_000
+"""Characters of an answer with whole entries; the best one is whole however long it is, the rest are named."""
 STORE = "knowledge"
 """The name of the store in events."""
 
-_RECALL = "Search the knowledge of earlier sessions: gives the entries that fit best, in full, or the one of an id."
+_RECALL = "Search the knowledge of earlier sessions: gives the entries that fit best, or the one of an id, in full."
 _ADD = (
-    "Keep one thing for later sessions of this project: a decision, pattern, preference, architecture or gotcha, with "
-    "a title that says it in a few words. `everywhere` keeps it for all projects."
+    f"Keep one thing for later sessions of this project, or `everywhere`. Category: {', '.join(CATEGORIES)} or another "
+    "word. The title says it in a few words."
 )
-_REPLACE = "Correct an entry of the knowledge by its id. What is left out stays as it is; the history is kept."
-_FORGET = "Withdraw an entry of the knowledge by its id, because it does not hold any more."
+_REPLACE = "Correct an entry by its id. What is left out stays as it is."
+_FORGET = "Withdraw an entry that does not hold any more, by its id."
 
-_ID = text("The entry's id, as the catalogue and recall show it", minLength=1, maxLength=64)
-_CATEGORY = text(f"{', '.join(CATEGORIES)}, or another word", minLength=1, maxLength=64)
-_CONFIDENCE = number("How sure it is; 1 if left out", minimum=0, maximum=1)
-_EVERYWHERE = flag("For all projects, not only this one")
 
 Work = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 
@@ -54,8 +52,8 @@ def knowledge_tools(
         query = input["query"]
         knowledge.learn()
         hits = _by_id(knowledge, query) or knowledge.search(query, limit=most if most > 0 else MOST)
-        said = recalled(hits, query)
-        found = [hit.entry for hit in hits]
+        found, named = _whole([hit.entry for hit in hits])
+        said = recalled(query, found, named)
         events = (_surfaced(found, estimate(said), "recall"),) if found else ()
         ids = [entry.id for entry in found]
         return ToolOutput(content=said, metadata={"query": query, "entries": ids}, events=events)
@@ -79,7 +77,10 @@ def knowledge_tools(
         if not members:
             raise HoldfastError("nothing to replace was given; give a title, content, category or confidence.")
         entry = knowledge.edit(knowledge.own(input["id"]).id, **members, source=_source(context))
-        return _written(entry, "replace", f"{entry.id} is changed; this is revision {entry.revision}.")
+        said = f"{entry.id} is changed; this is revision {entry.revision}."
+        if not members.keys() >= {"title", "content"}:  # somebody may have changed meanwhile what was not given
+            said += "\n" + (catalogue_line(entry) if "content" in members else entry_text(entry))
+        return _written(entry, "replace", said)
 
     def forget(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         entry = knowledge.forget(knowledge.own(input["id"]).id, source=_source(context))
@@ -93,13 +94,13 @@ def knowledge_tools(
 
         return guarded
 
-    said = {"title": text(minLength=1, maxLength=200), "content": text(minLength=1)}
-    further = {"category": _CATEGORY, "confidence": _CONFIDENCE}
+    named, said = {"id": text()}, {"title": text(), "content": text()}  # what they may be is checked on the way in
+    further = {"category": text(), "confidence": number("0 to 1")}
     return (
-        _tool(RECALL, _RECALL, schema({"query": text("Words, or an id", minLength=1)}), recall, writes=False),
-        _tool(KNOWLEDGE_ADD, _ADD, schema(said, {**further, "everywhere": _EVERYWHERE}), writing(add)),
-        _tool(KNOWLEDGE_REPLACE, _REPLACE, schema({"id": _ID}, {**said, **further}), writing(replace)),
-        _tool(KNOWLEDGE_FORGET, _FORGET, schema({"id": _ID}), writing(forget)),
+        _tool(RECALL, _RECALL, schema({"query": text("Words, or an id")}), recall, writes=False),
+        _tool(KNOWLEDGE_ADD, _ADD, schema(said, {**further, "everywhere": flag()}), writing(add)),
+        _tool(KNOWLEDGE_REPLACE, _REPLACE, schema(named, {**said, **further}), writing(replace)),
+        _tool(KNOWLEDGE_FORGET, _FORGET, schema(named), writing(forget)),
     )
 
 
@@ -110,6 +111,17 @@ def _by_id(knowledge: Knowledge, query: str) -> list[Hit]:
         return []
     entry = knowledge.here(wanted)
     return [Hit(entry, 1.0)] if entry is not None and entry.forgotten_at is None else []
+
+
+def _whole(entries: Sequence[KnowledgeEntry]) -> tuple[list[KnowledgeEntry], list[KnowledgeEntry]]:
+    """Those that are given in full, and those of which only the title is."""
+    room, whole = _WHOLE, 0
+    for entry in entries:
+        room -= len(entry_text(entry))
+        if whole and room < 0:
+            break
+        whole += 1
+    return list(entries[:whole]), list(entries[whole:])
 
 
 def _source(context: ToolContext) -> str:
@@ -145,6 +157,7 @@ def _tool(
         input_schema=input_schema,
         source="builtin",
         core=True,
+        exempt=True,  # what was put elsewhere would count as told; an answer is as long as an entry at most, or so
         confirm=False,
     )
 

@@ -23,7 +23,7 @@ from holdfast.store.rows import KnowledgeFilter, Pin
 from .budgets import budgets
 from .changes import differs
 from .knowledge import Knowledge
-from .selecting import NET, catalogued, fitting, preferences, ranked, safety_net, shown_order, tokens, with_net
+from .selecting import fitting, preferences, shown_order, tokens, with_net
 from .values import PREFERENCE, Audience, Context, Delta, KnowledgeEntry, Known, Stable
 from .wording import (
     CATALOGUE,
@@ -44,6 +44,8 @@ PINNED_US = 3_600_000_000
 """How long a stable block holds: as long as the cache entry it is written for, one hour."""
 CONSIDERED = 50
 """Hits that are looked at for a context block, where the budget alone limits what is taken."""
+NET = 5
+"""Entries of the project itself that are considered although no word of theirs was said."""
 TITLES = 100
 """Titles in a catalogue, at most."""
 _LISTED = 500
@@ -82,6 +84,7 @@ class Surfacing:
         self.budgets = budgets(settings, context_limit=context_limit, output_limit=output_limit)
         self._settings = settings
         self._frame = tokens(notes([""], audience=audience))
+        self._header = tokens(PREFERENCES_FROM[audience])
         # Beside the largest stable block there may be: the room for a delta must not depend on what stands in this one.
         self._delta_room = self.budgets.context(self.budgets.stable) - self._frame
 
@@ -110,7 +113,7 @@ class Surfacing:
     def context(self, query: str, *, stable: Stable) -> Context:
         """The context block for what was said: what was found for it and has room, and of the project's own entries
         up to five that were not found, where room is left."""
-        return self._context(with_net(self._search(query, CONSIDERED), self._net()), stable)
+        return self._context(with_net(self._search(query, CONSIDERED), self.net()), stable)
 
     def changed_context(
         self, before: Context, query: str | None, *, stable: Stable, refresh: bool = False
@@ -139,7 +142,8 @@ class Surfacing:
         """What the conversation has to be told now: entries it was told that say something else or hold no more, and
         behind them, when it begins or something is looked up for every turn, those found for the query.
 
-        At most `retrieve_max` new ones. When it begins, the safety net fills what the search has left of that number.
+        Of those at most `retrieve_max`. When it begins, preferences that its stable block was pinned without and a new
+        one would have come first, and the safety net fills what the search has left of that number.
         Something that has no room stays as it was told, and so is found again the next time; of what was found only for
         this query nothing is kept.
         """
@@ -151,7 +155,8 @@ class Surfacing:
         new: list[_Piece] = []
         every = self._settings.retrieve == "every_turn"
         if query is not None and (first or every):
-            found = self._found(query, told, net=first)
+            later = [entry for entry in self._preferred() if entry.id not in told] if first else []
+            found = (*later, *self._found(query, told, net=first))
             new = fitting(map(self._piece, found), _text, room, most=self._settings.retrieve_max)
         why = "changed" if not new else "session_start" if first else "every_turn"
         return self._delta((*changes, *new), why)
@@ -193,46 +198,54 @@ class Surfacing:
         """The stable block as it would be made now; it is not pinned."""
         budget, agent = self.budgets.stable, self.audience == "agent"
         announced = not agent and self._settings.placement == "deltas" and self._delta_room > 0 and bool(self._some(1))
-        others = self._some(_LISTED) if agent and budget else []
-        kept = budget // _CATALOGUE_PART if any(entry.category != PREFERENCE for entry in others) else 0
-        found = preferences(self.knowledge.entries(categories=(PREFERENCE,))) if budget else []
-        header = tokens(PREFERENCES_FROM[self.audience])
-        chosen = fitting(found, entry_text, budget - kept - header)
-        used = sum(tokens(entry_text(entry)) for entry in chosen) + header if chosen else 0
+        chosen = self._preferred()
+        used = sum(tokens(entry_text(entry)) for entry in chosen) + self._header if chosen else 0
         if not chosen and self._settings.placement == "blocks":
             return Stable()  # the three blocks of the seed are there for preferences; without them the host is marked
+        others = self._some(_LISTED) if agent and budget else []
         titles = self._titles(others, _known(chosen), budget - used)
         text = stable_text(chosen, audience=self.audience, announced=announced, titles=titles)
         return Stable(text=text, entries=_known(chosen))
 
+    def _preferred(self) -> list[KnowledgeEntry]:
+        """The preferences that stand in a stable block that is made now."""
+        room = self.budgets.stable - self._header
+        if room <= 0:
+            return []
+        if self.audience == "agent" and self._some(1, exclude_categories=(PREFERENCE,)):
+            room -= self.budgets.stable // _CATALOGUE_PART
+        return fitting(preferences(self.knowledge.entries(categories=(PREFERENCE,))), entry_text, room)
+
     def _titles(self, entries: Iterable[KnowledgeEntry], shown: Known, room: int) -> str:
         """The catalogue of what can be recalled and does not stand in the block itself."""
         there = {known for known, _ in shown}
-        others = catalogued(entry for entry in entries if entry.id not in there)
+        others = [entry for entry in entries if entry.id not in there]
         room -= tokens(CATALOGUE) + tokens(CATALOGUE_MORE)
         taken = fitting(others, catalogue_line, room, most=TITLES)
         return catalogue(shown_order(taken), more=len(taken) < len(others))
 
-    def _some(self, most: int) -> list[KnowledgeEntry]:
-        """Entries of the project, and of every project: so many of each, the surest."""
+    def _some(self, most: int, exclude_categories: tuple[str, ...] = ()) -> list[KnowledgeEntry]:
+        """Entries of the project, and behind them of every project: so many of each, the surest first."""
         store, tenant, project = self.knowledge.store, self.knowledge.tenant, self.knowledge.project
-        own = KnowledgeFilter(project=project, projects="project")
-        every = KnowledgeFilter(project=project, projects="cross")
+        own = KnowledgeFilter(project=project, projects="project", exclude_categories=exclude_categories)
+        every = KnowledgeFilter(project=project, projects="cross", exclude_categories=exclude_categories)
         found = store.knowledge_entries(tenant, own, limit=most, surest=True) if project is not None else []
         return [*found, *store.knowledge_entries(tenant, every, limit=most, surest=True)]
 
-    def _net(self) -> list[KnowledgeEntry]:
+    def net(self) -> list[KnowledgeEntry]:
+        """The project's entries that count whatever is said: the surest, of those the latest. A search has no part in
+        it, so that they are the same however it ranks."""
         store, tenant, project = self.knowledge.store, self.knowledge.tenant, self.knowledge.project
         if project is None:
             return []
         own = KnowledgeFilter(project=project, projects="project", exclude_categories=(PREFERENCE,))
-        return safety_net(store.knowledge_entries(tenant, own, limit=NET, surest=True))
+        return store.knowledge_entries(tenant, own, limit=NET, surest=True)
 
     def _search(self, query: str, limit: int) -> list[KnowledgeEntry]:
         """What words find. Where none were said, say with a picture, nothing is found, and the net alone counts."""
         if not query.strip():
             return []
-        return ranked(self.knowledge.search(query, limit=limit, exclude_categories=(PREFERENCE,)))
+        return [hit.entry for hit in self.knowledge.search(query, limit=limit, exclude_categories=(PREFERENCE,))]
 
     def _context(self, entries: Sequence[KnowledgeEntry], stable: Stable) -> Context:
         room = self.budgets.context(estimate(stable.text) if stable.text else 0) - self._frame
@@ -247,7 +260,7 @@ class Surfacing:
             return []
         found = self._search(query, most + len(told) if net else most)
         if net and sum(entry.id not in told for entry in found) < most:
-            found = with_net(found, self._net())
+            found = with_net(found, self.net())
         return [entry for entry in found if entry.id not in told]
 
     def _changes(self, told: Mapping[str, str]) -> list[_Piece]:
@@ -280,7 +293,7 @@ class Surfacing:
             return None
         text = delta_text([piece.text for piece in pieces], audience=self.audience)
         entries = tuple((piece.id, piece.hash) for piece in pieces)
-        return Delta(text=text, entries=entries, why=why, tokens=estimate(text))
+        return Delta(text=text, entries=entries, why=why)
 
     def _entry(self, id: str) -> KnowledgeEntry | None:
         return self.knowledge.store.knowledge(self.knowledge.tenant, id)

@@ -17,7 +17,7 @@ Category = KnowledgeCategory | str
 
 CATEGORIES: tuple[KnowledgeCategory, ...] = get_args(KnowledgeCategory)
 PREFERENCE: KnowledgeCategory = "preference"
-"""What stands in the stable block, and nowhere else."""
+"""What stands in the stable block; no search puts it anywhere else."""
 
 Audience = Literal["agent", "client"]
 """Our own agent, which has tools to ask and to write with, or a client of the gateway that knows nothing of memory."""
@@ -56,4 +56,3 @@ class Delta(Struct, frozen=True, kw_only=True):
     text: str
     entries: Known
     why: str
-    tokens: int = 0

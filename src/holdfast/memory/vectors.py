@@ -8,6 +8,7 @@ first search after a change reads them again, in a tenth of a second for ten tho
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from holdfast.store import Store
 from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeVector
 
 from .embedding import Embedder
+from .knowledge import stored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +27,8 @@ BATCH = 64
 _FILTERS = 16
 _DIGITS = 6
 """Of a cosine: what lies beyond differs between machines and batches, and must not decide an order."""
+
+_logger = logging.getLogger(__name__)
 
 
 class Vectors:
@@ -38,21 +42,21 @@ class Vectors:
         self._complete = -1
         self._reading = threading.Lock()
 
-    def learn(self, entries: Sequence[KnowledgeEntry] | None = None, *, at_most: int | None = None) -> int:
-        """Embed entries that have no vector of their revision: those given, or whichever the tenant has. Gives how many
-        were learned; what was edited meanwhile is left for the next time."""
-        version = self._store.knowledge_version(self._tenant)
-        if entries is None:
+    def learn(self, *, at_most: int | None = None) -> int:
+        """Embed entries that have no vector of their revision. Gives how many were learned; what was edited meanwhile
+        is left for the next time. Nobody depends on it: where it fails, that is logged."""
+        learned = 0
+        try:
+            version = self._store.knowledge_version(self._tenant)
             if version == self._complete:
                 return 0
-            have = {each.id: each.revision for each in self._store.knowledge_vectors(self._tenant, self._embedder.name)}
-            every = self._store.knowledge_entries(self._tenant, KnowledgeFilter(projects="all"))
-            entries = [entry for entry in every if have.get(entry.id) != entry.revision]
+            entries = self._store.unlearned_knowledge(self._tenant, self._embedder.name, limit=at_most)
             if not entries:
                 self._complete = version
-        learned = 0
-        for start in range(0, len(entries[:at_most]), BATCH):
-            learned += self._learned(entries[:at_most][start : start + BATCH])
+            for start in range(0, len(entries), BATCH):
+                learned += self._learned(entries[start : start + BATCH])
+        except Exception as problem:  # noqa: BLE001  the store, or the files of the model, which are not ours
+            _logger.warning("the meanings of new entries were not learned: %s", problem)
         return learned
 
     def _learned(self, entries: Sequence[KnowledgeEntry]) -> int:
@@ -61,13 +65,21 @@ class Vectors:
             KnowledgeVector(id=entry.id, revision=entry.revision, data=row.astype("<f4").tobytes())
             for entry, row in zip(entries, rows, strict=True)
         ]
-        return self._store.put_vectors(self._tenant, self._embedder.name, vectors).result()
+        return stored(self._store.put_vectors(self._tenant, self._embedder.name, vectors))
 
     def search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
         """The ids of the `limit` nearest of those entries that the filter leaves, with their cosines, nearest first,
-        ties by the id. An entry that has no vector yet, or has nothing to do with the query, is none of them."""
+        ties by the id. An entry that has no vector yet, or has nothing to do with the query, is none of them.
+        Words find something all the same: where this fails, that is logged, and nothing is found."""
         if limit < 1 or not query.strip():
             return []
+        try:
+            return self._search(query, among, limit)
+        except Exception as problem:  # noqa: BLE001  the store, or the files of the model, which are not ours
+            _logger.warning("memory was searched by words alone: %s", problem)
+            return []
+
+    def _search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:
         import numpy as np
 
         asked = self._embedder.embed([query])[0]
@@ -97,7 +109,7 @@ class Vectors:
         """The rows of the entries that the filter leaves: the store decides, as it does for every other way to them."""
         rows = known.left.get(among)
         if rows is None:
-            rows = known.rows_of(self._store.knowledge_entries(self._tenant, among))
+            rows = known.rows_of(self._store.knowledge_revisions(self._tenant, among))
             with self._reading:
                 if len(known.left) >= _FILTERS:
                     known.left.pop(next(iter(known.left)))
@@ -119,14 +131,12 @@ class _Known:
         self.matrix = np.frombuffer(joined, dtype="<f4").reshape(len(fitting), width)
         self.left: dict[KnowledgeFilter, NDArray[np.intp]] = {}
 
-    def rows_of(self, entries: Sequence[KnowledgeEntry]) -> NDArray[np.intp]:
+    def rows_of(self, entries: Sequence[tuple[str, int]]) -> NDArray[np.intp]:
         import numpy as np
 
         places = {id_: row for row, id_ in enumerate(self.ids)}
         rows = [
-            row
-            for entry in entries
-            if (row := places.get(entry.id)) is not None and self.revisions[row] == entry.revision
+            row for id_, revision in entries if (row := places.get(id_)) is not None and self.revisions[row] == revision
         ]
         return np.array(sorted(rows), dtype=np.intp)
 

@@ -254,7 +254,7 @@ def _situation(
         settings=settings,
         experience=tenant.experience,
         volatile=asked.volatile,
-        pinned=asked.pinned,
+        pinned=retention.lasting(asked.pinned, settings, pool.model),
         summary=asked.summary,
         common=asked.common,
         subagent=asked.subagent,

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.caches.values import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import Retention as Lifetime
 from holdfast.facts import ModelFacts
@@ -155,6 +156,20 @@ def override(settings: Cache, model: ModelFacts) -> Lifetime | None:
     names += [_spelled(model.name[at:]) for at in (0, *(match.end() for match in _vendor(model.name)))]
     fitting = [prefix for prefix in settings.retention_overrides if any(n.startswith(_spelled(prefix)) for n in names)]
     return settings.retention_overrides[max(fitting, key=len)] if fitting else None
+
+
+def marks_nothing(settings: Cache, model: ModelFacts) -> bool:
+    """Whether no marker of ours is set for this model."""
+    general = settings.retention if settings.strategy == "zones" else None
+    return settings.strategy == "passthrough" or (override(settings, model) or general) == "none"
+
+
+def lasting(pinned: tuple[Mark, ...], settings: Cache, model: ModelFacts) -> tuple[Mark, ...]:
+    """Pinned markers with the lifetime that is set for this model, if one is."""
+    fixed = override(settings, model) if pinned else None
+    if fixed is None:
+        return pinned
+    return () if fixed == "none" else tuple(Mark(mark.block, TTLS[fixed]) for mark in pinned)
 
 
 def _spelled(name: str) -> str:

@@ -1,8 +1,9 @@
 """The one interface of every store: what can be written, what can be asked.
 
 A write returns at once with a future that is resolved when the write is durable (it survives kill -9). Who
-needs that waits for it; who does not may drop it, and a failure is then still logged and counted. Writes of
-one caller take effect in the order they were made. Reads see everything whose future is resolved.
+needs that waits for it; who does not may drop it, and a failure is then still logged and counted; that a
+version is another by now is only counted. Writes of one caller take effect in the order they were made. Reads see
+everything whose future is resolved.
 """
 
 from __future__ import annotations
@@ -122,7 +123,12 @@ class Writes(Protocol):
         """Pin a text, unless one of its key holds at `made_at`: gives the one that counts."""
         ...
 
-    def put_shown(self, tenant: str, shown: Iterable[ShownEntry]) -> Future[int]: ...
+    def put_shown(
+        self, tenant: str, entries: Iterable[tuple[str, str]], *, at: int, session: str, lane: str, place: str, why: str
+    ) -> Future[int]:
+        """Entries were put into a prompt, each with the hash of what was said (empty: that it was withdrawn). Noted is
+        the latest revision that said so; those that are there no more are left out. Gives how many were noted."""
+        ...
 
     def put_injection(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
         """Replace version `expected` (0: there is none yet); gives the new one. VersionConflictError if it is not."""
@@ -233,6 +239,14 @@ class Store(Writes, Looks, Protocol):
 
     def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]: ...
 
+    def unlearned_knowledge(self, tenant: str, model: str, *, limit: int | None = None) -> list[KnowledgeEntry]:
+        """Entries that hold and have no vector of this model, by the id."""
+        ...
+
+    def knowledge_revisions(self, tenant: str, among: KnowledgeFilter = ...) -> list[tuple[str, int]]:
+        """The ids of entries, each with its revision; in no order."""
+        ...
+
     def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
         """The text that is pinned under this key at that time."""
         ...
@@ -241,7 +255,15 @@ class Store(Writes, Looks, Protocol):
         """When an entry was put into prompts, the latest first."""
         ...
 
+    def shown_to(self, tenant: str, session: str, lane: str, *, until: int) -> list[ShownEntry]:
+        """What a lane was shown up to that time, the earliest first."""
+        ...
+
     def injection(self, tenant: str, lane: str) -> Injection | None: ...
+
+    def injected(self, tenant: str) -> bool:
+        """Whether any lane of the tenant has an injection."""
+        ...
 
     def tenants(self) -> list[str]:
         """Whoever has a session or knows something, by name."""
@@ -260,7 +282,8 @@ class Store(Writes, Looks, Protocol):
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]: ...
 
     def prune(self, before: int) -> Pruned:
-        """Delete what is older than the hour of `before`, in small steps; pending calls and rollups stay."""
+        """Delete what is older than the hour of `before`, in small steps; pending calls and rollups stay. With its last
+        call a lane loses what was injected into it."""
         ...
 
     def close(self) -> None:

@@ -17,9 +17,6 @@ from .schema import VERSIONS
 from .sqlite import SqliteStore, _path_of, open_store
 from .writer import T, Write, Writer
 
-OLDEST_READ = 1
-"""The schema that what is asked of calls, sessions, breaks and events needs. What came later are tables beside them."""
-
 
 class _NoWriter(Writer):
     """Takes the writer's place where there is nothing to write."""
@@ -73,7 +70,7 @@ def open_existing(url: str | Path, *, busy_timeout: float = 5.0, whole: bool = F
         raise store_problem(path, error) from error
     if not version:
         return None
-    if version < (len(VERSIONS) if whole else OLDEST_READ):
+    if whole and version < len(VERSIONS):
         open_store(path, busy_timeout=busy_timeout).close()
     readers = Readers(OpenedFile(path), busy_timeout=busy_timeout)
     return SqliteStore(path, _NoWriter(path), readers, BlobFiles(path.with_name(path.name + ".blobs")))

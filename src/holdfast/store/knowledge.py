@@ -24,6 +24,7 @@ _COLUMNS = names(KNOWLEDGE_COLUMNS)
 _MARKS = ", ".join("?" * len(KNOWLEDGE_COLUMNS))
 _ADD = f"INSERT INTO knowledge ({_COLUMNS}) VALUES ({_MARKS})"
 _CHANGE = f"UPDATE knowledge SET ({_COLUMNS}) = ({_MARKS}) WHERE number = ?"
+_SHOWN = f"INSERT INTO shown (tenant, {names(SHOWN_COLUMNS)}) VALUES (?, {', '.join('?' * len(SHOWN_COLUMNS))})"
 _known = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _entry = msgspec.json.Decoder(KnowledgeEntry)
 
@@ -104,7 +105,8 @@ def erase_knowledge(tenant: str, id_: str, transaction: Transaction) -> bool:
         connection.execute(f"DELETE FROM {table} WHERE tenant = ? AND id = ?", key)
     connection.execute("DELETE FROM shown WHERE tenant = ? AND entry = ?", key)
     connection.execute("DELETE FROM pins WHERE tenant = ? AND instr(text, ?)", key)  # with its title, or in full
-    transaction.later.append(_merge_words)
+    if _merge_words not in transaction.later:
+        transaction.later.append(_merge_words)
     return True
 
 
@@ -119,9 +121,9 @@ def put_vectors(tenant: str, model: str, vectors: Sequence[KnowledgeVector], tra
     for vector in vectors:
         check(vector, KnowledgeVector)
         kept += transaction.connection.execute(
-            "INSERT INTO knowledge_vectors (tenant, model, id, revision, data) "
-            "SELECT tenant, ?, id, revision, ? FROM knowledge WHERE tenant = ? AND id = ? AND revision = ? "
-            "ON CONFLICT (tenant, model, id) DO UPDATE SET revision = excluded.revision, data = excluded.data",
+            "INSERT INTO knowledge_vectors (tenant, id, model, revision, data) "
+            "SELECT tenant, id, ?, revision, ? FROM knowledge WHERE tenant = ? AND id = ? AND revision = ? "
+            "ON CONFLICT (tenant, id, model) DO UPDATE SET revision = excluded.revision, data = excluded.data",
             (model, vector.data, tenant, vector.id, vector.revision),
         ).rowcount
     if kept:
@@ -134,21 +136,38 @@ def put_pin(pin: Pin, transaction: Transaction) -> Pin:
     holding = find_pin(transaction.connection, pin.tenant, pin.key, pin.made_at)
     if holding is not None:
         return holding
-    transaction.connection.execute(
+    connection = transaction.connection
+    connection.execute("DELETE FROM pins WHERE tenant = ? AND until <= ?", (pin.tenant, pin.made_at))
+    connection.execute(
         'INSERT OR REPLACE INTO pins (tenant, "key", text, entries, made_at, until) VALUES (?, ?, ?, ?, ?, ?)',
         (pin.tenant, pin.key, pin.text, msgspec.json.encode(pin.entries), pin.made_at, pin.until),
     )
     return pin
 
 
-def put_shown(tenant: str, shown: Sequence[ShownEntry], transaction: Transaction) -> int:
-    for each in shown:
-        check(each, ShownEntry)
-    transaction.connection.executemany(
-        f"INSERT INTO shown (tenant, {names(SHOWN_COLUMNS)}) VALUES (?, {', '.join('?' * len(SHOWN_COLUMNS))})",
-        [(tenant, *(getattr(each, name) for name in SHOWN_COLUMNS)) for each in shown],
-    )
-    return len(shown)
+def put_shown(tenant: str, entries: Sequence[tuple[str, str]], shown: ShownEntry, transaction: Transaction) -> int:
+    check(shown, ShownEntry)
+    connection, noted = transaction.connection, 0
+    more = [getattr(shown, name) for name in SHOWN_COLUMNS[2:]]
+    for id_, said in entries:
+        if revision := _revision(connection, tenant, id_, said):
+            connection.execute(_SHOWN, (tenant, id_, revision, *more))
+            noted += 1
+    return noted
+
+
+def _revision(connection: sqlite3.Connection, tenant: str, id_: str, said: str) -> int:
+    """The latest revision that said this and held: a pinned text may show what was changed or forgotten since."""
+    row = connection.execute(
+        "SELECT revision, hash, forgotten_at FROM knowledge WHERE tenant = ? AND id = ?", (tenant, id_)
+    ).fetchone()
+    if row is None:
+        return 0
+    if said and (row[1] != said or row[2] is not None):
+        for each in reversed(history(connection, tenant, id_)):
+            if each.entry.hash == said and each.entry.forgotten_at is None:
+                return each.entry.revision
+    return int(row[0])
 
 
 def entry(connection: sqlite3.Connection, tenant: str, id_: str) -> KnowledgeEntry | None:
@@ -213,6 +232,26 @@ def vectors(connection: sqlite3.Connection, tenant: str, model: str) -> list[Kno
     return [KnowledgeVector(id=id_, revision=revision, data=data) for id_, revision, data in rows]
 
 
+def unlearned(connection: sqlite3.Connection, tenant: str, model: str, limit: int | None) -> list[KnowledgeEntry]:
+    """By the id."""
+    columns = ", ".join(f'knowledge."{name}"' for name in KNOWLEDGE_COLUMNS)
+    rows = connection.execute(
+        f"SELECT {columns} FROM knowledge LEFT JOIN knowledge_vectors AS vectors ON vectors.tenant = knowledge.tenant "
+        "AND vectors.id = knowledge.id AND vectors.model = ? AND vectors.revision = knowledge.revision "
+        "WHERE knowledge.tenant = ? AND knowledge.forgotten_at IS NULL AND vectors.id IS NULL "
+        "ORDER BY knowledge.id LIMIT ?",
+        (model, tenant, -1 if limit is None else limit),
+    )
+    return [read_entry(row) for row in rows]
+
+
+def revisions(connection: sqlite3.Connection, tenant: str, among: KnowledgeFilter) -> list[tuple[str, int]]:
+    where, values = conditions(among)
+    return connection.execute(
+        f"SELECT id, revision FROM knowledge WHERE tenant = ? AND {where}", [tenant, *values]
+    ).fetchall()
+
+
 def find_pin(connection: sqlite3.Connection, tenant: str, key: str, now: int) -> Pin | None:
     row = connection.execute(
         'SELECT text, entries, made_at, until FROM pins WHERE tenant = ? AND "key" = ? AND until > ?',
@@ -231,11 +270,26 @@ def shown(connection: sqlite3.Connection, tenant: str, entry_id: str, limit: int
     return [ShownEntry(**dict(zip(SHOWN_COLUMNS, row, strict=True))) for row in rows]
 
 
+def shown_to(connection: sqlite3.Connection, tenant: str, session: str, lane: str, until: int) -> list[ShownEntry]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'shown'").fetchone():
+        return []  # an older version wrote it, and it was opened to be read
+    rows = connection.execute(
+        f"SELECT {names(SHOWN_COLUMNS)} FROM shown WHERE tenant = ? AND session = ? AND lane = ? AND at <= ? "
+        "ORDER BY seq",
+        (tenant, session, lane, until),
+    )
+    return [ShownEntry(**dict(zip(SHOWN_COLUMNS, row, strict=True))) for row in rows]
+
+
 def injection(connection: sqlite3.Connection, tenant: str, lane: str) -> Injection | None:
     row = connection.execute(
         "SELECT version, data FROM injections WHERE tenant = ? AND lane = ?", (tenant, lane)
     ).fetchone()
     return None if row is None else Injection(tenant=tenant, lane=lane, version=row[0], data=row[1])
+
+
+def injected(connection: sqlite3.Connection, tenant: str) -> bool:
+    return connection.execute("SELECT 1 FROM injections WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None
 
 
 def tenants(connection: sqlite3.Connection) -> list[str]:

@@ -35,9 +35,12 @@ class KnowledgeWrites:
     def put_pin(self, pin: Pin) -> Future[Pin]:
         return self._add(partial(knowledge.put_pin, pin))
 
-    def put_shown(self, tenant: str, shown: Iterable[ShownEntry]) -> Future[int]:
-        given = tuple(shown)
-        return self._add(partial(knowledge.put_shown, tenant, given), rows=len(given))
+    def put_shown(
+        self, tenant: str, entries: Iterable[tuple[str, str]], *, at: int, session: str, lane: str, place: str, why: str
+    ) -> Future[int]:
+        given = tuple(entries)
+        shown = ShownEntry(entry="", revision=0, at=at, session=session, lane=lane, place=place, why=why)
+        return self._add(partial(knowledge.put_shown, tenant, given, shown), rows=len(given))
 
     def put_injection(self, tenant: str, lane: str, data: bytes, *, expected: int) -> Future[int]:
         return self._add(partial(writes.put_versioned, "injections", "lane", tenant, lane, data, expected, None))
@@ -74,14 +77,26 @@ class KnowledgeReads:
     def knowledge_vectors(self, tenant: str, model: str) -> list[KnowledgeVector]:
         return self._read(knowledge.vectors, tenant, model)
 
+    def unlearned_knowledge(self, tenant: str, model: str, *, limit: int | None = None) -> list[KnowledgeEntry]:
+        return self._read(knowledge.unlearned, tenant, model, limit)
+
+    def knowledge_revisions(self, tenant: str, among: KnowledgeFilter = _ANY) -> list[tuple[str, int]]:
+        return self._read(knowledge.revisions, tenant, among)
+
     def pin(self, tenant: str, key: str, *, now: int) -> Pin | None:
         return self._read(knowledge.find_pin, tenant, key, now)
 
     def shown(self, tenant: str, entry: str, *, limit: int = 100) -> list[ShownEntry]:
         return self._read(knowledge.shown, tenant, entry, limit)
 
+    def shown_to(self, tenant: str, session: str, lane: str, *, until: int) -> list[ShownEntry]:
+        return self._read(knowledge.shown_to, tenant, session, lane, until)
+
     def injection(self, tenant: str, lane: str) -> Injection | None:
         return self._read(knowledge.injection, tenant, lane)
+
+    def injected(self, tenant: str) -> bool:
+        return self._read(knowledge.injected, tenant)
 
     def tenants(self) -> list[str]:
         return self._read(knowledge.tenants)

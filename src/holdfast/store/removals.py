@@ -77,11 +77,6 @@ def forget_before(before: int, transaction: Transaction) -> None:
     transaction.connection.execute("UPDATE retention SET pruned_before = max(pruned_before, ?) WHERE id = 1", (before,))
 
 
-def drop_pins(before: int, transaction: Transaction) -> int:
-    """Those that had expired by then: nobody is given one of them any more."""
-    return transaction.connection.execute("DELETE FROM pins WHERE until < ?", (before,)).rowcount
-
-
 def prune_step(table: Literal["calls", "breaks", "events", "shown"], before: int, transaction: Transaction) -> int:
     """Delete a bounded number of old rows, so that other writes are never held up for long."""
     transaction.pour()
@@ -90,5 +85,18 @@ def prune_step(table: Literal["calls", "breaks", "events", "shown"], before: int
     return transaction.connection.execute(
         f"DELETE FROM {table} WHERE seq IN "
         f"(SELECT seq FROM {table} WHERE {column} < ? {finished} ORDER BY {column} LIMIT {PRUNE_STEP})",
+        (before,),
+    ).rowcount
+
+
+def prune_injections(before: int, transaction: Transaction) -> int:
+    """The same for texts that were put into lanes of which no call is left. A lane that has just begun may have none
+    yet. CROSS JOIN: there are more lanes than texts, so lanes are looked up and not gone through."""
+    transaction.pour()
+    return transaction.connection.execute(
+        "DELETE FROM injections WHERE rowid IN (SELECT injections.rowid FROM injections CROSS JOIN lanes "
+        "ON lanes.tenant = injections.tenant AND lanes.id = injections.lane WHERE lanes.started_at < ? AND NOT EXISTS "
+        "(SELECT 1 FROM calls WHERE calls.tenant = injections.tenant AND calls.lane = injections.lane) "
+        f"LIMIT {PRUNE_STEP})",
         (before,),
     ).rowcount

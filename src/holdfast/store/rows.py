@@ -200,7 +200,7 @@ class CacheEffectiveness(Struct, frozen=True, kw_only=True):
 class KnowledgeEntry(Struct, frozen=True, kw_only=True):
     """One thing that is known for longer than a session. `project` None: in every project. `hash` is that of title and
     content in their normal form: it changes where the entry says something else. A forgotten entry stays, with its
-    history, and is given to nobody."""
+    history, and is chosen for nobody."""
 
     tenant: str
     id: str
@@ -226,12 +226,15 @@ class KnowledgeRevision(Struct, frozen=True, kw_only=True):
     entry: KnowledgeEntry
 
 
+Projects = Literal["both", "project", "cross", "all"]
+
+
 class KnowledgeFilter(Struct, frozen=True, kw_only=True):
     """Which entries count. `projects`: those of this project and those of every project (`both`), one kind alone, or
     whatever project they belong to (`all`). Of categories, those to include win; an empty list is no filter."""
 
     project: str | None = None
-    projects: Literal["both", "project", "cross", "all"] = "both"
+    projects: Projects = "both"
     categories: tuple[str, ...] = ()
     exclude_categories: tuple[str, ...] = ()
     forgotten: bool = False
@@ -267,8 +270,6 @@ class ShownEntry(Struct, frozen=True, kw_only=True):
     lane: str = ""
     place: str
     why: str
-    query: str = ""
-    """What was looked for, if that was why; empty where words of a prompt are not to be kept."""
 
 
 class Injection(Struct, frozen=True, kw_only=True):

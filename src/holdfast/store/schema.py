@@ -102,8 +102,8 @@ _KNOWLEDGE = (
     # Without a copy of the texts: it is given words that are ready (see words.py), and only stems them.
     """CREATE VIRTUAL TABLE knowledge_fts USING fts5 (title, content, content = '', tokenize = 'porter ascii')""",
     """CREATE TABLE knowledge_vectors (
-        tenant TEXT NOT NULL, model TEXT NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL,
-        PRIMARY KEY (tenant, model, id))""",
+        tenant TEXT NOT NULL, id TEXT NOT NULL, model TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY (tenant, id, model))""",
 )
 
 _SURFACED = (
@@ -112,8 +112,7 @@ _SURFACED = (
         until INTEGER NOT NULL, PRIMARY KEY (tenant, key))""",
     """CREATE TABLE shown (
         seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, entry TEXT NOT NULL, revision INTEGER NOT NULL,
-        at INTEGER NOT NULL, session TEXT NOT NULL, lane TEXT NOT NULL, place TEXT NOT NULL, why TEXT NOT NULL,
-        query TEXT NOT NULL)""",
+        at INTEGER NOT NULL, session TEXT NOT NULL, lane TEXT NOT NULL, place TEXT NOT NULL, why TEXT NOT NULL)""",
     "CREATE INDEX shown_by_entry ON shown (tenant, entry, at)",
     "CREATE INDEX shown_by_session ON shown (tenant, session)",
     "CREATE INDEX shown_by_time ON shown (at)",

@@ -293,15 +293,16 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
     def prune(self, before: int) -> Pruned:
         before = rollups.hour_of(before)
         self._write(partial(removals.forget_before, before)).result()
-        self._write(partial(removals.drop_pins, before)).result()
         self._prune(partial(removals.prune_step, "shown", before))
-        return Pruned(
+        done = Pruned(
             before=before,
             calls=self._prune(partial(removals.prune_step, "calls", before)),
             breaks=self._prune(partial(removals.prune_step, "breaks", before)),
             events=self._prune(partial(removals.prune_step, "events", before)),
             blobs=self._write(removals.sweep_blobs).result(),
         )
+        self._prune(partial(removals.prune_injections, before))
+        return done
 
     def _prune(self, step: Write[int]) -> int:
         total = 0

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ..errors import HoldfastError
 from .answers import Answer, give
 from .appending import Appended
+from .base import VersionConflictError
 from .blobs import BlobFiles
 from .connections import OpenedFile
 from .migrations import check_ours
@@ -336,7 +337,8 @@ class Writer:
                 continue
             with self._ready:
                 self.failed += max(1, len(waiting.answers))
-            if waiting.error is not self._trouble:
+            # Who writes over a version is told that there is another by now, and decides again.
+            if waiting.error is not self._trouble and not isinstance(waiting.error, VersionConflictError):
                 logger.warning("store write failed: %s", waiting.error)
             for answer in waiting.answers:
                 answer.set_exception(waiting.error)

@@ -20,14 +20,15 @@ from holdfast.engine.state import facts_of
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
 from holdfast.identity import Found, Identities
-from holdfast.wire import Body, Dialect, Tap, Unreadable
+from holdfast.wire import Body, Dialect, Unreadable
 from holdfast.wire.prompts import Reading
-from holdfast.wire.stream import LONGEST_LINE, Report
+from holdfast.wire.stream import Report
 
 from . import encodings, saying
+from .hearing import Hearing
 from .incoming import Incoming, Wishes, wishes
 from .quietly import log, quiet
-from .remembering import MEMORY, Refusal, Remembered, Remembering, Reminder, remembered
+from .remembering import MEMORY, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
 
 UNKNOWN = "unknown"
@@ -63,7 +64,7 @@ class Passages:
         return self._settings("")
 
     def remembers(self, tenant: str | None) -> bool:
-        """Whether requests of this tenant may be given memory, and so may have to wait for the store."""
+        """Whether memory may count for requests of this tenant, so that they may have to wait for the store."""
         return self.remembering is not None and self.remembering.concerns(tenant or "")
 
     def begin(self, incoming: Incoming, dialect: Dialect, model: str = "") -> Passage:
@@ -90,20 +91,15 @@ class Passage:
     _warning: str | None = None
     _body: Body | None = None
     _given: Remembered | None = None
-    _refusal: Refusal | None = None
     _untold = False  # the engine does not know yet that the client's own bytes went
     _stage = "begin"
     _first_token: float | None = None
-    _status = 0
-    _served = False  # the provider took it
-    _streams = False
-    _decoder: encodings.Decoder | None = None
-    _tap: Tap | None = None
     _ended = False
 
     def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
         self._passages, self._incoming, self._dialect, self._model = passages, incoming, dialect, model
         self.raw = incoming.body
+        self._heard = Hearing()
         self.started = passages.clock()
         self._begun = passages.timer()
 
@@ -143,7 +139,15 @@ class Passage:
         def read() -> Reading:
             return engine.read(body)
 
-        found = self.found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant)
+        found = self.found = identities.find(
+            headers,
+            incoming.query,
+            body,
+            read,
+            started,
+            tenant=incoming.tenant,
+            project=asked.project or incoming.project,
+        )
         if asked.off:
             self._pass_by("off")
             return
@@ -177,7 +181,7 @@ class Passage:
     ) -> Remembered:
         """The request with memory in it, where there is any for it; otherwise as it came."""
         passages, as_it_came = self._passages, Remembered(body=body)
-        if passages.remembering is None:
+        if passages.remembering is None or not passages.remembering.concerns(found.lane.tenant):
             return as_it_came
         self._next(MEMORY, most)
         reminder = Reminder(
@@ -186,7 +190,8 @@ class Passage:
             read=read,
             now=self.started,
             patience=(most / 1_000 - passages.timer() + self._begun) / 2,  # the rest is for what comes after it
-            project=asked.project or self._incoming.project,
+            project=asked.project,
+            directory=self._incoming.project,
             off=asked.no_memory,
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
@@ -278,28 +283,13 @@ class Passage:
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head of the response is there."""
-        self._status = status
-        self._served = 200 <= status < 300
-        if not self._served:  # what was refused has changed nothing at the provider
-            if self._given is not None and self._given.says and self._passages.remembering is not None:
-                self._refusal = Refusal.heard(self._passages.remembering, self.lane, status, headers)
-            return
-        try:
-            kind = encoding = b""
-            for name, value in headers:  # their lengths tell nearly all others apart
-                if len(name) == 12 and name.lower() == b"content-type":
-                    kind = value
-                elif len(name) == 16 and name.lower() == b"content-encoding":
-                    encoding = value
-            self._streams = kind.lower().startswith(b"text/event-stream")
-            if encoding and (named := encodings.named(encoding.decode("latin-1"))):
-                if named not in encodings.KNOWN:
-                    return
-                longest = None if self._streams else LONGEST_LINE  # of what is one line, the tap reads no more
-                self._decoder = encodings.Decoder(named, longest)
-            self._tap = self._dialect.tap()
-        except Exception as error:  # noqa: BLE001
-            log("answer", error)
+        given = self._given is not None and self._given.body is not self._body
+        self._heard.head(self._dialect, status, headers, self._refused if given else None)
+
+    def _refused(self, status: int, said: str) -> None:
+        """Who has given it memory hears why it was refused."""
+        if self._passages.remembering is not None:
+            self._passages.remembering.refused(self.lane, status, said)
 
     def _went_past(self) -> None:
         """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
@@ -315,19 +305,14 @@ class Passage:
 
     def feed(self, chunk: bytes) -> None:
         """A copy of what the client gets."""
-        if self._refusal is not None:
-            self._refusal.feed(chunk)
-        if self._ended or not chunk or not self._served:
+        if self._ended or not chunk:
             return
-        if self._tap is not None:
-            try:
-                self._tap.feed(chunk if self._decoder is None else self._decoder.feed(chunk))
-            except Exception as error:  # noqa: BLE001
-                log("feed", error)
-                self._tap = None
-        if self._first_token is None and (self._tap is None or self._tap.report.started or not self._streams):
+        self._heard.feed(chunk)
+        if not self._heard.served:
+            return
+        if self._first_token is None and self._heard.begun:
             self._first_token = self._now()
-            if self._streams:  # an answer that comes whole is settled at once
+            if self._heard.streams:  # an answer that comes whole is settled at once
                 self._begins(self._first_token)
 
     def _begins(self, at: float) -> None:
@@ -340,16 +325,7 @@ class Passage:
         if self._ended:
             return
         self._ended = True
-        if self._refusal is not None:
-            with quiet("refusal"):
-                self._refusal.close()
-        report = None
-        if self._tap is not None:
-            try:
-                report = self._tap.close()
-            except Exception as error:  # noqa: BLE001
-                log("finish", error)
-        self._end(*self._read_out(report))
+        self._end(*self._read_out(self._heard.close()))
 
     def cut(self, error: str = "") -> None:
         """It broke off: at the provider's side (`error` says how), or the client left. Who leaves when the last event
@@ -357,28 +333,18 @@ class Passage:
         if self._ended:
             return
         self._ended = True
-        report = None if self._tap is None else self._tap.report
+        report = self._heard.report
         if report is not None and (report.error is not None or (report.finished and report.counts is not None)):
             self._end(*self._read_out(report))
         else:
             self._end(None, error)
 
     def _read_out(self, report: Report | None) -> tuple[Usage | None, str]:
-        """What a response says that has come to its end: its usage, or what was wrong with it."""
-        if not self._served:
-            return None, f"HTTP {self._status}"
-        if self._tap is None or report is None:
-            return None, ""
-        if self.found is not None and self.found.scope and report.response_id:
+        """What a response says that has come to its end. Its id is what a later request may name."""
+        if self.found is not None and self.found.scope and report is not None and report.response_id:
             with quiet("answered"):
                 self._passages.identities.answered(self.found, report.response_id)
-        if report.error is not None or not report.finished:
-            return None, "an error in the stream" if report.error is not None else "no end of the stream"
-        try:
-            return self._tap.usage, ""
-        except Exception as error:  # noqa: BLE001
-            log("usage", error)
-            return None, ""
+        return self._heard.outcome(report)
 
     def _end(self, usage: Usage | None, error: str) -> None:
         engine, now = self._passages.engine, self._now()
@@ -387,8 +353,8 @@ class Passage:
         if self.prepared is None:
             with quiet("note"):
                 self._note(usage, error, now)
-            if self.bypass is not None and self._served:  # now that the client has its answer: this may take a while
-                self._went_past()
+            if self.bypass is not None and self._heard.served:
+                self._went_past()  # now that the client has its answer: this may take a while
             return
         if usage is not None:
             try:
@@ -426,7 +392,7 @@ class Passage:
         """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
         body = self._body
         if body is None:
-            named = self._model or (self._tap is not None and self._tap.report.model)
+            named = self._model or (self._heard.report is not None and self._heard.report.model)
             if not named:
                 return UNKNOWN
             body = Body(raw=b"", dialect=self._dialect.name, model=named, blocks=(), members={}, end=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,7 +11,6 @@ from holdfast.engine import Engine, Lane
 from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
 
-from . import encodings
 from .quietly import log
 
 MEMORY = "memory"
@@ -20,16 +19,11 @@ MEMORY = "memory"
 BYPASSED = "bypassed"
 """The reset of a request that goes without what its lane was given."""
 
-TOO_MUCH = (400, 413)
-"""How providers answer a request that does not fit into the model's context."""
-
-MOST = 65_536
-"""Bytes of a refusal that are read to see why it is one."""
-
 
 class Reminder(Struct, frozen=True, kw_only=True):
-    """A request that may be given memory. `read` reads the client's body; `project` is what it names as its own;
-    `off` says that it wants none; `patience` are the seconds there are for it."""
+    """A request that may be given memory. `read` reads the client's body; `project` is what it names as its own,
+    `directory` where its client was started; `off` says that it wants none; `patience` are the seconds there are for
+    it."""
 
     body: Body
     lane: Lane
@@ -37,6 +31,7 @@ class Reminder(Struct, frozen=True, kw_only=True):
     now: float
     patience: float
     project: str = ""
+    directory: str = ""
     off: bool = False
 
 
@@ -62,7 +57,7 @@ class Remembering(Protocol):
     """Gives memory to clients that know nothing of it. May wait for the store: not for an event loop."""
 
     def concerns(self, tenant: str) -> bool:
-        """Whether requests of this tenant may be given any."""
+        """Whether requests of this tenant may be given any, or may have been."""
         ...
 
     def remember(self, reminder: Reminder) -> Remembered | None:
@@ -83,30 +78,3 @@ def remembered(remembering: Remembering, reminder: Reminder, engine: Engine) -> 
         log(MEMORY, error)
     departs = engine.ledger(reminder.lane, now=reminder.now).last is not None
     return Remembered(body=reminder.body, reset=BYPASSED) if departs else None
-
-
-class Refusal:
-    """What a provider says that refused a request with memory: one that does not fit is a reason to choose anew."""
-
-    def __init__(self, told: Callable[[str], None], encoding: str) -> None:
-        self._told, self._encoding = told, encoding
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    @classmethod
-    def heard(
-        cls, remembering: Remembering, lane: Lane, status: int, headers: Iterable[tuple[bytes, bytes]]
-    ) -> Refusal | None:
-        if status not in TOO_MUCH:
-            return None
-        encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
-        return cls(lambda text: remembering.refused(lane, status, text), encoding.decode("latin-1"))
-
-    def feed(self, chunk: bytes) -> None:
-        if self._size < MOST:
-            self._pieces.append(chunk)
-            self._size += len(chunk)
-
-    def close(self) -> None:
-        plain = encodings.readable(b"".join(self._pieces), self._encoding, MOST)
-        self._told(plain.decode("utf-8", "replace"))

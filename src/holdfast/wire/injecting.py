@@ -17,11 +17,15 @@ from . import scan
 from .body import Body, Splice, change_members
 from .cache_control import as_text_block
 from .dialects import DIALECTS
-from .rewrite import list_around, text_block
+from .rewrite import list_around, newest, text_block
 from .values import arr, obj, object_of, string_of
 
 BETWEEN = "\n\n"
-_CALLS = ("tool_use", "function_call", "custom_tool_call", "mcp_tool_use")
+_CALLS = (
+    *("tool_use", "mcp_tool_use", "function_call", "custom_tool_call"),
+    *("computer_call", "local_shell_call", "shell_call", "apply_patch_call"),
+)
+_RESULTS = ("tool_result", "_call_output")
 _TEXTS = ("text", "input_text")
 _ABSENT = (None, b"null")
 _wrapped = re.compile(r"\s*<([a-zA-Z][\w-]*)>.*</\1>\s*\Z", re.DOTALL).match
@@ -95,20 +99,20 @@ _WITH_BLOCKS = ("anthropic", "openrouter", "gemini")
 
 def said(body: Body) -> Said | None:
     """The newest thing a user said, if the request ends with it: its last message, apart from notes of the client's own
-    with the role of the system, is the user's and ends with a text, and no call of a tool waits for its answer."""
-    last = _newest(body)
+    with the role of the system, is the user's, has a text behind all results in it, and no call of a tool waits for its
+    answer."""
+    last = newest(body, lambda body, index: body.blocks[index].role == "user")
     if last is None:
         return None
     first = last
     while first > 0 and _same_message(body, first - 1, last):
         first -= 1
-    texts = [index for index in range(first, last + 1) if _is_text(body, index)]
-    answered = len(texts) <= last - first
-    if not answered and first and DIALECTS[body.dialect].kind(body, first - 1) in _CALLS:
+    behind = next((index + 1 for index in range(last, first - 1, -1) if _is_result(body, index)), first)
+    texts = [index for index in range(behind, last + 1) if _is_text(body, index) and text_of(body, index).strip()]
+    if not texts or _waits(body, last):
         return None
     spoken = [index for index in texts if _wrapped(text_of(body, index)) is None] or texts
-    anchor = next((index for index in reversed(spoken) if all(_is_text(body, i) for i in range(index, last))), last)
-    return Said(anchor, BETWEEN.join(text_of(body, index) for index in spoken))
+    return Said(spoken[-1], BETWEEN.join(text_of(body, index) for index in spoken))
 
 
 def words(body: Body) -> str:
@@ -128,15 +132,38 @@ def text_of(body: Body, index: int) -> str:
     return string_of(raw if block.form == "string" else (object_of(raw) or {}).get("text")) or ""
 
 
-def _newest(body: Body) -> int | None:
-    for index in range(len(body.blocks) - 1, -1, -1):
+def continued(body: Body) -> str:
+    """What stands at the provider, by its name, if the request goes on from there; empty if it brings all of it."""
+    if body.dialect != "openai_responses":
+        return ""
+    within = body.member("conversation") or b""
+    held = string_of((object_of(within) or {}).get("id")) if within[:1] == b"{" else string_of(within)
+    return string_of(body.member("previous_response_id")) or held or ""
+
+
+def _waits(body: Body, last: int) -> bool:
+    """Whether of the calls that the model made last more were made than answered, up to this block."""
+    calls, answered, spoke = 0, set[tuple[int, int]](), False
+    for index in range(last, -1, -1):
         block = body.blocks[index]
         if block.section != "messages":
-            return None
-        if block.role in ("system", "developer"):
-            continue
-        return index if _is_text(body, index) else None
-    return None
+            break
+        if DIALECTS[body.dialect].kind(body, index) in _CALLS:
+            calls, spoke = calls + 1, True
+        elif block.role == "tool" or _is_result(body, index):
+            if calls:
+                break
+            answered.add((block.message, 0 if block.role == "tool" else index))  # such a message is one result
+        elif block.role == "user":
+            if spoke:
+                break
+        else:
+            spoke = True
+    return calls > len(answered)
+
+
+def _is_result(body: Body, index: int) -> bool:
+    return DIALECTS[body.dialect].kind(body, index).endswith(_RESULTS)
 
 
 def _same_message(body: Body, one: int, other: int) -> bool:
@@ -188,7 +215,9 @@ def _anthropic(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
         return _Place(tuple(body.set_member("system", whole)), at, new, removed=at - 1)
     if joined:
         return _Place((_appended(body.members["system"].end, texts),), at, altered=at - 1)
-    return _Place(tuple(body.set_member("system", arr([_as_block(value), *blocks]))), at, new)
+    return _Place(
+        tuple(body.set_member("system", arr([text_block(body, body.blocks[at - 1], value), *blocks]))), at, new
+    )
 
 
 def _listed(body: Body, start: int, at: int, blocks: Sequence[bytes]) -> _Place:
@@ -208,9 +237,11 @@ def _chat(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
         member = body.members.get("messages")
         if member is None or body.raw[member.start : member.start + 1] != b"[" or not body.blocks:
             return None
+        place = scan.first_item(body.raw, member.start)
+        if body.raw[place : place + 1] == b"]":
+            return None
         content = arr(blocks) if apart else literal
         message = obj((("role", b'"system"'), ("content", content))) + b","
-        place = scan.first_item(body.raw, member.start)
         return _Place((Splice(place, place, message),), 0, len(blocks) if apart else 1)
     last = ends[-1]
     block = body.blocks[last]
@@ -225,7 +256,7 @@ def _chat(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
         return _Place((splice,), last + 1, altered=last)
     if empty:
         return _Place((Splice(block.start, block.end, arr(blocks)),), last + 1, len(blocks), removed=last)
-    whole = arr([_as_block(body.text(block)), *blocks])
+    whole = arr([text_block(body, block, body.text(block)), *blocks])
     return _Place((Splice(block.start, block.end, whole),), last + 1, len(blocks))
 
 
@@ -264,11 +295,6 @@ def _gemini(body: Body, texts: Sequence[str]) -> _Place | None:
     members, end = scan.walk_object(body.raw, body.members[names[0]].start)
     splices = change_members(members, end, {"parts": arr(parts)})
     return _Place(tuple(splices), ends[-1] + 1, len(parts), removed=ends[-1])
-
-
-def _as_block(literal: bytes) -> bytes:
-    """The block that a text stands for, as the client spelt it."""
-    return b'{"type":"text","text":' + literal + b"}"
 
 
 def _appended(end: int, texts: Sequence[str]) -> Splice:

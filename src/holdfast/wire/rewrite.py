@@ -7,7 +7,7 @@ moved through them. Decides nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.canonical import encode_string
@@ -294,15 +294,21 @@ def split(body: Body, index: int, text: str, at: int) -> list[Splice]:
     return [Splice(block.start, block.end, head + b"," + rest)]
 
 
-def newest(body: Body) -> int | None:
-    """The block behind which the newest turn of the user can be given a text; None where the answer has begun."""
+def takes_text(body: Body, index: int) -> bool:
+    """Whether a text can be put behind a block."""
+    return _place(body, index) is not None
+
+
+def newest(body: Body, fits: Callable[[Body, int], bool] = takes_text) -> int | None:
+    """The last block of what the model is asked, apart from notes of the client's own with the role of the system; None
+    where it does not fit, as where the answer has begun. By default one behind which a text can be put."""
     for index in range(len(body.blocks) - 1, -1, -1):
         block = body.blocks[index]
         if block.section != "messages":
             return None
         if block.role in ("system", "developer"):
             continue
-        return index if _place(body, index) is not None else None
+        return index if fits(body, index) else None
     return None
 
 

@@ -40,12 +40,27 @@ def mark_sent(window: Window, entries: int) -> Window:
 
 def answer_calls(window: Window, messages: tuple[Message, ...]) -> Window:
     """Results for the calls of the last turn. What was sent before stays in front."""
+    index, turn = _last_turn(window)
+    if turn is None:
+        return window
+    answered = replace(turn, results=turn.results + messages)
+    return replace(window, entries=_put(window.entries, index, answered), results_sent=False)
+
+
+def tell(window: Window, known: tuple[tuple[str, str], ...]) -> Window:
+    """The results for the calls of the last turn say this of entries of the knowledge store."""
+    index, turn = _last_turn(window)
+    if turn is None:
+        return window
+    return replace(window, entries=_put(window.entries, index, replace(turn, told=turn.told + known)))
+
+
+def _last_turn(window: Window) -> tuple[int, AssistantTurn | None]:
     for index in range(len(window.entries) - 1, -1, -1):
         turn = window.entries[index]
         if isinstance(turn, AssistantTurn):
-            answered = replace(turn, results=turn.results + messages)
-            return replace(window, entries=_put(window.entries, index, answered), results_sent=False)
-    return window
+            return index, turn
+    return -1, None
 
 
 def compact(window: Window, head: int, cut: int, summary: Entry) -> Window:

@@ -112,13 +112,15 @@ class SessionContext(Struct, frozen=True, kw_only=True, tag="session_context"):
 
 
 class AssistantTurn(Struct, frozen=True, kw_only=True, tag="assistant_turn"):
-    """What the model said, and the messages that answer its calls; none yet while they run."""
+    """What the model said, and the messages that answer its calls; none yet while they run. `told` is what those say of
+    entries of the knowledge store."""
 
     at: int
     message: Message
     results: tuple[Message, ...] = ()
     model: str = ""
     dialect: str = ""
+    told: tuple[tuple[str, str], ...] = ()
 
 
 class Context(Struct, frozen=True, kw_only=True, tag="context"):

@@ -32,20 +32,15 @@ def flush(state: State, at: int) -> tuple[Entry, ...]:
 
 
 def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
-    """In the order in which it happened. What a memory said in between was never sent and is of no use. Knowledge was
-    looked up for what the user said and stands in front of it."""
-    ordered = sorted(queue, key=lambda item: (item.at, item.seq))
-    told = [item for item in ordered if isinstance(item, KnowledgeTold)]
-    if told:
-        rest = [item for item in ordered if not isinstance(item, KnowledgeTold)]
-        said = next((place for place, item in enumerate(rest) if isinstance(item, UserMessage)), len(rest))
-        ordered = [*rest[:said], *told, *rest[said:]]
+    """In the order in which it happened; but what there is of memory stands in front of what the user said, which is to
+    be read last. What a memory said in between was never sent and is of no use."""
+    ordered = sorted((item for item in queue if not says_nothing(item)), key=lambda item: (item.at, item.seq))
+    said = next((place for place, item in enumerate(ordered) if isinstance(item, UserMessage)), None)
+    if said is not None:
+        behind = sorted(ordered[said:], key=lambda item: not isinstance(item, KnowledgeTold | MemoryChanged))
+        ordered = [*ordered[:said], *behind]
     last = {item.store: item for item in ordered if isinstance(item, MemoryChanged)}
-    return tuple(
-        item
-        for item in ordered
-        if not (isinstance(item, MemoryChanged) and last[item.store] is not item) and not says_nothing(item)
-    )
+    return tuple(item for item in ordered if not isinstance(item, MemoryChanged) or last[item.store] is item)
 
 
 def says_nothing(item: TimelineItem) -> bool:

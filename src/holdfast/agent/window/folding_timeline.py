@@ -12,6 +12,7 @@ from holdfast.events import sessions as happened
 from holdfast.events import tools as tool_events
 
 from . import entries
+from .arranging import tell
 from .entries import TimelineItem, attachments_from
 from .folding_window import Fold
 from .state import DelegateState, ProcessState, State, Surfaced, TaskState
@@ -127,9 +128,14 @@ def _memory_surfaced(state: State, event: tool_events.MemorySurfaced, envelope: 
         place = before.place if before is not None and event.place == "recall" else event.place
         known[entry] = Surfaced(entry=entry, hash=said, place=place)
     pairs = tuple(zip(event.entries, event.hashes, strict=False))
+    if event.place == "context":  # it says all it says anew: what stood in it and does not any more nobody knows
+        here = tuple(each for each in known.values() if each.place != "context" or each.entry in event.entries)
+        return replace(state, context=event.text, context_entries=pairs, surfaced=here)
     state = replace(state, surfaced=tuple(known.values()))
     if event.place == "stable":
         return replace(state, stable_entries=pairs)
+    if event.place == "recall":
+        return replace(state, window=tell(state.window, pairs))
     if event.place != "delta":
         return state
     item = entries.KnowledgeTold(at=envelope.at, seq=seq, text=event.text, entries=pairs)

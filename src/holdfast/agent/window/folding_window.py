@@ -14,7 +14,6 @@ from holdfast.events.agent import (
     AttemptFailed,
     GoalSet,
     HistoryTrimmed,
-    MemoryContextChanged,
     ModelRouted,
     SessionComposed,
     SessionRefreshed,
@@ -49,7 +48,7 @@ from .entries import (
     message_from,
     messages_from,
 )
-from .state import State, Surfaced, standing
+from .state import State, standing
 
 Fold = Callable[[State, Any, Envelope, int], State]
 """State, payload, its envelope and its number: the state after it."""
@@ -90,14 +89,6 @@ def _session_ended(state: State, event: SessionEnded, envelope: Envelope, seq: i
 
 def _volatile_changed(state: State, event: VolatileChanged, envelope: Envelope, seq: int) -> State:
     return replace(state, volatile=event.text)
-
-
-def _context_changed(state: State, event: MemoryContextChanged, envelope: Envelope, seq: int) -> State:
-    """The block says all it says anew: what stood in it and does not any more is known to nobody."""
-    pairs = tuple(zip(event.entries, event.hashes, strict=False))
-    others = tuple(each for each in state.surfaced if each.place != "context" and each.entry not in event.entries)
-    now = tuple(Surfaced(entry=entry, hash=said, place="context") for entry, said in pairs)
-    return replace(state, context=event.text, context_entries=pairs, surfaced=(*others, *now))
 
 
 def _model_routed(state: State, event: ModelRouted, envelope: Envelope, seq: int) -> State:
@@ -184,9 +175,9 @@ def _history_trimmed(state: State, event: HistoryTrimmed, envelope: Envelope, se
 
 
 def _told_again(state: State) -> State:
-    """At a reset the answers of tools may be gone, and so may what was told last of an entry: from then on it is known
-    as the request says it, and one that it does not speak of any more as it was told. What is told again begins to
-    count anew."""
+    """At a reset what was told last of an entry may be gone: from then on it is known as the request says it, and one
+    that it does not speak of any more as it was told, or not at all where only a tool spoke of it. What is told again
+    begins to count anew."""
     says = standing(state)
     kept = (each for each in state.surfaced if each.place != "recall" or each.entry in says)
     return replace(
@@ -243,7 +234,6 @@ FOLDS: Mapping[type[Event], Fold] = {
     SessionResumed: _session_resumed,
     SessionEnded: _session_ended,
     VolatileChanged: _volatile_changed,
-    MemoryContextChanged: _context_changed,
     ModelRouted: _model_routed,
     TurnCompleted: _turn_ended,
     TurnCancelled: _turn_ended,

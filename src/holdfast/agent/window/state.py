@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.canonical import ToolUse
 from holdfast.events.agent import SessionComposed, TurnAnswered
 
-from .entries import Context, KnowledgeTold, TimelineItem, Window
+from .entries import AssistantTurn, Context, KnowledgeTold, TimelineItem, Window
 
 
 class TaskState(Struct, frozen=True, kw_only=True):
@@ -115,8 +115,16 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 def standing(state: State) -> dict[str, str]:
-    """What the request says of entries by itself, in its blocks and in what was told: id to hash, the last one counts.
-    What tools answered is not looked at."""
-    items = [item for entry in state.window.entries if isinstance(entry, Context) for item in entry.items]
-    told = [pair for item in (*items, *state.queue) if isinstance(item, KnowledgeTold) for pair in item.entries]
-    return dict((*state.stable_entries, *state.context_entries, *told))
+    """What the request says of entries, in its blocks, in what was told and in answers of tools: id to hash, the last
+    one counts."""
+    told: list[tuple[str, str]] = []
+    for entry in state.window.entries:
+        if isinstance(entry, AssistantTurn):
+            told += entry.told
+        elif isinstance(entry, Context):
+            told += _told(entry.items)
+    return dict((*state.stable_entries, *state.context_entries, *told, *_told(state.queue)))
+
+
+def _told(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
+    return [pair for item in items if isinstance(item, KnowledgeTold) for pair in item.entries]

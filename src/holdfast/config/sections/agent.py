@@ -268,7 +268,11 @@ class Memory(Struct, frozen=True):
         ),
     ] = "tenant"
     project: Annotated[
-        str, about("Project whose entries count where nothing else names one; by default the workspace.")
+        str,
+        about(
+            "Project whose entries count where nothing else names one; by default the repository of the workspace.",
+            guarded=True,
+        ),
     ] = ""
     amnesia: Annotated[bool, about("Read memory and write none.")] = False
     retrieve: Annotated[

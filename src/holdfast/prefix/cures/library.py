@@ -90,6 +90,26 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
     "unknown": ("What was read contradicts what is known of the prefix: keep the report and compare the bodies.", None),
 }
 
+_RESETS: dict[str, Cure] = {
+    "memory_block_changed": Cure(
+        "memory_blocks",
+        "Memory in front of the conversation changed, and everything behind it was written again: let what is new be "
+        "told at the end.",
+        'memory.placement = "deltas"',
+    ),
+    "bypassed": Cure(
+        "bypass",
+        "A request in the middle of a conversation went past us, or without its memory (`x-holdfast-memory: off`), and "
+        "the whole prompt was written again: keep such switches as they are from the first request to the last.",
+    ),
+}
+"""What can be done about a reset; most are wanted."""
+
+
+def reset_cure(reason: str, where: str = "the prefix") -> Cure:
+    """What to do about a reset. Where that is nothing, it has the name of its reason."""
+    return _RESETS.get(reason) or Cure(reason, f"The prefix was reset on purpose at {where}: nothing to do.")
+
 
 def cure_for(case: Case) -> Cure:
     """The cure of the first fault that is recognised, or the plain one of the cause. Repairs are named only where they
@@ -99,13 +119,13 @@ def cure_for(case: Case) -> Cure:
 
 
 def _cure(case: Case) -> Cure:
+    if case.finding.reason is not None:
+        return reset_cure(case.finding.reason, case.where)
     for recognise in RECOGNISERS:
         cure = recognise(case)
         if cure is not None:
             return cure
     cause = case.finding.cause or "unknown"
-    if case.finding.reason is not None:
-        return Cure(case.finding.reason, f"The prefix was reset on purpose at {case.where}: nothing to do.")
     sentence, setting = _PLAIN[cause]
     divergence, entry = case.finding.divergence, case.finding.entry
     told = sentence.format(
