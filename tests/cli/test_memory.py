@@ -72,6 +72,7 @@ def test_wrong_usage_exits_with_2() -> None:
         ["lst"],
         ["show"],
         ["search"],
+        ["search", " "],
         ["add"],
         ["add", "x", "y", "--confidence", "2"],
         ["add", "x", "y", "--everywhere", "--project", "p"],

@@ -79,6 +79,20 @@ def test_the_latest_are_listed(workspace: Path) -> None:
     out = piped(command, "why", id_, "--limit", "3")
     assert "The latest 3; --limit shows more." in out
     assert [line.split()[2] for line in out.splitlines() if "delta" in line] == ["s4?", "s3?", "s2?"]
+    assert "shows more" not in piped(command, "why", id_, "--limit", "5")
+
+
+def test_of_a_preference_that_clients_share_it_says_whom_it_speaks_of(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    liked, plain = remember(workspace, "Liked", category="preference"), remember(workspace, "Plain")
+    words = "clients of the gateway begin with stable blocks of their own"
+    assert words not in now(liked)["text"]
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT", "true")
+    assert words not in now(liked)["text"]
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT_AS", "local")
+    assert words in now(liked)["text"]
+    assert words not in now(plain)["text"]
 
 
 def test_forgotten_ones_and_those_of_other_projects_are_not_given(workspace: Path) -> None:

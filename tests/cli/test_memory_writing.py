@@ -58,6 +58,14 @@ class TestAdd:
         told = json.loads(piped(command, "add", "Named", "Yes.", "--project", "org/repo", "--json"))
         assert told["project"] == "org/repo"
 
+    @pytest.mark.parametrize(("placement", "when"), [("deltas", "from now on"), ("blocks", "within the hour")])
+    def test_it_says_when_new_sessions_have_a_preference(
+        self, workspace: Path, placement: str, when: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOLDFAST_MEMORY_PLACEMENT", placement)
+        out = piped(command, "add", "Brief", "Yes.", "--category", "preference", "--everywhere")
+        assert f"(preference, everywhere; new sessions have it {when})" in out
+
     def test_the_text_comes_from_standard_input(self, workspace: Path) -> None:
         for arguments in (["add", "One", "-"], ["add", "Two"]):
             done = CliRunner().invoke(command, arguments, input="From a pipe.\r\nTwo lines.\n")
@@ -439,6 +447,15 @@ class TestHistory:
         told = json.loads(piped(command, "history", id_, "--json"))
         assert [each["operation"] for each in told["revisions"]] == ["add", "edit", "forget", "restore"]
         assert told["revisions"][0]["entry"]["content"] == "One.\nTwo.\nThree."
+
+    def test_an_import_that_takes_it_back_has_restored_it(self, workspace: Path) -> None:
+        id_ = remember(workspace, "Title")
+        file = workspace / "notes.md"
+        piped(command, "export", str(file))
+        piped(command, "forget", id_, "--yes")
+        piped(command, "import", str(file), "--force")
+        last = piped(command, "history", id_).splitlines()[-1]
+        assert (last.split()[2], last.endswith(" by import")) == ("restored", True)
 
 
 @pytest.mark.slow

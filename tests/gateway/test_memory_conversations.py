@@ -63,6 +63,17 @@ class TestKeptByTheProvider:
         assert b"elsewhere" not in last.raw
         assert door.told("cache.break") == []
 
+    def test_another_way_on_from_a_response_is_told_what_the_first_one_was(self, door: MemoryDoor) -> None:
+        ids = door.learn()
+        _, response = self.say(door, QUESTION)
+        door.knowledge().edit(ids[DECISION[0]], content="It comes from elsewhere.")
+        one, newest = self.say(door, "Go on.", previous_response_id=response)
+        self.say(door, "More.", previous_response_id=newest)
+        other, newest = self.say(door, "Not so.", previous_response_id=response)
+        assert [says(each) for each in (one, other)] == ["stable; deltas=2"] * 2
+        assert contents(other, "openai_responses")[-2] == contents(one, "openai_responses")[-2]
+        assert b"elsewhere" not in self.say(door, "More.", previous_response_id=newest)[0].raw
+
     @pytest.mark.parametrize("name", ["conv_1", {"id": "conv_1"}])
     def test_in_a_conversation_too(self, door: MemoryDoor, name: Any) -> None:
         ids = door.learn()
@@ -71,6 +82,7 @@ class TestKeptByTheProvider:
         assert DECISION[1].encode() not in later.raw
         door.knowledge().forget(ids[DECISION[0]])
         assert says(self.say(door, "More.", conversation=name)[0]) == "stable; deltas=2"
+        assert says(self.say(door, "Even more.", conversation=name)[0]) == "stable; deltas=2"
 
     def test_sent_whole_all_of_it_stands_where_it_was(self, door: MemoryDoor) -> None:
         ids = door.learn()
@@ -237,6 +249,23 @@ class TestWhoseChangeItIs:
         later, _ = sent(door, clocked(2, *TURNS[:3], dialect=dialect), dialect)
         assert (says(later), says(later, RESET)) == ("stable; deltas=1", "")
         assert door.told("cache.reset") == []
+
+    @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+    @pytest.mark.parametrize("everybody", [False, True], ids=["once", "everybody"])
+    def test_without_memory_it_departs_until_the_provider_has_taken_it(
+        self, door: MemoryDoor, dialect: str, everybody: bool
+    ) -> None:
+        door.learn()
+        sent(door, asking(*TURNS[:1], dialect=dialect), dialect)
+        ours = {} if everybody else {"memory": "off"}
+        door.configure(inject=not everybody)
+        refused = door.begin(asking(*TURNS[:3], dialect=dialect), dialect, **ours)
+        refused.answer(529, [])
+        refused.finish()
+        again, _ = sent(door, asking(*TURNS[:3], dialect=dialect), dialect, **ours)
+        later, _ = sent(door, asking(*TURNS[:5], dialect=dialect), dialect, **ours)
+        assert [says(each, RESET) for each in (refused, again, later)] == ["bypassed", "bypassed", ""]
+        assert door.told("cache.break") == []
 
     @pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
     def test_without_memory_it_departs_also_where_the_client_is_repaired(self, tmp_path: Path, dialect: str) -> None:

@@ -350,6 +350,17 @@ def test_a_conversation_need_not_name_its_project_each_time(projects: tuple[str,
     assert (_send(desk, words(*SAME), project="/blog").lane == found[0].lane) is (projects[0] == "")
 
 
+@pytest.mark.parametrize("projects", [("/shop", ""), ("", "/shop")])
+def test_of_two_that_begin_alike_the_longer_one_goes_on_whichever_names_a_project(projects: tuple[str, str]) -> None:
+    """A client need not name its project each time, so what was said counts for more."""
+    desk = Desk()
+    one, other = projects
+    long = _talk(desk, *SAME, project=one)[-1]
+    short = _talk(desk, *SAME[:2], "Write it", project=other)[-1]
+    assert short.lane != long.lane
+    assert _send(desk, words(*SAME, "Bye", "More"), project=other).lane == long.lane
+
+
 def test_a_project_counts_for_an_opening_that_is_sent_again() -> None:
     desk = Desk()
     first = _send(desk, words("Hello"), project="/shop")

@@ -160,7 +160,7 @@ class TestOurselves:
 
         def slowly(reminder: Any) -> Any:
             found = remember(reminder)
-            door.work += 100
+            door.work += 1_000
             return found
 
         with monkeypatch.context() as patched:

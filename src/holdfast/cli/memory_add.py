@@ -73,7 +73,7 @@ def command(
     if everywhere and project is not None:
         raise click.UsageError("--everywhere and --project exclude one another; choose one.")
 
-    def add(text: str) -> KnowledgeEntry:
+    def add(text: str) -> tuple[KnowledgeEntry, str]:
         text = _COMMENT.sub("", text)
         if not text.strip():
             raise HoldfastError(_NOTHING)
@@ -83,24 +83,28 @@ def command(
                     f"{there.id} says this already ({there.category}, {_place(there)}); "
                     f"`holdfast memory edit {there.id}` changes it. Nothing was added"
                 )
-            return found.knowledge.add(
+            made = found.knowledge.add(
                 title, text, category=category, everywhere=everywhere, confidence=confidence, source=source
             )
+            return made, found.config.settings.memory.placement
 
     if content is None and can_edit():
         with drafting(_HELP, "memory", "give it as `holdfast memory add TITLE - < FILE`") as draft:
-            entry = add(draft.edited())
+            entry, placement = add(draft.edited())
     else:
-        entry = add(read(STANDARD) if content in (None, STANDARD) else str(content))
+        entry, placement = add(read(STANDARD) if content in (None, STANDARD) else str(content))
     if json_:
         print_json(shown(entry))
         return
-    for line in tables.wrapped(f"Added {entry.id}: {entry.title}{_where(entry)}", tables.width()):
+    for line in tables.wrapped(f"Added {entry.id}: {entry.title}{_where(entry, placement)}", tables.width()):
         click.echo(line)
 
 
-def _where(entry: KnowledgeEntry) -> str:
-    when = "; new sessions have it within the hour" if entry.category == PREFERENCE else ""
+def _where(entry: KnowledgeEntry, placement: str) -> str:
+    """Where it counts; of a preference also from when on: with `blocks` it waits for the end of a pin."""
+    when = ""
+    if entry.category == PREFERENCE:
+        when = f"; new sessions have it {'within the hour' if placement == 'blocks' else 'from now on'}"
     return f" ({entry.category}, {_place(entry)}{when})"
 
 

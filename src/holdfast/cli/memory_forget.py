@@ -21,9 +21,10 @@ def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) ->
 
     A forgotten entry stays in the store with its history, and `holdfast memory restore ID` brings it back; with --erase
     nothing of it stays there. Conversations that were told of it get word that it was withdrawn; what they were sent
-    before stays as it was sent. A preference stands in the stable block that new sessions begin with for up to an hour
-    more: they are told at once that it was withdrawn, or, with memory.placement = "blocks", not before that hour is
-    over. --erase removes that block too. If one ID is wrong, none is forgotten.
+    before stays as it was sent. In the stable block that new sessions begin with, a preference, or the title of another
+    entry, stands for up to an hour more: that a preference was withdrawn they are told at once, or, with
+    memory.placement = "blocks", not before that hour is over. --erase removes that block too. If one ID is wrong, none
+    is forgotten.
 
     \b
     Examples:

@@ -75,12 +75,13 @@ def _lines(revisions: list[KnowledgeRevision]) -> Iterator[str]:
     yield from ("  " + line for line in _whole(first))
     for before, after in pairwise(revisions):
         yield ""
-        yield _head(after)
+        yield _head(after, restored=before.entry.forgotten_at is not None and after.entry.forgotten_at is None)
         yield from ("  " + line for line in differences(before.entry, after.entry))
 
 
-def _head(revision: KnowledgeRevision) -> str:
-    done = _DONE.get(revision.operation, revision.operation)
+def _head(revision: KnowledgeRevision, *, restored: bool = False) -> str:
+    """Also an import takes back what was forgotten: `restored` says that it was."""
+    done = "restored" if restored else _DONE.get(revision.operation, revision.operation)
     by = f" by {revision.by}" if revision.by else ""
     return printable(f"Revision {revision.entry.revision}: {done} {tables.instant(moment(revision.at))}{by}")
 

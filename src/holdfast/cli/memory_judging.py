@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.cli import tables
 from holdfast.cli.memory_found import Memories, moment, place
@@ -28,8 +29,18 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgement:
-    """Of a session here that began now, with `query` as the first thing its user says. What is pinned counts first: it
-    stands at the head whatever became of the entry since."""
+    """Of a session here that began now, with `query` as the first thing its user says. Of the own tenant it is one of
+    the agent: clients of the gateway that get the same memory have other pins."""
+    judgement, memory = _judged(found, entry, query), found.config.settings.memory
+    shared = found.knowledge.tenant == LOCAL and memory.inject and memory.inject_as == "local"
+    if not shared or entry.category != PREFERENCE:
+        return judgement
+    clients = "That is so for `holdfast chat`; clients of the gateway begin with stable blocks of their own."
+    return replace(judgement, text=f"{judgement.text} {clients}")
+
+
+def _judged(found: Memories, entry: KnowledgeEntry, query: str | None) -> Judgement:
+    """What is pinned counts first: it stands at the head whatever became of the entry since."""
     refusal = _not_injected(found)
     begins = None if refusal else _beginning(found, entry)
     if begins is not None and entry.id in dict(begins.pin.entries):

@@ -70,6 +70,8 @@ def command(
       holdfast memory search indentation --exclude-category preference --limit 3
       holdfast memory search tests --all-projects --json
     """
+    if not " ".join(words).strip():
+        raise click.UsageError("QUERY has no words; `holdfast memory list` lists all entries.")
     query = mend(" ".join(words))
     projects = scope(project, everywhere, all_projects)
     words_only, matches = NO_MODEL, []

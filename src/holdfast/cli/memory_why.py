@@ -80,19 +80,19 @@ def command(id: str, query: str | None, limit: int, tenant: str | None, project:
         if found is None:
             raise nothing_stored()
         entry = one(found, id)
-        times = found.knowledge.shown(entry.id, limit)
+        times = found.knowledge.shown(entry.id, limit + 1)
         history = found.knowledge.history(entry.id)
         gone = {each.entry.revision for each in history if each.entry.forgotten_at is not None}
         why = Why(
             id=entry.id,
             title=entry.title,
-            shown=tuple(_shown(each, gone) for each in times),
+            shown=tuple(_shown(each, gone) for each in times[:limit]),
             now=judged(found, entry, None if query is None else mend(query)),
         )
     if json_:
         print_json(why)
         return
-    for line in _lines(why, limit, tables.width()):
+    for line in _lines(why, len(times) > limit, tables.width()):
         click.echo(line)
 
 
@@ -108,13 +108,13 @@ def _shown(each: ShownEntry, gone: Container[int]) -> Shown:
     )
 
 
-def _lines(why: Why, limit: int, room: int | None) -> Iterator[str]:
+def _lines(why: Why, more: bool, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(f"{why.id}: {why.title}", room)
     yield ""
     if why.shown:
         yield from _table(why.shown, room)
-        if len(why.shown) == limit:
-            yield from tables.wrapped(f"The latest {limit:,}; --limit shows more.", room)
+        if more:
+            yield from tables.wrapped(f"The latest {len(why.shown):,}; --limit shows more.", room)
     else:
         yield "It has been shown to no session yet."
     yield ""

@@ -7,7 +7,7 @@ Bounded in memory: the lanes used last, and of each a few places at its beginnin
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -57,9 +57,6 @@ class Known(Struct, eq=False):
     project: bytes = b""
 
 
-Fits = Callable[[Known], bool]
-
-
 class KnownLanes:
     """Lanes by name, by place in their chain and by the responses they got. Not safe for threads by itself."""
 
@@ -84,12 +81,8 @@ class KnownLanes:
     # Searching
 
     def match(self, chain: Chain, project: bytes = b"", *, retried: bool = False) -> Known | None:
-        """The lane that a request goes on with: one of its own project, or else one of which either names none."""
-        found = self._match(chain, lambda known: known.project == project, retried)
-        return found or self._match(chain, lambda known: not (known.project and project), retried)
-
-    def _match(self, chain: Chain, fits: Fits, retried: bool) -> Known | None:
-        """The lane with the longest known part of this chain, of several the one used last.
+        """The lane with the longest known part of this chain, of several one of the same project, of those the one used
+        last. One of another project is none of them; where either names none, that says nothing.
 
         With the lane's own system text it is enough that the request repeats a turn of the model that the lane has
         seen come, or goes on with one where the lane's last request ended. With another (there may be a clock in it)
@@ -98,48 +91,51 @@ class KnownLanes:
         A client that rewrites its last question goes on where nothing ended. If its turns are those that the lane was
         given and one more, and that is so of one lane only, it is that one.
         """
-        if (found := self._resent(chain, fits, retried)) is not None:
+        if (found := self._resent(chain, project, retried)) is not None:
             return found
         for index in range(len(chain.after) - 1, -1, -1):
-            seen = [known for known in self._at(chain.after[index], fits) if known.system == chain.system]
-            asked = self._at(chain.before[index], fits)  # where a last request ended, perhaps with a reminder after it
+            seen = [known for known in self._at(chain.after[index], project) if known.system == chain.system]
+            asked = self._at(chain.before[index], project)  # where a last request ended, perhaps with a reminder after
             same = [known for known in asked if known.system == chain.system]
             if own := [known for known in seen if known.given <= index]:
-                return _last([*own, *same])
+                return _last([*own, *same], project)
             if index == len(chain.after) - 2:
                 grown = [known for known in seen if known.count == index + 1]
                 if len(grown) == 1:
                     return grown[0]
-            if found := _last(same or [known for known in asked if known.end == chain.before[index] and known.count]):
+            ended = same or [known for known in asked if known.end == chain.before[index] and known.count]
+            if found := _last(ended, project):
                 return found
         return None
 
-    def _resent(self, chain: Chain, fits: Fits, retried: bool) -> Known | None:
+    def _resent(self, chain: Chain, project: bytes, retried: bool) -> Known | None:
         """The lane whose last request said exactly this, if a turn of its own is in it: two under another system. One
         used since then that waits for the last of these turns may as well have come to the same words, unless the
         request is known to be sent again."""
-        seen = [known for known in self._at(chain.end, fits) if known.end == chain.end]
+        seen = [known for known in self._at(chain.end, project) if known.end == chain.end]
         same = [known for known in seen if known.system == chain.system and known.count > known.given]
         if same and not retried and not any(known.unanswered for known in same):
-            same += [known for known in self._at(chain.before[-1], fits) if known.system == chain.system]
-        return _last(same or [known for known in seen if known.count > known.given + 1])
+            same += [known for known in self._at(chain.before[-1], project) if known.system == chain.system]
+        return _last(same or [known for known in seen if known.count > known.given + 1], project)
 
-    def _at(self, place: bytes, fits: Fits) -> list[Known]:
-        return [known for known in self._places.get(place, ()) if fits(known)]
+    def _at(self, place: bytes, project: bytes) -> list[Known]:
+        """The lanes at a place that are of no other project."""
+        known = self._places.get(place, ())
+        return [each for each in known if each.project == project or not (each.project and project)]
 
     def opening(self, chain: Chain, now: float, project: bytes = b"", *, retried: bool) -> Known | None:
         """The lane that an opening, a request without a turn of the lane's own, is a resend of.
 
         The same opening again may as well be another conversation that begins alike: a job that runs every hour. So it
         counts as a resend only with evidence: the client says that it tries again, or the lane's request is known to
-        have come to nothing; it must be the same in every block, and soon after.
+        have come to nothing; it must be the same in every block and of the same project, and soon after.
         """
         seen = [
             known
-            for known in self._at(chain.end, lambda known: known.project == project)
-            if known.whole == chain.whole and 0 <= now - known.used <= RESEND and (retried or known.unanswered)
+            for known in self._places.get(chain.end, ())
+            if known.whole == chain.whole and known.project == project and 0 <= now - known.used <= RESEND
         ]
-        return _last(seen)
+        return _last([known for known in seen if retried or known.unanswered], project)
 
     def by_response(self, tenant: str, response: str) -> Known | None:
         return self._responses.get((tenant, response))
@@ -205,5 +201,6 @@ class KnownLanes:
         known.turns, known.tails, known.end = turns, tails, end
 
 
-def _last(lanes: list[Known]) -> Known | None:
-    return max(lanes, key=lambda known: known.tick, default=None)
+def _last(lanes: list[Known], project: bytes) -> Known | None:
+    """The one used last, of the same project if there is one."""
+    return max(lanes, key=lambda known: (known.project == project, known.tick), default=None)

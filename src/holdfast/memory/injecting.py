@@ -33,9 +33,9 @@ from holdfast.wire.injecting import Injected, continued, injected
 from holdfast.wire.lengths import is_too_long
 from holdfast.wire.prompts import Reading
 
-from .injecting_deciding import Asked, Decision, again, begin, texts_of
+from .injecting_deciding import Asked, Decision, again, begin, standing_in, texts_of
 from .injecting_lanes import Lanes, Recent
-from .injecting_state import Given, Standing, decode, encode, standing
+from .injecting_state import Given, Standing, decode, encode
 from .knowledge import Knowledge
 from .surfacing import Surfacing
 
@@ -122,6 +122,8 @@ class Injecting:
             decision = decision.without_news
         known.given, known.refresh = decision.given, known.refresh and known.late is not None
         known.messages, known.after = asked.messages, asked.after
+        if decision.block_changed and last is not None:
+            known.changed = last.call
         return self._made(asked, known, decision, last)
 
     def _asked(self, reminder: Reminder, settings: Settings, known: Recent, last: Sent | None) -> Asked:
@@ -179,11 +181,10 @@ class Injecting:
         """The request with all that its lane was given."""
         given = decision.given
         if given.is_empty:
-            known.without = True
-            return Remembered(body=asked.body, says=NONE)
+            emptied = _has_changed(last, asked.reading.prompt, known)
+            return Remembered(body=asked.body, reset=BLOCK_CHANGED if emptied else None, says=NONE)
         here = asked.standing(given)
         made, body, reading = self._with(asked.body, asked.reading, given, here)
-        known.without = False
         self._note(asked.lane.tenant, True)
         stable, context = (None if i is None else body.blocks[i].path for i in (made.stable, made.context))
         return Remembered(
@@ -191,7 +192,7 @@ class Injecting:
             reading=reading,
             pinned={} if stable is None else {stable: LASTS},
             volatile=() if context is None else (context,),
-            reset=_reset(last, asked.reading.prompt, reading.prompt, made, decision),
+            reset=_reset(last, asked.reading.prompt, reading.prompt, made, known),
             says=_says(given, here),
             went=lambda: self._tell(asked, given.project, decision.news),
         )
@@ -211,24 +212,26 @@ class Injecting:
 
     def _without(self, reminder: Reminder) -> Remembered | None:
         """A request that is to have no memory. Where the one before it had some, this is why it departs from that."""
-        known = self._lanes.find(reminder.lane)
-        reset = None if known is not None and known.without else self._departs(reminder, known or Recent())
-        says = OFF if reminder.off else ""
+        reset, says = self._departs(reminder), OFF if reminder.off else ""
         return Remembered(body=reminder.body, reset=reset, says=says) if says or reset is not None else None
 
-    def _departs(self, reminder: Reminder, known: Recent) -> str | None:
-        """Whether something that the lane was given stood in its last request."""
+    def _departs(self, reminder: Reminder) -> str | None:
+        """Whether something that the lane was given stood in its last request, of those that the provider took."""
         lane, last = reminder.lane, self._engine.ledger(reminder.lane, now=reminder.now).last
+        known = self._lanes.find(lane) or Recent()
         try:
             given = None if last is None else self._load(lane, known)[1]
-        except HoldfastError:
+            if last is None or given is None:
+                return None
+            reading = reminder.read()
+            if _has_changed(last, reading.prompt, known):
+                return BYPASSED
+            if given.is_empty:
+                return None
+            here = standing_in(reminder.body, reading, given)
+            made, _, ours = self._with(reminder.body, reading, given, here)
+        except HoldfastError:  # the store cannot say, or the client has changed so much that it departs by itself
             return None
-        if last is None or given is None or given.is_empty:
-            return None
-        self._lanes.of(lane).without = True
-        reading = reminder.read()
-        here = standing(given, reading.prompt.blocks, continued(reminder.body))
-        made, _, ours = self._with(reminder.body, reading, given, here)
         return BYPASSED if _has(last, ours.prompt, made.ours) else None
 
     def _tell(self, asked: Asked, project: str | None, news: tuple[MemorySurfaced, ...]) -> None:
@@ -243,14 +246,14 @@ class Injecting:
     # What is kept
 
     def _was_given(self, tenant: str) -> bool:
-        """Whether anything was ever put into a prompt of this tenant. The store is asked once; while it cannot say,
-        nothing was."""
+        """Whether anything was ever put into a prompt of this tenant. The store is asked until it has said so; while it
+        cannot say, nothing was."""
         had = self._had.get(tenant)
         if had is None:
             try:
                 had = self._store.injected(tenant)
             except HoldfastError:
-                had = False
+                return False
             self._note(tenant, had)
         return had
 
@@ -302,17 +305,23 @@ def _same(last: Sent, prompt: Prompt) -> int:
     return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
 
 
-def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, decision: Decision) -> str | None:
+def _differs(last: Sent, prompt: Prompt) -> bool:
+    """Whether a request does not go on with the one before."""
+    return _same(last, prompt) < min(len(last), len(prompt.blocks))
+
+
+def _has_changed(last: Sent | None, prompt: Prompt, known: Recent) -> bool:
+    """Whether a request departs from the one before, and the context block is another one since that."""
+    return last is not None and last.call == known.changed and _differs(last, prompt)
+
+
+def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, known: Recent) -> str | None:
     """Why a request departs from the one before, if memory is the reason: the context block has changed, or the one
     before went without what its lane was given."""
-    if last is None:
+    if last is None or not _differs(last, prompt):
         return None
-    if decision.block_changed:
-        return BLOCK_CHANGED
     index = _same(last, prompt)
-    if index >= min(len(last), len(prompt.blocks)):
-        return None
-    if _place(prompt, index) == made.context:
+    if _has_changed(last, prompt, known) or _place(prompt, index) == made.context:
         return BLOCK_CHANGED
     missing = made.stable is not None and not _has(last, prompt, (made.stable,))
     return BYPASSED if missing or _same(last, theirs) > index else None

@@ -15,6 +15,7 @@ from holdfast.config.sections.agent import Memory
 from holdfast.engine import Lane
 from holdfast.events.tools import MemorySurfaced
 from holdfast.facts import estimate
+from holdfast.identity.names import previous_response
 from holdfast.prefix.values import DIGEST, Sent
 from holdfast.wire import Body
 from holdfast.wire.injecting import Said, continued, injected, said, words
@@ -64,7 +65,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     def standing(self, given: Given) -> Standing:
         """What the lane was told, where it stands in this request."""
-        return standing(given, self.blocks, self.after)
+        return standing_in(self.body, self.reading, given)
+
+
+def standing_in(body: Body, reading: Reading, given: Given) -> Standing:
+    """What a lane was told, where it stands in a request of its own. Of a response several may go on; of a
+    conversation that the provider keeps there is one end."""
+    forks = previous_response(body) is not None
+    return standing(given, reading.prompt.blocks, continued(body), forks=forks)
 
 
 class Decision(Struct, frozen=True, kw_only=True):

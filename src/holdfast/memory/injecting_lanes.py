@@ -17,14 +17,15 @@ MOST = 2_000
 class Recent(Struct):
     """A lane that was here lately. `messages` are the digests of the message blocks that its client sent last, `after`
     what they went on from, `given` what went with them; `late` the same where the store did not keep up: then it may
-    hold what was never sent. `without`: its last request had no memory; `refresh`: its last request did not fit. A mark
-    that is lost with the process is set again when the next request does not fit either."""
+    hold what was never sent. `changed` is the call after which its context block became another one: until the provider
+    takes a later one. `refresh`: its last request did not fit. A mark that is lost with the process is set again when
+    the next request does not fit either."""
 
     messages: bytes | None = None
     after: str = ""
     given: Given | None = None
     late: Given | None = None
-    without: bool = False
+    changed: str | None = None
     refresh: bool = False
 
 

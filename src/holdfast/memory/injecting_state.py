@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Literal
 
 import msgspec
@@ -94,8 +95,9 @@ class Standing(Struct, frozen=True):
         return {entry: told for entry, told in gone.items() if entry not in known and told}
 
 
-def standing(given: Given, blocks: Sequence[Block], after: str = "") -> Standing:
-    """Where in these blocks of a client's request, which goes on `after` something, something was told before."""
+def standing(given: Given, blocks: Sequence[Block], after: str = "", *, forks: bool = False) -> Standing:
+    """Where in these blocks of a client's request, which goes on `after` something, something was told before. Where
+    several may go on after the same (it `forks`), what another of them was told, and all since, stands elsewhere."""
     wanted: dict[tuple[bytes, int], list[Told]] = {}
     for told in given.told:
         if not after or told.after == after:
@@ -111,7 +113,8 @@ def standing(given: Given, blocks: Sequence[Block], after: str = "") -> Standing
     if not after:
         return Standing(found)
     here = {id(each) for several in found.values() for each in several}
-    return Standing(found, tuple(told for told in given.told if id(told) not in here))
+    others = [told for told in given.told if id(told) not in here]
+    return Standing(found, tuple(takewhile(lambda told: not forks or told.after != after, others)))
 
 
 def with_delta(

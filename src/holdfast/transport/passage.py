@@ -28,7 +28,7 @@ from . import encodings, saying
 from .hearing import Hearing
 from .incoming import Incoming, Wishes, wishes
 from .quietly import log, quiet
-from .remembering import MEMORY, Remembered, Remembering, Reminder, remembered
+from .remembering import MEMORY, WITH_MEMORY, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
 
 UNKNOWN = "unknown"
@@ -120,7 +120,7 @@ class Passage:
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers, REASONS)
-        most = gateway.limits.stages_ms
+        most = gateway.limits.stages_ms * (WITH_MEMORY if self._passages.remembers(incoming.tenant) else 1)
         self._next("decode", most)
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
@@ -139,15 +139,9 @@ class Passage:
         def read() -> Reading:
             return engine.read(body)
 
-        found = self.found = identities.find(
-            headers,
-            incoming.query,
-            body,
-            read,
-            started,
-            tenant=incoming.tenant,
-            project=asked.project or incoming.project,
-        )
+        whose = asked.project or incoming.project
+        found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant, project=whose)
+        self.found = found
         if asked.off:
             self._pass_by("off")
             return
