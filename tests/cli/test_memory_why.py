@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.agent import open_agent
 from holdfast.cli.memory import command
@@ -206,7 +207,11 @@ def test_a_call_names_what_was_put_into_its_lane_by_then(
         [made] = store.calls("local")
     text = piped(show, made.id)
     place = "delta" if placement == "deltas" else "context block"
-    assert f"Memory       put into this lane by then: stable block {liked}; {place} {deploy}\n" in text
+    line = f"Memory       put into this lane by then: stable block {liked}; {place} {deploy}\n"
+    assert line in text
+    with open_store(database(workspace)) as store:  # as of a client that is given what this machine's user knows
+        store.put_call(replace(made, tenant="t-client"))
+    assert line in piped(show, made.id, "--tenant", "t-client")
 
 
 def test_a_pin_is_found_whatever_model_it_was_made_for(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_where_the_access_key_is(tmp_path: Path) -> None:
             '[memory]\ninject = true\ninject_as = "local"\ninject_tenants = ["a", "b"]\n',
             "Memory: clients of 2 tenants are given what `holdfast memory list` shows (memory.inject).\n",
         ),
-        ("[agents.scout.memory]\ninject = true\n", "Memory: the agents scout of all clients are given"),
+        ("[agents.scout.memory]\ninject = true\n", "Memory: all clients that call themselves scout are given"),
     ],
 )
 def test_it_says_who_is_given_memory(tmp_path: Path, settings: str, said: str) -> None:

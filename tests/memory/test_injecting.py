@@ -356,6 +356,8 @@ class TestWithout:
         assert says(sent(door, QUESTION)) == ""
         door.configure(inject_tenants=(TENANT,))
         assert says(sent(door, QUESTION, session="t")) == "stable; deltas=1"
+        door.configure(inject_tenants=(TENANT[:10],))  # as `holdfast sessions` shows it
+        assert says(sent(door, QUESTION, session="u")) == "stable; deltas=1"
 
     def test_a_project_of_its_own(self, door: MemoryDoor) -> None:
         door.learn()

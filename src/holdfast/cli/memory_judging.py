@@ -12,6 +12,7 @@ from holdfast.cli import tables
 from holdfast.cli.memory_found import Memories, moment, place
 from holdfast.facts.catalogue import default
 from holdfast.identity.core import LOCAL
+from holdfast.memory.ids import is_named
 from holdfast.memory.surfacing import CONSIDERED, NET, Surfacing
 from holdfast.memory.values import PREFERENCE, KnowledgeEntry, Stable
 from holdfast.store.rows import Pin
@@ -69,7 +70,7 @@ def _not_injected(found: Memories) -> str:
         return "clients of the gateway are given memory only with memory.inject = true."
     if memory.inject_as == "local":
         return f"memory.inject_as says that clients of the gateway get the memory of {LOCAL}."
-    if memory.inject_tenants and tenant not in memory.inject_tenants:
+    if memory.inject_tenants and not is_named(tenant, memory.inject_tenants):
         return "memory.inject_tenants names other tenants."
     return ""
 

@@ -80,7 +80,7 @@ def _memory(config: Config) -> str:
     whose = "what `holdfast memory list` shows" if memory.inject_as == "local" else "entries of their own tenant"
     which = f"clients of {counted(len(memory.inject_tenants), 'tenant')}" if memory.inject_tenants else "all clients"
     if "" not in on:
-        which = f"the agents {', '.join(on)} of {which}"
+        which += f" that call themselves {' or '.join(on)}"
     return f"{which} are given {whose} (memory.inject)."
 
 

@@ -15,6 +15,7 @@ from holdfast.cli.breaks import cures, what
 from holdfast.cli.show_call import call_lines
 from holdfast.cli.tables import Column, counted
 from holdfast.errors import HoldfastError
+from holdfast.identity.core import LOCAL
 from holdfast.observe import CallReport, LaneReport, SessionReport
 from holdfast.store import Store
 from holdfast.store.rows import ShownEntry
@@ -91,7 +92,13 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
 
 def _memory(store: Store, found: CallReport) -> list[ShownEntry]:
     until = datetime.now(UTC) if found.ended is None else found.ended
-    return store.shown_to(found.tenant, found.session, found.lane, until=round(until.timestamp() * 1_000_000))
+    at = round(until.timestamp() * 1_000_000)
+    # With `memory.inject_as = "local"` clients are shown what this machine's user knows.
+    return [
+        each
+        for tenant in sorted({found.tenant, LOCAL})
+        for each in store.shown_to(tenant, found.session, found.lane, until=at)
+    ]
 
 
 def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""The ids of entries: short enough to be written down, and read aloud without a mistake (Crockford's base32)."""
+"""Names: the ids of entries, short enough to be written down and read aloud without a mistake (Crockford's base32), and
+tenants by the beginning of theirs."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -14,6 +15,8 @@ _MISREAD = str.maketrans("oil", "011")
 _NEAR = 0.75
 LEAST = 3
 """Characters of a beginning that stands for a whole id."""
+_LISTED = 10
+"""Characters of a tenant's name that lists show at least."""
 
 FORM = f"k and {_LENGTH} letters or digits, such as k0a1b2c3"
 
@@ -45,3 +48,8 @@ def near(given: str, ids: Sequence[str]) -> str | None:
     if len(fitting) == 1:
         return fitting[0]
     return next(iter(get_close_matches(made, sorted(ids), 1, _NEAR)), None) if len(made) <= 2 * _LENGTH else None
+
+
+def is_named(tenant: str, names: Collection[str]) -> bool:
+    """Whether a tenant is among these, by its whole name or as much of it as lists show."""
+    return tenant in names or tenant[:_LISTED] in names

@@ -33,6 +33,7 @@ from holdfast.wire.injecting import Injected, continued, injected
 from holdfast.wire.lengths import is_too_long
 from holdfast.wire.prompts import Reading
 
+from .ids import is_named
 from .injecting_deciding import Asked, Decision, again, begin, standing_in, texts_of
 from .injecting_lanes import Lanes, Recent
 from .injecting_state import Given, Standing, decode, encode
@@ -296,7 +297,7 @@ class Injecting:
 
 def _concerns(settings: Settings, tenant: str) -> bool:
     memory = settings.memory
-    return memory.inject and (not memory.inject_tenants or tenant in memory.inject_tenants)
+    return memory.inject and (not memory.inject_tenants or is_named(tenant, memory.inject_tenants))
 
 
 def _same(last: Sent, prompt: Prompt) -> int:

@@ -102,8 +102,8 @@ def import_(knowledge: Knowledge, text: str | bytes, *, source: str = "import", 
     if plan.newer and not force:
         were = "was" if len(plan.newer) == 1 else "were"
         raise HoldfastError(
-            f"{_listed(plan.newer)} {were} changed here after this file was written, and importing it would undo that; "
-            "export again and make your changes there, or use force (--force). Nothing was imported."
+            f"{_listed(plan.newer)} {were} changed or forgotten here after this file was written, and importing it "
+            "would undo that; export again and make your changes there, or use force (--force). Nothing was imported."
         )
     _write(knowledge, plan.drafts, checked_source(source))
     return plan.imported

@@ -257,7 +257,11 @@ class Memory(Struct, frozen=True):
     notes_hard: Annotated[int, count("Bytes of MEMORY.md that are never passed.")] = 4096
     inject: Annotated[bool, about("Give memory to gateway clients that know nothing of it.", guarded=True)] = False
     inject_tenants: Annotated[
-        Names, about("Tenants whose clients get memory; with none named, all of them.", guarded=True)
+        Names,
+        about(
+            "Tenants whose clients get memory, whole or by their first 10 characters; with none named, all of them.",
+            guarded=True,
+        ),
     ] = ()
     inject_as: Annotated[
         Literal["tenant", "local"],
@@ -280,9 +284,7 @@ class Memory(Struct, frozen=True):
         about("When memories are looked up unasked.", seed="(memory retrieval)", seed_value="every_turn"),
     ] = "session_start"
     retrieve_max: Annotated[int, count("Memories given at once.", seed="(up to five)")] = 5
-    delta_max: Annotated[
-        int, count("Entries with memory that one conversation gets between two resets; later changes wait.")
-    ] = 20
+    delta_max: Annotated[int, count("Deltas that one conversation gets between two resets; later changes wait.")] = 20
     model_dir: Annotated[
         str,
         about(
