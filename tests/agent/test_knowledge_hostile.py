@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent.log import log_path, read_log
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.events.sessions import TurnStarted
+from holdfast.events.tools import MemoryEvicted
 from holdfast.memory.embedding import embedder
 
 from .compacting import LIMITS, summarizer, talk
@@ -136,6 +138,9 @@ class TestAfterAReset:
             await session.ask("And now?")
             assert deltas(session) == [told]
             left_out = next(entry for entry in entries if entry.id not in told)
+            logged = [each.payload for each in read_log(log_path(session.host.directory, session.id))]
+            (evicted,) = [each for each in logged if isinstance(each, MemoryEvicted)]
+            assert left_out.id in evicted.entries
             await session.ask(f"What of {left_out.title}?")
             assert len(deltas(session)) == 2
             assert f"- {left_out.id} (gotcha): {left_out.title}" in deltas(session)[1]

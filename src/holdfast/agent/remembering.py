@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from holdfast.events import Event
-from holdfast.events.tools import MemorySurfaced
+from holdfast.events.tools import MemoryEvicted, MemorySurfaced
 from holdfast.facts import estimate
 from holdfast.memory.surfacing import Surfacing
 from holdfast.memory.values import Context as Block
@@ -93,8 +93,7 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
     for found in events:
         if session.knowledge is None or not isinstance(found, MemorySurfaced) or found.why == "written":
             continue
-        pairs = tuple(pair for pair in zip(found.entries, found.hashes, strict=False) if pair[1] or found.text)
-        if pairs:
+        if pairs := tuple(zip(found.entries, found.hashes, strict=False)):
             _tried(
                 "it was not noted that memory was shown",
                 session.knowledge.note_shown,
@@ -154,8 +153,7 @@ def _unsaid(lost: Sequence[str], found: Delta | None) -> tuple[Event, ...]:
     """What was lost and found no room: nothing says it any more, and nothing has to."""
     said = {} if found is None else dict(found.entries)
     gone = tuple(each for each in lost if each not in said)
-    hashes = ("",) * len(gone)
-    return (MemorySurfaced(entries=gone, hashes=hashes, tokens=0, place="delta", why=RESET),) if gone else ()
+    return (MemoryEvicted(entries=gone, why=RESET),) if gone else ()
 
 
 def _surfaced(place: str, found: Stable | Block | Delta, why: str) -> MemorySurfaced:

@@ -145,6 +145,8 @@ class MemorySurfaced(Event, frozen=True, kw_only=True):
 
 
 class MemoryEvicted(Event, frozen=True, kw_only=True):
+    """Entries that a conversation was told and that nothing in it says any more."""
+
     type: ClassVar[str] = "memory.evicted"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
     entries: tuple[Name, ...]

@@ -120,7 +120,7 @@ class Passage:
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers, REASONS)
-        most = gateway.limits.stages_ms * (WITH_MEMORY if self._passages.remembers(incoming.tenant) else 1)
+        most = gateway.limits.stages_ms * (WITH_MEMORY if self._passages.settings.memory.inject else 1)
         self._next("decode", most)
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)

@@ -116,13 +116,14 @@ def _memory_updated(state: State, event: tool_events.MemoryUpdated, envelope: En
     return _queued(state, entries.MemoryChanged(at=envelope.at, seq=seq, store=event.store, text=event.text))
 
 
+def _memory_evicted(state: State, event: tool_events.MemoryEvicted, envelope: Envelope, seq: int) -> State:
+    return replace(state, surfaced=tuple(each for each in state.surfaced if each.entry not in event.entries))
+
+
 def _memory_surfaced(state: State, event: tool_events.MemorySurfaced, envelope: Envelope, seq: int) -> State:
     """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
-    asked about as well; what is said to be told without a text is known to nobody any more."""
+    asked about as well."""
     known = {each.entry: each for each in state.surfaced}
-    if event.place == "delta" and not event.text:
-        left = tuple(each for each in state.surfaced if each.entry not in event.entries)
-        return replace(state, surfaced=left)
     for entry, said in zip(event.entries, event.hashes, strict=False):
         before = known.get(entry)
         place = before.place if before is not None and event.place == "recall" else event.place
@@ -169,5 +170,6 @@ FOLDS: Mapping[type[Event], Fold] = {
     told.SurroundingsChanged: _surroundings_changed,
     tool_events.MemoryUpdated: _memory_updated,
     tool_events.MemorySurfaced: _memory_surfaced,
+    tool_events.MemoryEvicted: _memory_evicted,
     tool_events.McpServerDisconnected: _server_gone,
 }
