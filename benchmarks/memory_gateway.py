@@ -43,7 +43,7 @@ Arm = Literal["none", "deltas", "blocks"]
 
 ARMS: tuple[Arm, ...] = ("none", "deltas", "blocks")
 THINKS = 4.0
-KEY, PROJECT = b"a key that is for this measurement", "/work/app"
+KEY, PROJECT = b"a key that is for this measurement", "/home/me/app"
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "x-holdfast-session": "s"}
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -21,7 +21,7 @@ from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, finding
 
 SIZES = ((10_000, 5.0), (100_000, 60.0))
 """Entries, and how many milliseconds half of the questions may take."""
-TENANT, PROJECT, SMALL = "local", "/work/large", "/work/small"
+TENANT, PROJECT, SMALL = "local", "/home/me/large", "/home/me/small"
 CATEGORIES = ("decision", "pattern", "preference", "architecture", "gotcha")
 BATCH, SEED, WORDS = 1_000, 5, 20_000
 
@@ -133,7 +133,7 @@ def _entries(tenant: str, size: int) -> Iterator[KnowledgeEntry]:
     for number in range(size):
         title = chance.choices(words, cum_weights=weights, k=chance.randrange(4, 10))
         content = chance.choices(words, cum_weights=weights, k=chance.randrange(20, 120))
-        project = chance.choice((None, PROJECT, "/work/other"))
+        project = chance.choice((None, PROJECT, "/home/me/other"))
         yield KnowledgeEntry(
             tenant=tenant,
             id=f"k{number:07d}",

@@ -210,20 +210,20 @@ def test_this_users_memory_is_not_for_everybody_who_can_reach_it(tmp_path: Path)
 class TestProjects:
     def test_where_a_run_was_started(self, tmp_path: Path) -> None:
         with remembering(tmp_path) as (gate, simulator):
-            learn(gate, project="/work/app").add("Pointer sizes", "A pointer of the app has eight bytes.")
-            gate.gateway.runs.begin("r1", "/work/app")
+            learn(gate, project="/home/me/app").add("Pointer sizes", "A pointer of the app has eight bytes.")
+            gate.gateway.runs.begin("r1", "/home/me/app")
             ask(gate, QUESTION, path="/run/r1/v1/messages")
             assert b"eight bytes" in simulator.bodies[-1]
             ask(gate, QUESTION, path="/run/r2/v1/messages", **{"x-holdfast-session": "t"})
             assert b"eight bytes" not in simulator.bodies[-1]
-            named = {"x-holdfast-session": "u", "x-holdfast-project": "/work/app"}
+            named = {"x-holdfast-session": "u", "x-holdfast-project": "/home/me/app"}
             ask(gate, QUESTION, path="/run/r2/v1/messages", **named)
             assert b"eight bytes" in simulator.bodies[-1]
 
     def test_a_project_in_the_settings_comes_before_the_directory(self, tmp_path: Path) -> None:
         with remembering(tmp_path, memory__project="app") as (gate, simulator):
             learn(gate, project="app").add("Pointer sizes", "A pointer of the app has eight bytes.")
-            gate.gateway.runs.begin("r1", "/work/elsewhere")
+            gate.gateway.runs.begin("r1", "/home/me/elsewhere")
             ask(gate, QUESTION, path="/run/r1/v1/messages")
             assert b"eight bytes" in simulator.bodies[-1]
 
@@ -231,14 +231,14 @@ class TestProjects:
         with running_at_its_port(tmp_path) as (config, gateway):
             with _gateway(config, {}) as (address, begin, _):
                 assert address == reach.place(config)
-                begin("r1", "/work/app")
-            assert gateway.runs.directory("r1") == "/work/app"
+                begin("r1", "/home/me/app")
+            assert gateway.runs.directory("r1") == "/home/me/app"
             assert gateway.runs.seen("r1") is None
             client = Client(reach.place(config))
             assert client.send("PUT", "/runs/r1", {"directory": "/x"}).status == 401
             token = {"authorization": f"Bearer {(config.home / 'admin-token').read_text().strip()}"}
             assert client.send("PUT", "/runs/r1", {"place": "/x"}, token).status == 400
-            assert gateway.runs.directory("r1") == "/work/app"
+            assert gateway.runs.directory("r1") == "/home/me/app"
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from tests.transport.passing import KEY, STAGES_S, START, Door
 TENANT = Identities(KEY).tenant({"x-api-key": "k"}, "")
 """Of whoever comes through a door."""
 
-PROJECT = "/work/app"
+PROJECT = "/home/me/app"
 PREFERENCE = ("Small commits", "Each commit does one thing and says why.")
 DECISION = ("Pointer arithmetic", "The pointer comes from the arena and is never freed by hand.")
 GOTCHA = ("Loader timeouts", "The loader needs thirty seconds on the first run.")

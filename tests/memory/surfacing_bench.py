@@ -14,7 +14,7 @@ from holdfast.memory.surfacing import Surfacing
 from holdfast.memory.values import Audience, Context, Delta, KnowledgeEntry, Stable
 from holdfast.store import SqliteStore, open_store
 
-PROJECT = "/work/shop"
+PROJECT = "/home/me/shop"
 HOUR = 3_600.0
 BEGIN = 1_800_000_000.0
 

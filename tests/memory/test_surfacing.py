@@ -130,9 +130,9 @@ def test_pins_and_entries_are_of_one_tenant_and_project(home: Bench) -> None:
     home.liked("k0000001", "Short answers")
     home.stable()
     assert home.stable(knowledge=home.of("somebody")) == Stable()
-    assert home.stable(knowledge=home.of("local", "/work/other")) == Stable()
+    assert home.stable(knowledge=home.of("local", "/home/me/other")) == Stable()
     home.liked("k0000002", "Tabs", everywhere=True)
-    assert ids(home.stable(knowledge=home.of("local", "/work/other"))) == ["k0000002"]
+    assert ids(home.stable(knowledge=home.of("local", "/home/me/other"))) == ["k0000002"]
     assert ids(home.stable(knowledge=home.of("local", None))) == ["k0000002"]
     assert home.stable(knowledge=home.of("somebody")) == Stable()
 

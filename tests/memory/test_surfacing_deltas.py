@@ -173,7 +173,7 @@ def test_what_was_erased_leaves_only_its_id(home: Bench) -> None:
 
 def test_an_entry_that_went_to_another_project_holds_here_no_more_and_tells_nothing_of_there(home: Bench) -> None:
     entry = home.add("k0000001", "Rust toolchain")
-    home.knowledge.edit("k0000001", project="/work/other", title="Something secret")
+    home.knowledge.edit("k0000001", project="/home/me/other", title="Something secret")
     gone = home.asks().delta({entry.id: entry.hash}, None, first=False, given=0)
     assert gone is not None
     assert gone.entries == (("k0000001", ""),)

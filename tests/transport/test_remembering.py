@@ -57,9 +57,9 @@ def fixed(door: Door) -> Fixed:
     [
         ({"x-holdfast-memory": " OFF "}, Wishes(no_memory=True)),
         ({"x-holdfast-memory": "on"}, Wishes()),
-        ({"x-holdfast-project": " /work/app "}, Wishes(project="/work/app")),
-        ({"x-holdfast-project": "/work/caf\u00c3\u00a9"}, Wishes(project="/work/café")),
-        ({"x-holdfast-project": "/work/caf\u00e9"}, Wishes(project="/work/café")),
+        ({"x-holdfast-project": " /home/me/app "}, Wishes(project="/home/me/app")),
+        ({"x-holdfast-project": "/home/me/caf\u00c3\u00a9"}, Wishes(project="/home/me/café")),
+        ({"x-holdfast-project": "/home/me/caf\u00e9"}, Wishes(project="/home/me/café")),
         ({"x-holdfast-project": "x" * 5_000}, Wishes()),
         ({"x-holdfast-project": "a\tb"}, Wishes()),
     ],
