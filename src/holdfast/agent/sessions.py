@@ -7,8 +7,6 @@ session that is resumed sends the bytes that it sent before.
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,13 +21,10 @@ from holdfast.errors import HoldfastError
 from holdfast.events import IDS, Bus, Envelope, Event
 from holdfast.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
 from holdfast.events.sessions import SessionResumed, SessionStarted
-from holdfast.memory.embedding import embedder
 from holdfast.memory.files import MemoryFiles
 from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.projects import project_of
 from holdfast.memory.recalling import knowledge_tools
 from holdfast.memory.tools import memory_tools
-from holdfast.memory.vectors import Vectors
 from holdfast.prefix.retention import marks_nothing
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
@@ -40,6 +35,7 @@ from holdfast.tools.wording import mend
 
 from . import delegates, remembering
 from .composing import compose
+from .knowing import Memories
 from .listing import Stored, stored
 from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
 from .log import Log, find, log_path, read_log
@@ -52,8 +48,6 @@ from .window.entries import SessionContext, Static, to_json, tools_json
 from .window.projection import State, project
 from .window.rendering import render
 from .window.times import zone
-
-_logger = logging.getLogger(__name__)
 
 EXPECTED_CALLS = 20.0
 """Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
@@ -95,8 +89,7 @@ class Sessions:
         self._persona, self._configured = persona, chosen
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
-        self._vectors: dict[str, Vectors | None] = {}
-        self._loading = threading.Lock()
+        self._memories = Memories(store, tenant, self.workspace, clock)
 
     @property
     def workspace_name(self) -> str:
@@ -146,7 +139,7 @@ class Sessions:
             model = self.model_named(model)
         zone(settings.agent.timezone)
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
-        knowledge = await asyncio.to_thread(self._knowledge, settings)
+        knowledge = await asyncio.to_thread(self._memories.of, settings.memory)
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
             session = self._session(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
@@ -241,25 +234,6 @@ class Sessions:
         self._open[session.id] = session
         return session
 
-    def _knowledge(self, settings: Settings, project: str = "") -> Knowledge | None:
-        """What is known here for longer than a session, where there is a store. Reads files: not for an event loop."""
-        if self.store is None:
-            return None
-        named = project or settings.memory.project or str(project_of(self.workspace))
-        vectors = self._vectors_of(settings)
-        return Knowledge(self.store, self.tenant, project=named, clock=self.clock, vectors=vectors)
-
-    def _vectors_of(self, settings: Settings) -> Vectors | None:
-        """Search by meaning, where a model is set and can be had; one for all sessions."""
-        place = settings.memory.model_dir
-        with self._loading:
-            if place and place not in self._vectors and self.store is not None:
-                model = embedder(settings.memory)
-                if isinstance(model, str):
-                    _logger.warning("memory is searched by words alone: %s", model)
-                self._vectors[place] = None if isinstance(model, str) else Vectors(self.store, self.tenant, model)
-            return self._vectors.get(place)
-
     def _composed(self, session: Session, system_prompt: str | None, preferences: str) -> SessionComposed:
         settings, tools = session.settings, session.box.definitions()
         models = (session.model, *self.configured(session.agent).fallback)
@@ -342,7 +316,7 @@ class Sessions:
             state.model or composed.model,
             settings,
             skills,
-            await asyncio.to_thread(self._knowledge, settings, composed.project),
+            await asyncio.to_thread(self._memories.of, settings.memory, composed.project),
             parent=parent,
             state=unpacked(state.box),
             readable=offloads(self, state),
@@ -392,7 +366,7 @@ class Sessions:
                 model,
                 settings,
                 skills,
-                await asyncio.to_thread(self._knowledge, settings, composed.project),
+                await asyncio.to_thread(self._memories.of, settings.memory, composed.project),
                 parent=parent,
                 state=parent.box.state,
                 readable=(parent.box.offloader.directory,),
