@@ -9,7 +9,7 @@ ARGS ?=
 # Without .pyc files every program that a test starts would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results serve smoke smoke-cache lock docs clean
+.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results site serve smoke smoke-cache lock docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -84,9 +84,16 @@ results: $(READY)  ## docs/results.md: what strategies cost on the sessions in b
 	$(BIN)/python -m benchmarks.results > docs/results.md.new
 	mv docs/results.md.new docs/results.md
 
+site: $(READY)  ## the documentation as a site, in site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # never --quiet: no warning would count
+	@echo "open site/index.html"
+
 docs: $(READY)  ## renew the pages that are generated from the code
 	$(BIN)/python -m holdfast.config --markdown > docs/configuration.md
 	$(BIN)/python scripts/make_cache_rules.py > docs/cache-rules.md
+	$(BIN)/python -m scripts.make_cures
+	$(BIN)/python -m benchmarks.mechanisms --markdown > docs/mechanisms.md.new
+	mv docs/mechanisms.md.new docs/mechanisms.md
 
 lock: $(READY)  ## renew requirements.lock (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
@@ -94,4 +101,4 @@ lock: $(READY)  ## renew requirements.lock (needs uv)
 		--generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 
 clean:
-	rm -rf $(VENV) $(VLLM) .clients .peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	rm -rf $(VENV) $(VLLM) site .clients .peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage .coverage.*

@@ -281,5 +281,9 @@ def test_an_outline_is_always_shorter_than_what_gains_something(
     assert made == composed(dropped, (), known, summary=None, fits=lambda found: of(found) <= SUMMARY_TOKENS)
 
 
-def test_the_outline_of_nothing_is_short() -> None:
-    assert composed((CONTEXT,), (), Known(), summary=None, fits=lambda _: True) is not None
+def test_the_outline_of_nothing_is_what_stands_in_front_of_any() -> None:
+    made = composed((CONTEXT,), (), Known(), summary=None, fits=lambda _: True)
+    assert made is not None
+    front, head, note = made.split("\n")
+    assert front.startswith("[Older messages of this conversation were removed to make room.")
+    assert (head, note[0], note[-1]) == ("## Outline made by the program", "(", ")")

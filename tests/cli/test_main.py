@@ -52,9 +52,8 @@ def test_alone_it_shows_what_to_do_next(capfd: pytest.CaptureFixture[str]) -> No
     assert cli.run([]) == 0
     out = capfd.readouterr().out
     assert f"Holdfast {__version__}" in out
-    assert "What to do next" in out
-    for door in cli.COMMANDS.values():
-        assert f"  {door.example} " in out
+    assert "  holdfast demo " in out
+    assert "  holdfast --help " in out
 
 
 def test_help_lists_commands_and_examples(capfd: pytest.CaptureFixture[str]) -> None:
@@ -67,11 +66,12 @@ def test_help_lists_commands_and_examples(capfd: pytest.CaptureFixture[str]) -> 
             assert f"  {door.example}\n" in out
 
 
-def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
+def test_help_and_next_steps_import_nothing_heavy(tmp_path: Path) -> None:
     script = """
         import sys
         from holdfast.cli import run
         run(["--help"])
+        run([])
         heavy = {"msgspec", "rich", "genai_prices", "tiktoken", "mcp", "holdfast.config"} & set(sys.modules)
         assert not heavy, heavy
     """

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.agent.composing import PERSONA
 from holdfast.agent.window.entries import AssistantTurn, Compacted, Context, GoalInjection, SessionContext
@@ -198,5 +199,21 @@ def test_c25_what_is_no_longer_sent_stays_in_the_session_file(tmp_path: Path, tu
                 assert f"You said: question {number} " in raw
             last = [text for message in bench.bodies()[-1].messages for text in texts(message)]
             assert len([text for text in last if text.startswith("question ")]) < 10
+
+    asyncio.run(main())
+
+
+def test_c24_a_guide_is_in_no_request_until_its_tool_was_used(tmp_path: Path) -> None:
+    async def main() -> None:
+        tool = replace(ECHO, guide="Numbers are said in words.")
+        async with Bench(tmp_path, tools=(tool,)) as bench:
+            session = await bench.sessions.create()
+            await session.ask("hello")
+            await session.ask(calls(("echo", {"n": 1})))
+            await session.ask(calls(("echo", {"n": 2})))
+            holding = [raw.count(b"Numbers are said in words.") for _, _, raw in bench.sent]
+            assert holding == [0, 0, 1, 1, 1]
+            assert "Numbers" not in (bench.bodies()[-1].system_prompt or "")
+            sound(session)
 
     asyncio.run(main())

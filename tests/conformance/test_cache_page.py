@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -9,6 +11,7 @@ from msgspec.structs import replace
 from holdfast.caches.values import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import model
+from holdfast.prefix.contents import identity
 from holdfast.prefix.ledger import Ledger, decode, encode
 from holdfast.prefix.retention import Retention, observe
 from holdfast.prefix.strategies import STRATEGIES
@@ -342,3 +345,12 @@ def test_after_an_eviction_the_escalation_counts_anew():
 
 def test_the_state_is_small_and_plain():
     assert len(msgspec.msgpack.encode(ESCALATED)) < 100
+
+
+# Row 12
+
+
+def test_c13_an_object_is_identified_by_the_sha256_of_what_it_holds():
+    """Every part with its length in front, so that what ends one part cannot begin the next."""
+    whole = b"16:gemini-2.5-flash" + b"5:rules" + b"-" + b"-" + b"3:one" + b"3:two"
+    assert identity("gemini-2.5-flash", b"rules", None, None, (b"one", b"two")) == sha256(whole).hexdigest()

@@ -130,6 +130,7 @@ def test_3_without_volatile_text_the_single_system_block_carries_the_marker() ->
 def test_3_without_tools_there_is_only_the_system_breakpoint() -> None:
     body = sent("anthropic", request(tools=()))
     assert "tools" not in body
+    assert [block.get("cache_control") for block in body["system"]] == [MARK, None]
     assert json.dumps(body).count("cache_control") == 1
 
 
@@ -218,6 +219,17 @@ def test_3_openrouter_without_markers_is_openai_shape() -> None:
 )
 def test_4_caching_is_declared_where_breakpoints_or_automatic_caching_hold(dialect: str, model: str) -> None:
     assert DIALECTS[dialect].capabilities(facts.model(model)).supports_prompt_caching
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model"), [("openai_chat", "openai:gpt-4-turbo"), ("openai_chat", "openai:gpt-3.5-turbo")]
+)
+def test_4_caching_is_not_declared_where_neither_holds(dialect: str, model: str) -> None:
+    """A27: no breakpoints are written for these, and their provider caches nothing by itself."""
+    known = facts.model(model)
+    assert (known.caching, known.marker) == ("none", None)
+    assert not DIALECTS[dialect].capabilities(known).supports_prompt_caching
+    assert "cache" not in json.dumps(sent(dialect, request(model=model)))
 
 
 def test_4_openrouter_declares_caching_only_once_a_read_was_seen() -> None:

@@ -19,7 +19,7 @@ from holdfast.caches.entries import Entries
 from holdfast.caches.values import Prompt
 from holdfast.engine.editing import Replacements, consider, record, recorded, replay
 from holdfast.prefix.edits import EditRef, propose
-from holdfast.prefix.fence import believed, fence, is_under
+from holdfast.prefix.fence import believed, fence
 from holdfast.prefix.ledger import Ledger
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.store import SqliteStore, open_store
@@ -30,6 +30,11 @@ from tests.prefix.warm import OPUS, Pool, body_of, raw_of, read, sent, situation
 MARKS = (("system", "1h"), ("last", "5m"))
 KEPT = 4
 """Rounds whose results the masker leaves alone."""
+
+
+def under(prompt: Prompt, digest: bytes, blocks: int) -> bool:
+    """Whether a block with this digest is among the first so many."""
+    return digest in [block.digest for block in prompt.blocks[:blocks]]
 
 
 class Masked:
@@ -146,9 +151,9 @@ def test_c32_the_shortening_of_a_result_under_the_fence_is_refused() -> None:
     short = read(with_result(said, 1, 0, "[Discovery loaded: 4 tools]"))
     block = next(block for block in before.blocks if block.kind == "tool_result").digest
     ref = EditRef(block, sha256(b"short").digest(), 1.0)
-    assert is_under(before, block, fence(before, pool, 1.0))
+    assert under(before, block, fence(before, pool, 1.0))
     assert not propose(situation(before, pool, 1.0), short, [ref], further=0).made
-    assert not is_under(before, block, fence(before, pool, 301.0))
+    assert not under(before, block, fence(before, pool, 301.0))
     assert propose(situation(before, pool, 301.0), short, [ref], further=0).made
 
 
@@ -159,16 +164,14 @@ def test_c34_trimming_moves_no_protection_to_the_wrong_block() -> None:
     trimmed.turns = said.turns[:1] + said.turns[9:]
     prompt = read(trimmed)
     assert not any(
-        is_under(prompt, block.digest, fence(prompt, pool, 1.0))
-        for block in prompt.blocks
-        if block.kind == "tool_result"
+        under(prompt, block.digest, fence(prompt, pool, 1.0)) for block in prompt.blocks if block.kind == "tool_result"
     )
     pool.send(prompt, 2.0)
     longer = copy.deepcopy(trimmed)
     longer.turns += talk(9, parallel=3).turns[-2:]
     after = read(longer)
     results = [block.digest for block in after.blocks if block.kind == "tool_result"]
-    assert [is_under(after, digest, fence(after, pool, 3.0)) for digest in results] == [True] * 12 + [False] * 3
+    assert [under(after, digest, fence(after, pool, 3.0)) for digest in results] == [True] * 12 + [False] * 3
 
 
 @pytest.mark.parametrize(

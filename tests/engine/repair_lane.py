@@ -15,8 +15,8 @@ from holdfast import facts
 from holdfast.caches.chain import parting
 from holdfast.caches.values import Prompt
 from holdfast.canonical import Request
-from holdfast.engine.repairing import Memory, Repaired, repair
-from holdfast.prefix.repairs import Mode, RepairState
+from holdfast.engine.repairing import Repaired, repair
+from holdfast.prefix.repairs import ByteMemory, Mode, RepairState
 from holdfast.simulator import Call, checks
 from holdfast.traces import SEEDS, Trace, with_gaps
 from holdfast.wire import DIALECTS, Body
@@ -36,11 +36,11 @@ HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization":
 class Lane:
     """A lane with its state, a memory, and a disk that holds what had to be durable."""
 
-    def __init__(self, dialect: str = "anthropic", mode: Mode = "on", *, memory: Memory | None = None) -> None:
+    def __init__(self, dialect: str = "anthropic", mode: Mode = "on", *, memory: ByteMemory | None = None) -> None:
         self.dialect, self.mode = DIALECTS[dialect], mode
         self.model = facts.model(MODELS[dialect])
         self.disk: dict[bytes, bytes] = {}
-        self.memory = memory or Memory(load=self.disk.get)
+        self.memory = memory or ByteMemory(load=self.disk.get)
         self.state = RepairState()
         self.reader, self.sent = PromptReader(), PromptReader()
         self.prompts: list[Prompt] = []
@@ -55,8 +55,7 @@ class Lane:
         body = self.parse(raw)
         done = repair(
             body,
-            self.dialect,
-            self.reader.read(body, self.model),
+            self.reader.read(body, self.model).prompt,
             self.state,
             self.memory,
             mode=self.mode,
@@ -76,7 +75,7 @@ class Lane:
     def restart(self, *, durable: bool = True) -> None:
         """The process ends: the ledger is read back, the memory is empty."""
         self.state = msgspec.msgpack.decode(msgspec.msgpack.encode(self.state), type=RepairState)
-        self.memory = Memory(load=self.disk.get if durable else None)
+        self.memory = ByteMemory(load=self.disk.get if durable else None)
 
     def breaks(self) -> list[int]:
         """The numbers of the requests that do not begin with the one before."""

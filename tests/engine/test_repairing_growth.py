@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from holdfast.engine import repair_order
 from holdfast.engine.repair_work import Work
-from holdfast.engine.repairing import Memory
+from holdfast.prefix.repairs import ByteMemory
 from tests.engine.repair_lane import TOOLS, Lane, clock, names, talk, turned
 
 MARKER = {"type": "ephemeral"}
 
 
-class Careful(Memory):
+class Careful(ByteMemory):
     """A memory that takes nothing for whole: every request is looked at from its beginning to its end."""
 
     def found_whole(self, name: bytes, period: int, note: list[int] | None = None) -> None:
@@ -155,7 +155,7 @@ def test_the_marker_a_block_was_first_sent_with_does_not_come_back_with_it() -> 
 
 
 def test_lanes_of_one_memory_keep_their_own_orders() -> None:
-    memory = Memory()
+    memory = ByteMemory()
     one, other = Lane(memory=memory), Lane(memory=memory)
     for turns in (1, 2, 3):
         one.send(talk(turns))
@@ -166,7 +166,7 @@ def test_lanes_of_one_memory_keep_their_own_orders() -> None:
 
 @pytest.mark.slow
 def test_what_left_the_memory_meanwhile_is_remembered_again() -> None:
-    memory = Memory(60_000)
+    memory = ByteMemory(60_000)
     lane, other = Lane(memory=memory), Lane(memory=memory)
     lane.send(talk(2))
     for turns in range(1, 400, 20):  # a tenant's lanes share a memory

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.engine import repair_order
-from holdfast.engine.repairing import Memory
+from holdfast.prefix.repairs import ByteMemory
 from holdfast.wire import rewrite
 from tests.engine.repair_lane import TOOLS, Lane, talk, turned
 
@@ -156,7 +156,7 @@ def test_a_history_that_was_rewritten_is_not_canonicalised(monkeypatch: pytest.M
 @pytest.mark.slow
 def test_a_lane_keeps_little_of_what_it_puts_back() -> None:
     """Five calls a turn, for a thousand turns, all of them turned."""
-    lane = Lane(mode="suggest", memory=Memory(64_000_000))
+    lane = Lane(mode="suggest", memory=ByteMemory(64_000_000))
 
     def request(turns: int, keys: tuple[str, str]) -> dict[str, Any]:
         messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]

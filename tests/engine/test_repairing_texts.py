@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.engine import repair_order, repair_texts
-from holdfast.engine.repairing import Memory, repair
-from holdfast.prefix.repairs import Mode
+from holdfast.prefix.repairs import ByteMemory, Mode
 from holdfast.traces import FAULTS
 from tests.engine.repair_lane import TOOLS, Lane, bodies, clock, extends, names, said, talk, timed, turned
 
@@ -102,7 +101,7 @@ def test_the_same_words_said_twice_are_two_places() -> None:
 
 def test_lanes_that_share_a_memory_do_not_mix() -> None:
     disk: dict[bytes, bytes] = {}
-    memory = Memory(load=disk.get)
+    memory = ByteMemory(load=disk.get)
     one, other = Lane(memory=memory), Lane(memory=memory)
     for turn in range(4):
         one.send(talk(turn, clock(turn)))
@@ -344,14 +343,6 @@ def test_repairs_switched_off_in_the_middle_end_with_a_reason(mode: Mode) -> Non
     done = lane.send(raw)
     assert (done.raw, done.reset) == (raw, "bypassed")
     assert lane.send(talk(3, clock(3))).reset is None
-
-
-def test_without_a_reading_the_body_is_read_here() -> None:
-    lane = Lane(mode="suggest")
-    for turn, tools in enumerate((TOOLS, TOOLS[::-1])):
-        body = lane.parse(json.dumps(talk(turn, tools=tools)).encode())
-        done = repair(body, lane.dialect, None, lane.state, lane.memory, mode="suggest")
-    assert names(done) == ["bash", "edit", "read"]
 
 
 def test_a_long_lane_fits_into_its_ledger() -> None:

@@ -18,7 +18,6 @@ ORDER = frozenset(("tool-order", "key-order"))
 _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 _HEADS = tuple(b'[{"type":"%b","text":' % kind for kind in (b"text", b"input_text", b"output_text"))
 _WHOLE = b'[{"type":"message","role":"user","content":'
-_TOLD = ("text", "input_text")
 _marker = re.compile(rb'\s*,?\s*"(?:cache_control|prompt_cache_breakpoint)"\s*:\s*').match
 _comma = re.compile(rb"\s*,\s*").match
 _PROMPT = (

@@ -12,33 +12,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway.headers import to_pass_on, to_send
-from holdfast.gateway.heads import head_of
-from holdfast.gateway.relay import proxy_for
-from holdfast.gateway.routes import Address
+from holdfast.gateway.headers import head_of, to_pass_on, to_send
 from holdfast.serving import address_of, listen
 from holdfast.transport.incoming import by_name
 
 from .gate import OK, Heard, Provider, Received, gated, hear, read_request, spoken
 
-FAR = Address("anthropic", "https", "api.example.test", 443, "")
-PROXIES = {"https": "http://proxy.test:3128", "http": "http://plain.test:3128"}
-
 
 class TestProxies:
-    def test_by_scheme(self) -> None:
-        assert proxy_for(FAR, PROXIES) == "http://proxy.test:3128"
-        assert proxy_for(Address("openai", "http", "h.test", 80, ""), PROXIES) == "http://plain.test:3128"
-        assert proxy_for(FAR, {}) is None
-
-    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-    def test_this_machine_is_asked_directly(self, host: str) -> None:
-        assert proxy_for(Address("anthropic", "http", host, 80, ""), PROXIES) is None
-
-    def test_what_the_environment_leaves_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("no_proxy", "example.test")
-        assert proxy_for(FAR, PROXIES) is None
-
     def test_through_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The proxy is asked for the whole address, and sees no key in it."""
 

@@ -173,17 +173,17 @@ class TestEscapes:
             "/v1/..\\admin",
             "/openai/../anthropic/v1/messages",
             "/v1/./messages",
+            "//evil.test/v1/messages",
         ],
     )
     def test_no_path_leads_out(self, path: str) -> None:
         assert found(path, ANTHROPIC) is None
 
-    @pytest.mark.parametrize(
-        "path", ["//evil.test/v1/messages", "/v1//messages", "/v1/a%2Fb", "/v1/files/a..b", "/v1/files/x.y"]
-    )
+    @pytest.mark.parametrize("path", ["/v1//messages", "/v1/a%2Fb", "/v1/files/a..b", "/v1/files/x.y"])
     def test_other_oddities_stay_with_their_upstream(self, path: str) -> None:
         route = ROUTES.find("GET", path, "", ANTHROPIC)
-        assert route is None or (route.upstream.host, route.path) == ("api.anthropic.com", path)
+        assert route is not None
+        assert (route.upstream.host, route.path) == ("api.anthropic.com", path)
 
     def test_an_encoded_slash_is_no_slash(self) -> None:
         assert found("/v1%2Fmessages") is None

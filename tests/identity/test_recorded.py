@@ -164,11 +164,15 @@ def test_conversations_with_the_same_examples_in_front_stay_apart() -> None:
 
 def test_two_tenants_with_the_same_requests_share_nothing() -> None:
     desk = Desk()
+    lanes = {"mine": set[tuple[str, str]](), "theirs": set[tuple[str, str]]()}
     for shapes in conversations().values():
         for shape in shapes:
             mine = desk.replay(shape, authorization="Bearer mine")
             theirs = desk.replay(shape, authorization="Bearer theirs")
+            assert (mine is None) == (theirs is None)
             if mine is not None and theirs is not None:
                 assert mine.lane.tenant != theirs.lane.tenant
-                if mine.scope:
-                    assert mine.lane.id != theirs.lane.id
+                assert not mine.scope or mine.lane.id != theirs.lane.id
+                lanes["mine"].add((mine.lane.tenant, mine.lane.id))
+                lanes["theirs"].add((theirs.lane.tenant, theirs.lane.id))
+    assert len(lanes["mine"]) == len(lanes["theirs"]) > 20

@@ -246,6 +246,20 @@ def test_markers_that_reach_nothing(marks: tuple[Mark, ...], name: str) -> None:
     assert cure.name == name
 
 
+def test_positions_are_told_only_where_a_marker_looks_back_by_them() -> None:
+    sol = model("openai:gpt-6.1-sol")
+    cure = cure_for(case(finding("lookback_exceeded", divergence=None), sol, marks=(Mark(3, "30m"),)))
+    assert cure.name == "lookback_exceeded"
+    assert "positions" not in cure.sentence
+
+
+def test_a_place_is_named_where_there_is_one() -> None:
+    gone = cure_for(case(finding("tools_changed", what="removed", section="tools"), OPUS, path="system[0]"))
+    assert "removed at the end of the tools and" in gone.sentence
+    setting = finding("parameters_changed", what="settings", section="messages")
+    assert "from the messages on" in cure_for(case(setting, OPUS, path="speed")).sentence
+
+
 @pytest.mark.parametrize("cause", get_args(Cause))
 def test_every_cause_has_a_plain_cure(cause: Cause) -> None:
     cure = cure_for(case(finding(cause, divergence=None), OPUS, marks=(Mark(0, "5m"),)))

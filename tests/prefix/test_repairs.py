@@ -62,18 +62,17 @@ def test_a_section_that_grows_or_remembers_is_found(before: str, after: str, tit
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "stable"),
     [
-        ("\n- use British spelling", "\n- use American spelling"),  # an instruction
-        ("\n\n# Memory\n- a\n\n# Style\nloud", "\n\n# Memory\n- b\n\n# Style\ncalm"),  # two sections
+        ("\n- use British spelling", "\n- use American spelling", "You are an agent.\n\n"),  # an instruction
+        ("\n\n# Memory\n- a\n\n# Style\nloud", "\n\n# Memory\n- b\n\n# Style\ncalm", f"{HEAD}\n\n"),  # two sections
     ],
 )
-def test_other_changes_are_not_repaired_but_show_where_the_text_is_stable(before: str, after: str) -> None:
+def test_other_changes_are_not_repaired_but_show_where_the_text_is_stable(before: str, after: str, stable: str) -> None:
     now = HEAD + after
     diff = texts.compare(HEAD + before, now, 0)
     assert (diff.section, diff.repairable) == (None, False)
-    assert HEAD.startswith(now[: diff.stable]) or now[: diff.stable].startswith(HEAD)
-    assert now[: diff.stable].endswith("\n")
+    assert now[: diff.stable] == stable
 
 
 def test_a_rule_that_changed_is_no_value() -> None:

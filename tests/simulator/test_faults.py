@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.canonical import usage
 from holdfast.errors import HoldfastError
-from holdfast.simulator import plans
+from holdfast.simulator import steps
 from holdfast.simulator.faults import Fault, Faults, Match, Options, read_faults
-from holdfast.simulator.plans import Abort, Began, End, Send, Start, Step, Wait, plan
+from holdfast.simulator.steps import Abort, Began, End, Send, Start, Step, Wait, plan
 from holdfast.simulator.values import Answer, Call
 from holdfast.wire import DIALECTS
 
@@ -266,7 +266,7 @@ class TestSending:
             assert sent(steps).decode().startswith('data: {"text": "')
 
     def test_a_long_answer_drips_in_larger_drops(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plans, "MOST_DROPS", 100)
+        monkeypatch.setattr(steps, "MOST_DROPS", 100)
         long = Answer(200, body=b"x" * 5_000)
         pieces = [step.data for step in plan(long, fault("drip")) if isinstance(step, Send)]
         assert (len(pieces), b"".join(pieces)) == (100, long.body)

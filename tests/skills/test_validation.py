@@ -242,7 +242,9 @@ def test_d26_every_error_is_reported_at_once_in_the_order_of_the_lines() -> None
 
 def test_what_a_stranger_wrote_is_shown_on_one_short_line() -> None:
     for fields in ('name: "\\e[31m\\n\\x00red"', f"name: {'A' * 9_000}", '"\\e[2J": x', '"k\\nk": x'):
-        for problem in check(f"{fields}\ndescription: d"):
+        problems = check(f"{fields}\ndescription: d")
+        assert problems
+        for problem in problems:
             assert problem.message.isprintable()
             assert len(problem.message) < 600
 

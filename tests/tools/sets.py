@@ -11,7 +11,8 @@ import msgspec
 from holdfast.canonical import Message, Opaque, Request, Text, ToolUse
 from holdfast.config.sections.agent import Deferral, Lifecycle, Tools
 from holdfast.facts import model
-from holdfast.tools.toolset import ToolSet, ToolSetState
+from holdfast.tools.declared import ToolSetState
+from holdfast.tools.toolset import ToolSet
 from holdfast.tools.values import MCP_PREFIX, Refused, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.simulator.core import Exchange
 from holdfast.simulator.faults import Fault, Options
-from holdfast.simulator.plans import Abort, End, Send, plan
+from holdfast.simulator.steps import Abort, End, Send, plan
 from holdfast.store import Call as Row
 from holdfast.transport import Passage
 from tests.engine.driving import MODELS, raw_of, talk

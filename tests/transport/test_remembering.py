@@ -60,6 +60,9 @@ def fixed(door: Door) -> Fixed:
         ({"x-holdfast-project": " /home/me/app "}, Wishes(project="/home/me/app")),
         ({"x-holdfast-project": "/home/me/caf\u00c3\u00a9"}, Wishes(project="/home/me/café")),
         ({"x-holdfast-project": "/home/me/caf\u00e9"}, Wishes(project="/home/me/café")),
+        ({"x-holdfast-project": "/home/me/app/"}, Wishes(project="/home/me/app")),
+        ({"x-holdfast-project": "/home/me/./other/../app"}, Wishes(project="/home/me/app")),
+        ({"x-holdfast-project": "team/../app/"}, Wishes(project="team/../app/")),  # no path: a name to the letter
         ({"x-holdfast-project": "x" * 5_000}, Wishes()),
         ({"x-holdfast-project": "a\tb"}, Wishes()),
     ],

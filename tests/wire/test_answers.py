@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.canonical import Message, Opaque, Text, Thinking, ToolUse, canonical_json
 from holdfast.canonical.request import validate
 from holdfast.simulator.faults import Fault, Options
-from holdfast.simulator.plans import Send, plan
+from holdfast.simulator.steps import Send, plan
 from holdfast.simulator.values import Reply, Thought, ToolCall, Words
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.answers import Answer, answer_reader

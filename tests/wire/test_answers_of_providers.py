@@ -84,11 +84,17 @@ def test_anthropic_a_call_without_input_has_an_empty_object(pieces: tuple[str, .
     assert answer.message.content == (ToolUse("toolu_clock", "clock", b"{}"),)
 
 
-def test_anthropic_input_that_is_no_json_is_a_string_and_goes_back_as_an_object() -> None:
-    answer = anthropic(tool('{"zone": '), stop="tool_use")
+@pytest.mark.parametrize(
+    ("piece", "input", "arguments"),
+    [('{"zone": ', rb'"{\"zone\": "', '{"zone": '), ('["x"]', b'["x"]', ["x"]), ('"x"', b'"x"', "x")],
+)
+def test_anthropic_input_that_is_no_object_is_a_call_and_goes_back_as_one(
+    piece: str, input: bytes, arguments: Any
+) -> None:
+    answer = anthropic(tool(piece), stop="tool_use")
     assert (answer.whole, answer.stop) == (True, "tools")
-    assert answer.message.content == (ToolUse("toolu_clock", "clock", rb'"{\"zone\": "'),)
-    assert again("anthropic", answer)["messages"][1]["content"][0]["input"] == {"arguments": '{"zone": '}
+    assert answer.message.content == (ToolUse("toolu_clock", "clock", input),)
+    assert again("anthropic", answer)["messages"][1]["content"][0]["input"] == {"arguments": arguments}
 
 
 @pytest.mark.parametrize("pieces", [(), ('{"zone": ',)])

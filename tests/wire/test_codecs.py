@@ -186,6 +186,7 @@ def test_anthropic_blocks(raw: dict[str, Any], block: Block) -> None:
         {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
         {"type": "text", "text": 5},
         {"type": "tool_use", "id": "t"},
+        {"type": "tool_use", "id": "t", "name": "bash", "input": []},
         {"type": "tool_result", "tool_use_id": "t", "content": 5},
         {"type": "tool_result", "tool_use_id": "t", "is_error": "yes"},
         {"no": "type"},
@@ -487,6 +488,9 @@ def test_odd_chat_messages_come_back_as_they_were(message: dict[str, Any]) -> No
     assert json.loads(DIALECTS["openai_chat"].encode(request))["messages"][1:] == [message]
 
 
+UNKNOWN_PICTURE = {"type": "input_image", "file_id": "f"}
+
+
 def said_by(role: str, text: str, **more: Any) -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}], **more}
@@ -497,7 +501,13 @@ def said_by(role: str, text: str, **more: Any) -> dict[str, Any]:
     [
         [said_by("assistant", "one"), said_by("assistant", "two")],
         [said_by("assistant", "one", id="m1"), said_by("assistant", "two")],
-        [{"type": "message", "role": "user", "content": [{"type": "input_image", "file_id": "f"}], "id": "m1"}],
+        [{"type": "message", "role": "user", "content": [UNKNOWN_PICTURE], "id": "m1"}],
+        [said_by("assistant", "", id="m1"), {**said_by("assistant", ""), "content": [UNKNOWN_PICTURE]}],
+        [
+            said_by("assistant", "one"),
+            {**said_by("assistant", ""), "content": [UNKNOWN_PICTURE]},
+            said_by("assistant", ""),
+        ],
         [{"type": "message", "role": "user", "content": [], "id": "m1"}],
         [{"type": "message", "role": "critic", "content": [{"type": "input_text", "text": "no"}]}],
         [{"type": "function_call", "call_id": "c", "name": "n", "arguments": {"an": "object"}}],

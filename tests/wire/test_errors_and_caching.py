@@ -99,16 +99,9 @@ def test_caching_parameters_are_set_only_where_the_model_takes_them() -> None:
     body = parsed(b'{"model":"x","messages":[]}', "openai_chat")
     assert body.apply(caching.set_mode(body, "explicit", new)).endswith(b',"prompt_cache_options":{"mode":"explicit"}}')
     assert caching.set_mode(body, "explicit", old) == []
-    assert body.apply(caching.set_retention(body, "24h", old)).endswith(b',"prompt_cache_retention":"24h"}')
-    assert caching.set_retention(body, "24h", new) == []
     other_options = parsed(b'{"prompt_cache_options":{"x":1,"mode":"implicit"},"messages":[]}', "openai_chat")
     changed = other_options.apply(caching.set_mode(other_options, "explicit", new))
     assert changed == b'{"prompt_cache_options":{"x":1,"mode":"explicit"},"messages":[]}'
-
-
-def test_the_cache_key_has_at_most_64_characters() -> None:
-    body = parsed(b"{}", "openai_chat")
-    assert body.apply(caching.set_key(body, "k" * 100)) == b'{"prompt_cache_key":"' + b"k" * 64 + b'"}'
 
 
 def test_automatic_caching_is_a_top_level_member() -> None:
@@ -144,7 +137,7 @@ def test_members_are_removed_with_their_commas() -> None:
 def test_a_new_member_stays_outside_of_what_is_wrapped(key_first: bool) -> None:
     """A bare string at the end of the body is wrapped at the very byte where a new member goes."""
     body = parsed(b'{"model":"gpt-6.1-sol","input":"hi"}', "openai_responses")
-    key, mark = caching.set_key(body, "k"), DIALECTS["openai_responses"].place(body, 0, "5m")
+    key, mark = body.set_member("prompt_cache_key", b'"k"'), DIALECTS["openai_responses"].place(body, 0, "5m")
     changed = json.loads(body.apply([*key, *mark] if key_first else [*mark, *key]))
     assert changed["prompt_cache_key"] == "k"
     assert changed["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}

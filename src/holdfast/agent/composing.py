@@ -1,5 +1,5 @@
-"""The stable system text of a session, in its order: persona, project instructions, skills index, preloaded bodies or
-padding, memory announcement.
+"""What a session keeps for ever: its stable system text, in its order (persona, project instructions, skills index,
+preloaded bodies or padding, memory announcement), and what goes with it.
 
 Made once, when a session begins. It holds nothing that changes from day to day or from user to user, so that all
 sessions of a workspace share it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -17,11 +17,21 @@ from holdfast import facts
 from holdfast.canonical import Opaque, ToolDefinition
 from holdfast.config.schema import Settings
 from holdfast.errors import HoldfastError
+from holdfast.events.agent import SessionComposed
 from holdfast.memory.texts import beginning, whole
 from holdfast.memory.wording import ANNOUNCEMENT_AGENT
+from holdfast.prefix.retention import marks_nothing
 from holdfast.skills.session import SessionSkills
 from holdfast.tools.wording import mend, shown
 from holdfast.tools.workspace import Workspace
+
+from .window.entries import tools_json
+
+if TYPE_CHECKING:
+    from .session import Session
+
+EXPECTED_CALLS = 20.0
+"""Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
 
 PERSONA = """\
 You are an agent at work in the workspace of a user. Use your tools to find out what is there before you change \
@@ -109,6 +119,46 @@ def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False
     """What the system text says about memory, by where its content arrives; with `knowledge` also of the store."""
     files = MEMORY_ANNOUNCEMENT if volatile == "tail" else MEMORY_ANNOUNCEMENT_SYSTEM
     return _joined(files, ANNOUNCEMENT_AGENT) if knowledge else files
+
+
+def compose_session(
+    session: Session,
+    *,
+    models: Sequence[str],
+    persona: str | None = None,
+    system_prompt: str | None = None,
+    preferences: str = "",
+) -> SessionComposed:
+    """What stays the same for a whole session that begins: its system text, its tools, where it is. `models` are all
+    that it may be sent to; the rest is as `compose` has it."""
+    settings, tools, host = session.settings, session.box.definitions(), session.host
+    made = compose(
+        session.skills,
+        settings=settings,
+        workspace=host.workspace,
+        tools=tools,
+        models=models,
+        calls=EXPECTED_CALLS,
+        persona=persona,
+        system_prompt=system_prompt,
+        knowledge=session.knowledge is not None,
+        preferences=preferences,
+    )
+    return SessionComposed(
+        system=made.text,
+        tools=tools_json(tools),
+        model=session.model,
+        dialect=session.dialect,
+        timezone=settings.agent.timezone,
+        agent=session.agent,
+        workspace=host.workspace_name,
+        preloaded=made.preloaded,
+        padding=made.why,
+        preferences=preferences,
+        project="" if session.knowledge is None else session.knowledge.project or "",
+        amnesia=session.amnesia,
+        joined=marks_nothing(settings.cache, session.facts),
+    )
 
 
 def compose(

@@ -47,7 +47,7 @@ def inspect(session: Session) -> tuple[Shown, ...]:
     shown: list[Shown] = []
     message = 0
     for number, block in enumerate(prompt.blocks):
-        place = prompt.origin[number] if prompt.origin else number
+        place = prompt.place(number)
         span = body.blocks[place]
         owner, at = {"tools": "tools", "system": "host"}.get(span.section, block.role or "user"), None
         if span.section == "system" and shown and shown[-1].owner in ("host", "preferences", "memory"):

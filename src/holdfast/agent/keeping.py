@@ -3,13 +3,14 @@ prompt."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 from msgspec.structs import replace
 
-from holdfast.events import Envelope, Event
+from holdfast.events import Bus, Envelope, Event
 from holdfast.events.agent import (
     SessionComposed,
     SessionRedeclared,
@@ -22,6 +23,7 @@ from holdfast.events.agent import (
 )
 from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
+from holdfast.store import Store
 
 _TIMELINE: tuple[type[Event], ...] = (
     ProcessStarted,
@@ -65,6 +67,17 @@ def for_store(envelope: Envelope, *, bodies: bool) -> Envelope | None:
         return envelope
     words = {name: "" for name in _bodies(type(payload)) if getattr(payload, name)}
     return replace(envelope, payload=replace(payload, **words)) if words else envelope
+
+
+def publish(envelopes: Sequence[Envelope], *, bus: Bus | None, store: Store | None, tenant: str, bodies: bool) -> None:
+    """Events of a log for whoever listens, and for the store as it takes them."""
+    if bus is not None:
+        for envelope in envelopes:
+            bus.publish(envelope)
+    if store is not None:
+        kept = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
+        if kept:
+            store.append_events(tenant, kept)
 
 
 @cache

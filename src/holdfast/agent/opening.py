@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast.config import load
 from holdfast.engine import Engine
+from holdfast.engine.reports import Reports
 from holdfast.events import Bus
 from holdfast.identity.core import LOCAL
 from holdfast.store import open_store
@@ -41,7 +42,7 @@ async def open_agent(
     chosen = load(workspace=place, home=None if home is None else Path(home), environ=os.environ, flags=flags or {})
     http = HttpProvider(chosen.settings.upstream, os.environ, limits=chosen.settings.gateway.limits)
     with open_store(chosen.settings.store.url) as store:
-        engine = Engine(chosen.for_agent, store=store, bus=bus)
+        engine = Engine(chosen.for_agent, store=store, bus=bus, reports=Reports.configured(chosen))
         sessions = Sessions(
             chosen.for_agent,
             workspace=place,

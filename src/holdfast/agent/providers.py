@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import SplitResult, urlsplit
@@ -20,6 +19,7 @@ from yarl import URL
 from holdfast.config.sections.serving import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
+from holdfast.transport.proxies import proxy_for
 from holdfast.wire.dialects import path_of
 from holdfast.wire.values import wire_model
 
@@ -98,7 +98,11 @@ class HttpProvider:
         problem: Exception
         try:
             return await self._connections().post(
-                target, data=raw, headers=headers, proxy=_proxy(address), allow_redirects=False
+                target,
+                data=raw,
+                headers=headers,
+                proxy=proxy_for(address.scheme, address.hostname or ""),
+                allow_redirects=False,
             )
         except _FAILURES as error:
             problem = _unreachable(address, error, self._limits)
@@ -198,14 +202,6 @@ def _credential(name: str, key: str) -> dict[str, str]:
     if name == "anthropic":
         return {"x-api-key": key, "anthropic-version": _VERSION}
     return {"x-goog-api-key": key} if name == "gemini" else {"authorization": f"Bearer {key}"}
-
-
-def _proxy(address: SplitResult) -> str | None:
-    """`HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; this machine is never asked through one."""
-    host = address.hostname or ""
-    if is_loopback(host) or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies().get(address.scheme)
 
 
 def _unreachable(address: SplitResult, error: Exception, limits: Limits) -> Unreachable:

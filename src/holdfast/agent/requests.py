@@ -9,15 +9,11 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.canonical import Extra, Message, Opaque, Request, Text, ToolDefinition
 from holdfast.facts import ModelFacts
+from holdfast.wire import DIALECTS
 
-_STREAMED: Extra = (("stream", b"true"),)
-_MEMBERS: dict[str, Extra] = {
-    "anthropic": _STREAMED,
-    "openai_chat": (*_STREAMED, ("stream_options", b'{"include_usage":true}')),
-    "openrouter": (*_STREAMED, ("stream_options", b'{"include_usage":true}'), ("usage", b'{"include":true}')),
-    "openai_responses": (*_STREAMED, ("store", b"false")),
-    "gemini": (),
-}
+from .window.state import State
+
+_UNSTORED: Extra = (("store", b"false"),)
 _PICTURES_APART = ("openai_chat", "openrouter")
 """Whose results of tools hold no pictures: they go into a message behind them, unless they came in this dialect."""
 _SEALED: Extra = (("include", b'["reasoning.encrypted_content"]'),)
@@ -55,6 +51,20 @@ class System(Struct, frozen=True, kw_only=True):
         return self.host or None, self.volatile or None
 
 
+def system_of(state: State, *, marked: bool) -> System:
+    """The system text of a session; in blocks where they can be `marked`, unless it began as one text."""
+    composed = state.composed
+    if composed is None:
+        return System(host="", context=state.context, volatile=state.volatile, blocks=marked)
+    return System(
+        host=composed.system,
+        stable=composed.preferences,
+        context=state.context,
+        volatile=state.volatile,
+        blocks=marked and not composed.joined,
+    )
+
+
 def _blocks(texts: tuple[str, ...]) -> str | tuple[Text, ...] | None:
     return tuple(map(Text, texts)) if len(texts) > 1 else next(iter(texts), None)
 
@@ -72,9 +82,9 @@ def request(
 ) -> Request:
     """What goes to the model, by its `name` if it has another one than in the facts; `choice` are further members that
     the tools ask for."""
-    members = _MEMBERS.get(dialect, _STREAMED)
-    if dialect == "openai_responses" and model.flags.thinking:
-        members = (*members, *_SEALED)
+    members = DIALECTS[dialect].streamed
+    if dialect == "openai_responses":
+        members = (*members, *_UNSTORED, *(_SEALED if model.flags.thinking else ()))
     stable, volatile = system.segments()
     return Request(
         model=name or model.ref,

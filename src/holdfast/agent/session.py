@@ -21,7 +21,6 @@ from holdfast.events.agent import (
     SessionState,
     TurnAnswered,
     TurnToolsAnswered,
-    VolatileChanged,
     WindowAppended,
 )
 from holdfast.events.sessions import SessionEnded
@@ -34,11 +33,11 @@ from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
 from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
-from .keeping import for_store, from_tools
+from .keeping import from_tools, publish
 from .loading import packed
 from .log import Log
 from .loop import run_turn
-from .requests import System, named, request
+from .requests import System, named, request, system_of
 from .resets import Resets
 from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
 from .window.entries import Static, message_json, to_json
@@ -186,15 +185,8 @@ class Session:
 
     def publish(self, envelopes: Sequence[Envelope]) -> None:
         """For the bus and the store."""
-        host = self.host
-        if host.bus is not None:
-            for envelope in envelopes:
-                host.bus.publish(envelope)
-        if host.store is not None:
-            bodies = self.settings.store.keep_bodies
-            kept = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
-            if kept:
-                host.store.append_events(host.tenant, kept)
+        bodies = self.settings.store.keep_bodies
+        publish(envelopes, bus=self.host.bus, store=self.host.store, tenant=self.host.tenant, bodies=bodies)
 
     # A request
 
@@ -215,15 +207,7 @@ class Session:
     @property
     def system(self) -> System:
         """The system text as this model is sent it: in blocks of their own where they can carry markers."""
-        state, composed = self.state, self.state.composed
-        joined = composed is not None and composed.joined
-        return System(
-            host="" if composed is None else composed.system,
-            stable="" if composed is None else composed.preferences,
-            context=state.context,
-            volatile=state.volatile,
-            blocks=not joined and self.dialect in ("anthropic", "openrouter") and takes_markers(self.facts),
-        )
+        return system_of(self.state, marked=self.dialect in ("anthropic", "openrouter") and takes_markers(self.facts))
 
     def request(self, extra: Sequence[Message] = (), *, output_limit: int | None = None) -> Request:
         return request(
@@ -265,27 +249,11 @@ class Session:
 
     def flush(self, turn: str | None = None) -> None:
         """What has happened since becomes one more entry, for ever."""
-        self._look_at_memory(turn)
+        volatile.look(self, turn)
         with self._guard:
             entries = flush(self.state, self.now_us())
             if entries:
                 self.log(WindowAppended(entries=to_json(entries)), turn=turn)
-
-    def _look_at_memory(self, turn: str | None) -> None:
-        """USER.md and MEMORY.md may have changed by our tools or by somebody's hand. A sub-agent is told its task and
-        nothing beside it."""
-        if self.parent is not None:
-            return
-        if self.settings.agent.volatile == "system":
-            text = volatile.current(self.memory)
-            if text != self.state.volatile:
-                self.log(VolatileChanged(text=text), turn=turn)
-            return
-        if self.state.volatile:  # the setting was another one
-            self.log(VolatileChanged(text=""), turn=turn)
-        known = volatile.told(self.state.window.entries, self.state.queue)
-        for event in volatile.news(known, self.memory):
-            self.log(event, turn=turn)
 
     # A turn
 

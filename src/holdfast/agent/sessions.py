@@ -25,7 +25,6 @@ from holdfast.memory.files import MemoryFiles
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.recalling import knowledge_tools
 from holdfast.memory.tools import memory_tools
-from holdfast.prefix.retention import marks_nothing
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
 from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
@@ -34,7 +33,7 @@ from holdfast.tools.turns import LoopLock
 from holdfast.tools.wording import mend
 
 from . import delegates, remembering
-from .composing import compose
+from .composing import compose_session
 from .knowing import Memories
 from .listing import Stored, stored
 from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
@@ -44,13 +43,10 @@ from .routing import Configured
 from .session import CLIENT, Session
 from .surroundings import surroundings
 from .values import Provider
-from .window.entries import SessionContext, Static, to_json, tools_json
+from .window.entries import SessionContext, Static, to_json
 from .window.projection import State, project
 from .window.rendering import render
 from .window.times import zone
-
-EXPECTED_CALLS = 20.0
-"""Requests that a session is expected to make, when it is decided whether its prefix is worth padding."""
 
 
 class Sessions:
@@ -144,7 +140,9 @@ class Sessions:
         async with self._opening(log, log.discard):
             session = self._session(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
             stable = await remembering.stable(session)
-            composed = await asyncio.to_thread(self._composed, session, system_prompt, stable.text)
+            models = (model, *chosen.fallback)
+            made = partial(compose_session, session, models=models, persona=self._persona, system_prompt=system_prompt)
+            composed = await asyncio.to_thread(made, preferences=stable.text)
             around = await asyncio.to_thread(self._around, settings)
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
             self._begin(session, composed, around, first, *remembering.begun(stable))
@@ -233,37 +231,6 @@ class Sessions:
         )
         self._open[session.id] = session
         return session
-
-    def _composed(self, session: Session, system_prompt: str | None, preferences: str) -> SessionComposed:
-        settings, tools = session.settings, session.box.definitions()
-        models = (session.model, *self.configured(session.agent).fallback)
-        made = compose(
-            session.skills,
-            settings=settings,
-            workspace=self.workspace,
-            tools=tools,
-            models=models,
-            calls=EXPECTED_CALLS,
-            persona=self._persona,
-            system_prompt=system_prompt,
-            knowledge=session.knowledge is not None,
-            preferences=preferences,
-        )
-        return SessionComposed(
-            system=made.text,
-            tools=tools_json(tools),
-            model=session.model,
-            dialect=session.dialect,
-            timezone=settings.agent.timezone,
-            agent=session.agent,
-            workspace=self.workspace_name,
-            preloaded=made.preloaded,
-            padding=made.why,
-            preferences=preferences,
-            project="" if session.knowledge is None else session.knowledge.project or "",
-            amnesia=session.amnesia,
-            joined=marks_nothing(settings.cache, session.facts),
-        )
 
     def _around(self, settings: Settings) -> str:
         chosen = settings.agent

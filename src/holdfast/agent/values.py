@@ -14,6 +14,8 @@ from holdfast.errors import HoldfastError
 from holdfast.tools import Answer
 from holdfast.wire.answers import Unreachable as Unreachable
 
+from .window.entries import Status
+
 Ended = Literal["completed", "cancelled", "failed", "capped"]
 """How a turn ended: answered, stopped by the user, without an answer, or after too many calls."""
 
@@ -110,9 +112,6 @@ class Task(Struct, frozen=True, kw_only=True):
     task: str
     role: str = "helper"
     resume: str | None = None
-
-
-Status = Literal["started", "completed", "failed", "cancelled"]
 
 
 class Delegated(Struct, frozen=True, kw_only=True):

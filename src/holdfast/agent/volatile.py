@@ -7,12 +7,17 @@ noticed, and what a compaction took away is told again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from holdfast.events.agent import VolatileChanged
 from holdfast.events.tools import MemoryUpdated
 from holdfast.memory.files import FILES, STORES, MemoryFiles, digest
 from holdfast.memory.tools import EMPTY
 
 from .window.entries import Context, Entry, MemoryChanged, TimelineItem
+
+if TYPE_CHECKING:
+    from .session import Session
 
 USER_HEADING = "# USER.md: what is known of the user"
 MEMORY_HEADING = "# MEMORY.md: notes about the project"
@@ -39,6 +44,22 @@ def told(entries: Iterable[Entry], queue: Iterable[TimelineItem] = ()) -> dict[s
         for item in (*items, *waiting)
         if isinstance(item, MemoryChanged)
     }
+
+
+def look(session: Session, turn: str | None) -> None:
+    """USER.md and MEMORY.md may have changed by our tools or by somebody's hand. A sub-agent is told its task and
+    nothing beside it."""
+    if session.parent is not None:
+        return
+    if session.settings.agent.volatile == "system":
+        text = current(session.memory)
+        if text != session.state.volatile:
+            session.log(VolatileChanged(text=text), turn=turn)
+        return
+    if session.state.volatile:  # the setting was another one
+        session.log(VolatileChanged(text=""), turn=turn)
+    for event in news(told(session.state.window.entries, session.state.queue), session.memory):
+        session.log(event, turn=turn)
 
 
 def news(known: Mapping[str, str | None], files: MemoryFiles) -> tuple[MemoryUpdated, ...]:

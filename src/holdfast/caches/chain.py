@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
+from holdfast.canonical import common_head
+
 from .values import Block, Mark, Prompt, Section
 
 Salts = Mapping[Section, bytes]
@@ -46,7 +48,7 @@ def build(
 def grown(like: Prompt, blocks: Sequence[Block], marks: Sequence[Mark]) -> Prompt:
     """A prompt of the same settings, scope and model as an earlier one."""
     blocks = tuple(blocks)
-    known = _alike(blocks, like.blocks, min(len(blocks), len(like.blocks)))
+    known = common_head(blocks, like.blocks)
     keys, ends = _chained(blocks, known, like.keys[:known], like.ends[:known], like.seeds)
     return Prompt(like.scope, like.model, blocks, keys, ends, tuple(marks), like.route, (), like.mode, like.seeds)
 
@@ -111,19 +113,4 @@ def _common(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Pro
     if before != seeds:
         changed = (i for i, block in enumerate(blocks[:high]) if seeds[block.section] != before.get(block.section))
         high = next(changed, high)
-    return _alike(blocks, like.blocks, high)
-
-
-def _alike(blocks: tuple[Block, ...], others: tuple[Block, ...], high: int) -> int:
-    """How many of the first `high` blocks are the same. Slices compare at the speed of memory; halving finds the place
-    where they part."""
-    low = 0
-    if blocks[:high] == others[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if blocks[low:middle] == others[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return common_head(blocks, like.blocks, high)

@@ -70,6 +70,10 @@ class Prompt(Struct, frozen=True):
     def tokens(self) -> int:
         return self.ends[-1] if self.ends else 0
 
+    def place(self, block: int) -> int:
+        """The block of the body that a block of the prompt is."""
+        return self.origin[block] if self.origin else block
+
     def block_at(self, tokens: int) -> int:
         """The last block that ends within the first so many tokens, -1 for none."""
         return bisect_right(self.ends, tokens) - 1 if tokens else -1

@@ -1,4 +1,4 @@
-"""Provider calls as frozen values: blocks, messages, requests, usage, capabilities, and when two are equal.
+"""Provider calls as frozen values: blocks, messages, requests, usage, capabilities, and how far two are equal.
 
 Knows no provider, no bytes on a wire, no clock and no storage; imports nothing of ours.
 """
@@ -20,6 +20,7 @@ from .blocks import (
     kind_of,
 )
 from .capabilities import Capabilities
+from .comparing import common_head
 from .jsontext import NotJson, canonical_json, decode_string, encode_string, same_json
 from .request import Request, Violation, validate
 from .usage import UNSPLIT, Usage, usage
@@ -45,6 +46,7 @@ __all__ = [
     "Usage",
     "Violation",
     "canonical_json",
+    "common_head",
     "decode_string",
     "encode_string",
     "kind_of",

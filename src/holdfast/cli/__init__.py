@@ -7,6 +7,7 @@ quick. A command is the attribute `command` of its module; adding one is a line 
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 import traceback
@@ -55,7 +56,7 @@ COMMANDS = {
     ),
     "mcp": Door(
         "holdfast.cli.mcp",
-        "Offer explain, and the tools of your MCP servers, to other agents.",
+        "Offer explain and your MCP servers' tools to other agents.",
         "holdfast mcp --list",
     ),
     "skills": Door(
@@ -75,13 +76,24 @@ COMMANDS = {
         "holdfast.cli.breaks", "List what broke the cache, what it cost, what to do.", "holdfast breaks --since 7d"
     ),
     "bill": Door("holdfast.cli.bill", "Add up what was paid.", "holdfast bill --by day"),
+    "doctor": Door(
+        "holdfast.cli.doctor",
+        "Check configuration, store, upstreams, clients, dates of facts.",
+        "holdfast doctor",
+    ),
+    "init": Door("holdfast.cli.init", "Write a commented holdfast.toml.", "holdfast init"),
     "models": Door(
         "holdfast.cli.models",
-        "Show what is known about models: floors, lifetimes, prices, dates.",
+        "Show what is known of models: floors, lifetimes, prices, dates.",
         "holdfast models",
     ),
     "config": Door(
         "holdfast.cli.config", "Show every setting and where it came from.", "holdfast config show --changed"
+    ),
+    "completion": Door(
+        "holdfast.cli.completion",
+        "Print what makes a shell complete commands, options and names.",
+        "holdfast completion bash",
     ),
 }
 
@@ -92,6 +104,9 @@ class Commands(Lazy):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, door.help) for name, door in COMMANDS.items()])
+
+    def complete_commands(self) -> dict[str, str]:
+        return {name: door.help for name, door in COMMANDS.items()}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -110,21 +125,9 @@ class Commands(Lazy):
 def cli(ctx: click.Context) -> None:
     """Keep the prompt of an LLM agent byte-stable, so that the provider's cache is hit."""
     if ctx.invoked_subcommand is None:
-        click.echo(_next_steps())
+        from holdfast.cli import next_steps
 
-
-def _next_steps() -> str:
-    width = max(len(door.example) for door in COMMANDS.values())
-    lines = [f"  {door.example:{width}}  {door.help}" for door in COMMANDS.values()]
-    return "\n".join(
-        [
-            f"Holdfast {__version__}: {cli.help}",
-            "",
-            "What to do next:",
-            *lines,
-            f"  {'holdfast --help':{width}}  List every command and option.",
-        ]
-    )
+        click.echo(next_steps.text(os.environ, __version__, next_steps.program()))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -134,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code, with whatever went wrong told on standard error."""
+    if "_HOLDFAST_COMPLETE" in os.environ:  # a shell asks what could stand here
+        importlib.import_module("holdfast.cli.completion")
     try:
         result = cli.main(arguments, prog_name="holdfast", standalone_mode=False)
         if sys.stdout is not None:

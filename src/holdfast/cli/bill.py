@@ -8,7 +8,7 @@ from datetime import UTC
 import click
 
 from holdfast import observe
-from holdfast.cli import tables
+from holdfast.cli import completing, tables
 from holdfast.cli.asking import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import Bill, SessionSums, Sums
@@ -21,7 +21,7 @@ _GONE = "(no longer stored)"
 @click.option(
     "--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by; JSON has all."
 )
-@click.option("--session", metavar="ID", help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completing.sessions, help="Only of this session.")
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000), help="At most so many lines; all count."
 )
@@ -139,13 +139,16 @@ def sentences(total: Sums) -> Iterator[str]:
         yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
     else:
         yield f"{calls} for {dollars(total.cost)}{_against(total)}."
+    if not total.breaks and total.creation_tokens > total.cached_tokens:
+        yield "More was written to the cache than read: a first request writes, those that go on from it read."
     if total.unpriced and total.cost is not None:
         yield f"The price of {counted(total.unpriced, 'call')} is unknown; the sums go without (+)."
     if total.breaks:
         resets = f", {counted(total.resets, 'reset')} {dollars(total.reset_cost)}" if total.resets else ""
         yield f"{counted(total.breaks, 'break')} cost {dollars(total.break_cost)}{resets}; `holdfast breaks` says why."
     if total.saved is not None:
-        yield f"Through Holdfast it was {tables.saving(total.saved)} the clients alone would have paid."
+        advance = " (`cache.probe_credit_usd` bounds what is advanced)" if total.saved < 0 else ""
+        yield f"Through Holdfast it was {tables.saving(total.saved)} the clients alone would have paid{advance}."
 
 
 def _against(total: Sums) -> str:

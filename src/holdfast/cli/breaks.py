@@ -8,7 +8,7 @@ from decimal import Decimal
 import click
 
 from holdfast import observe
-from holdfast.cli import tables
+from holdfast.cli import completing, tables
 from holdfast.cli.asking import (
     check_window,
     in_window,
@@ -21,7 +21,7 @@ from holdfast.cli.asking import (
 )
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import BreakReport, BreakReports
-from holdfast.observe.explain.sentences import others, with_others
+from holdfast.observe.explain.sentences import CATALOGUE, others, with_others
 
 COLUMNS = (
     Column("WHEN", 0),
@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("--session", metavar="ID", help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completing.sessions, help="Only of this session.")
 @click.option("--resets", is_flag=True, help="Resets too: breaks that have a reason.")
 @window_options
 @limit_option(20, "breaks")
@@ -154,6 +154,7 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
         first = newest.advice or ""
         told = with_others(first, others(first, (each.advice or "" for each in those[1:])))
         yield from tables.wrapped(f"  {name} ({cost}): {told}{setting}", room, indent="    ")
+    yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
     yield ""
 
 

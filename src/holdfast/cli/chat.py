@@ -16,7 +16,7 @@ from typing import TextIO
 
 import click
 
-from holdfast.cli import chat_asking, chat_commands, chat_views, tables
+from holdfast.cli import chat_asking, chat_commands, chat_views, completing, tables
 from holdfast.cli.chat_loop import answer, said, talk
 from holdfast.cli.chat_opening import Asked, configured, opened
 from holdfast.cli.chat_prompt import Typed
@@ -35,7 +35,12 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
 
 @click.command()
 @click.argument("message", nargs=-1)
-@click.option("--model", metavar="NAME", help="Model to ask, such as anthropic:claude-haiku-4-5 (agent.model).")
+@click.option(
+    "--model",
+    metavar="NAME",
+    shell_complete=completing.models,
+    help="Model to ask, such as anthropic:claude-haiku-4-5 (agent.model).",
+)
 @click.option(
     "--resume",
     metavar="[ID]",
@@ -44,7 +49,9 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
     help="Go on with a session, by its id or the beginning of it; without, with the newest of this workspace.",
 )
 @click.option("--fork", metavar="ID", help="Begin a session that goes on from where another one is.")
-@click.option("--agent", metavar="NAME", default="", help="With the settings of [agents.NAME].")
+@click.option(
+    "--agent", metavar="NAME", default="", shell_complete=completing.agents, help="With the settings of [agents.NAME]."
+)
 @click.option(
     "--workspace", metavar="DIR", type=click.Path(path_type=Path), default=Path(), help="Where to work (here)."
 )

@@ -100,8 +100,7 @@ def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[
     """Open it all, and close it again in the other order. What does not work and is not needed is a notice."""
     with contextlib.ExitStack() as stack:
         store = _store(asked, config, notice, stack)
-        breaks = config.settings.cache.breaks
-        reports = Reports(config.path(breaks.dir), keep=breaks.keep, keep_bodies=config.settings.store.keep_bodies)
+        reports = Reports.configured(config)
         engine = Engine(config.for_agent, store=store, reports=None if asked.simulate else reports)
         stack.callback(lambda: engine.close(now=time.time()))
         hub = _hub(config, conductor, notice)

@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from holdfast.cli import completing
 from holdfast.config import Config, load_here
 from holdfast.config.origin import printable
 from holdfast.config.show import as_json, as_text
@@ -21,6 +22,11 @@ def command() -> None:
 
     Settings come from holdfast.toml (in HOLDFAST_HOME, then in the current directory), from [agents.NAME]
     blocks, from variables such as HOLDFAST_CACHE_STRATEGY, and from flags; later ones win.
+
+    \b
+    Examples:
+      holdfast config show
+      holdfast config show --changed
     """
 
 
@@ -35,7 +41,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
 
 
 @command.command()
-@click.option("--agent", metavar="NAME", help="Show what holds for this agent.")
+@click.option("--agent", metavar="NAME", shell_complete=completing.agents, help="Show what holds for this agent.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option(
     "--set",
@@ -43,6 +49,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
     metavar="KEY=VALUE",
     multiple=True,
     callback=_assignments,
+    shell_complete=completing.settings,
     help="Set a value; may be repeated.",
 )
 @click.option("--changed", is_flag=True, help="Leave out defaults.")

@@ -1,25 +1,33 @@
-"""`holdfast demo`: one careless coding session, as it is sent and with Holdfast, through a real gateway and a simulated
-provider on this machine. Every figure is computed in the run that shows it.
+"""`holdfast demo`: one coding session, sent by a careless client through a real gateway, and done by Holdfast's own
+agent, against a simulated provider on this machine. Every figure is computed in the run that shows it.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast import facts
-from holdfast.cli import demo_session, tables
-from holdfast.cli.demo_runs import Demo, Run
+from holdfast.cli import demo_session, demo_table, tables
+from holdfast.cli.demo_runs import Careless, Run, progress
+from holdfast.cli.demo_table import Saving
 from holdfast.cli.setup import use_configured_facts
-from holdfast.cli.tables import Column, counted, dollars
 from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.cli.demo_agent import Played
 
 MODEL = "anthropic:claude-opus-5-5"
 WAYS: dict[str, tuple[str, Mapping[str, object]]] = {
@@ -27,33 +35,37 @@ WAYS: dict[str, tuple[str, Mapping[str, object]]] = {
     "DEFAULTS": ("with Holdfast, its defaults", {}),
     "REPAIRS ON": ('with Holdfast, repair = "on"', {"cache.repair": "on"}),
 }
-SAVED = {
-    "tool-order": "tools in the order of the first request",
-    "key-order": "keys in the order of the first request",
-    "volatile-value": "the clock moved out of the system text",
-    "memory-to-tail": "news of the memory appended, not rewritten",
-    "system-split": "what changes in a system block of its own",
+REPAIRS = {
+    "tool-order": ("tools in one order", "in the order they come"),
+    "key-order": ("keys in one order", "in the order they come"),
+    "volatile-value": ("the clock moved to the end", "in the system text"),
+    "memory-to-tail": ("news of memory appended", "in the system text"),
+    "system-split": ("what changes in its own block", "in one text"),
 }
-LIFETIMES = "lifetimes and places of markers by expected cost"
+PACKAGES = ("jsonschema", "tantivy")
+"""What the agent needs beside a plain installation."""
 
 
 @click.command()
-@click.option("--turns", default=20, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
+@click.option("--turns", default=12, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
 @click.option("--model", default=MODEL, show_default=True, help="The Anthropic model whose rules and prices count.")
-@click.option("--once", is_flag=True, help="Exit at the end; on a terminal a gateway stays open to try otherwise.")
+@click.option("--once", is_flag=True, help="Exit at the end, also on a terminal.")
 def command(turns: int, model: str, once: bool) -> None:
     """See what Holdfast does, without a key or a network.
 
     A coding agent with three common mistakes (the time in its system text, its tools in another order each time, its
-    memory in the system text) sends the same session through a real gateway to a simulated provider: as it is, with
-    Holdfast's defaults, which change nothing but order, and with all its repairs. Then it runs again without one thing
-    at a time, to see what saved most. Pauses pass on a clock of their own.
+    memory in the system text) sends a session through a real gateway to a simulated provider: as it is, with
+    Holdfast's defaults, which change nothing but order, and with all its repairs. Then Holdfast's own agent does the
+    same, with skills, long results in files, changing memory, sub-agents, pauses and a summary of old history. Both are
+    done again without one mechanism at a time, to see what each saves. Pauses pass on a clock of their own.
+
+    At the end a gateway stays open for a client of your own, until Ctrl-C; in a pipe, in CI or with --once it does not.
 
     \b
     Examples:
       holdfast demo
       holdfast demo --once
-      holdfast demo --turns 40 --model anthropic:claude-sonnet-5-5
+      holdfast demo --turns 24 --model anthropic:claude-sonnet-5-5
     """
     use_configured_facts()
     known = facts.model(model)
@@ -64,100 +76,85 @@ def command(turns: int, model: str, once: bool) -> None:
     logging.disable(logging.WARNING)  # to those who watch the time, pauses of a virtual clock look odd
     try:
         with _folder() as folder:
-            demo = Demo(Path(folder), known.name, demo_session.turns(turns))
-            _show(demo, known.ref, turns)
+            planned = demo_session.turns(turns)
+            careless = Careless(folder, known.name, planned)
+            _show(careless, folder, known.ref, planned)
             if not once and sys.stdin.isatty() and sys.stdout.isatty():
-                demo.stay()
+                careless.stay()
     finally:
         logging.disable(logging.NOTSET)
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A directory that is gone afterwards. Its name stands in prompts: all of them have the same number of tokens."""
     try:
-        return tempfile.TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True)
+        place = Path(tempfile.gettempdir(), f"holdfast-demo-{secrets.randbelow(10**9):09}").resolve()
+        place.mkdir(mode=0o700)
     except OSError as error:
         raise HoldfastError(
             f"no temporary directory can be made ({error.strerror or error}); set TMPDIR to one that can be written to"
         ) from error
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
-def _show(demo: Demo, model: str, turns: int) -> None:
-    click.echo(f"A coding session of {turns} turns on {model}, sent through a gateway on this machine:")
-    begun = time.monotonic()
-    runs = {name: demo.run(title, flags) for name, (title, flags) in WAYS.items()}
-    without = _without(demo, runs["REPAIRS ON"])
-    click.echo("")
-    room = tables.width()
-    for line in (*_table(runs, room), "", *_saved(runs, without), "", *_told(runs, room)):
-        click.echo(line)
-    calls = runs["AS SENT"].sums.calls
-    sessions = len(runs) + len(without)
-    click.echo(f"{sessions} sessions of {counted(calls, 'request')} each took {time.monotonic() - begun:.0f} s.")
+def _show(careless: Careless, folder: Path, model: str, turns: Sequence[demo_session.Turn]) -> None:
+    room, begun = tables.width(), time.monotonic()
+    _say(demo_table.opening(model, room), "")
+    _say("1. A careless coding client (clock and memory in its system text, tools shuffled):")
+    runs = {name: careless.run(title, flags) for name, (title, flags) in WAYS.items()}
+    groups = {"careless client, repairs on": _repairs(careless, runs["REPAIRS ON"])}
+    agent: Played | None = None
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        _say("", f"2. {demo_table.NEEDS} ({', '.join(missing)}).")
+    else:
+        _say("", "2. The same asks in the same files, done by Holdfast's own agent:")
+        agent, groups["Holdfast's own agent"] = _agent(folder, model, turns)
+    _say("", demo_table.figures(runs, agent, room), "", demo_table.told(runs, agent, room))
+    _say(demo_table.dearest(runs["AS SENT"], room))
+    if agent is not None:
+        _say("", demo_table.happened(agent, room))
+    _say("", demo_table.saved(groups, room))
+    if agent is not None:
+        _say(demo_table.payback(agent, room))
+    sessions = len(runs) + sum(map(len, groups.values())) + (agent is not None)
+    _say("", f"{sessions} sessions took {time.monotonic() - begun:.0f} s.", "", demo_table.next_steps())
 
 
-def _without(demo: Demo, whole: Run) -> dict[str, Run]:
-    """The session with everything but one: what is missing then, that one has saved."""
+def _say(*parts: str | Iterator[str]) -> None:
+    for part in parts:
+        for line in (part,) if isinstance(part, str) else part:
+            click.echo(line)
+
+
+def _repairs(careless: Careless, whole: Run) -> list[Saving]:
+    """The careless session with everything but one: what is missing then, that one has saved."""
     flags = WAYS["REPAIRS ON"][1]
-    runs = {name: demo.run(f"all but {name}", flags, skip=name) for name in sorted(whole.repairs)}
-    runs[LIFETIMES] = demo.run("all but chosen lifetimes", {**flags, "cache.strategy": "rolling"})
-    return runs
+    cost = whole.sums.cost or Decimal(0)
+    found = []
+    for name in sorted(whole.repairs):
+        run = careless.run(f"all but {name}", flags, skip=name)
+        mechanism, instead = REPAIRS.get(name, (name, "not done"))
+        found.append(Saving(mechanism, instead, cost, run.sums.cost or Decimal(0)))
+    run = careless.run("all but chosen lifetimes", {**flags, "cache.strategy": "rolling"})
+    found.append(Saving("lifetimes by expected cost", "5 minutes for all", cost, run.sums.cost or Decimal(0)))
+    return found
 
 
-def _table(runs: Mapping[str, Run], room: int | None) -> Iterator[str]:
-    columns = (Column("", 0), *(Column(name, rank, right=True) for rank, name in enumerate(runs, 1)))
-    sums = [run.sums for run in runs.values()]
-    rows = [
-        ("requests", *(tables.count(each.calls) for each in sums)),
-        ("prompt tokens", *(tables.count(each.prompt_tokens) for each in sums)),
-        ("  read from the cache", *(tables.count(each.cached_tokens) for each in sums)),
-        ("  written to the cache", *(tables.count(each.creation_tokens) for each in sums)),
-        ("  billed in full", *(tables.count(each.uncached_tokens) for each in sums)),
-        ("output tokens", *(tables.count(each.output_tokens) for each in sums)),
-        ("hit rate", *(tables.share(each.hit_rate) for each in sums)),
-        ("cost", *(dollars(each.cost) for each in sums)),
-        ("without any cache", *(dollars(each.without_cache) for each in sums)),
-        ("breaks", *(tables.count(each.breaks) for each in sums)),
-        *((f"  {cause}", *(tables.count(_caused(run, cause)) for run in runs.values())) for cause in _causes(runs)),
-        ("resets with a reason", *(tables.count(each.resets) for each in sums)),
+def _agent(folder: Path, model: str, turns: Sequence[demo_session.Turn]) -> tuple[Played, list[Saving]]:
+    """The agent's session, and the same with one thing in another way each time."""
+    from holdfast.cli import demo_agent  # which takes a second to import
+    from holdfast.cli.demo_arms import ARMS, WHOLE
+
+    played = []
+    for number, arm in enumerate((WHOLE, *ARMS)):
+        with progress(arm.title, len(turns)) as on_turn:
+            played.append(demo_agent.play(arm, folder / f"agent-{number:02}", model, turns, on_turn))
+    whole, *others = played
+    savings = [
+        Saving(arm.mechanism, arm.instead, whole.cost, each.cost) for arm, each in zip(ARMS, others, strict=True)
     ]
-    yield from tables.table(columns, rows, room)
-
-
-def _causes(runs: Mapping[str, Run]) -> list[str]:
-    every = [each.cause or "unknown" for run in runs.values() for each in run.breaks if each.reason is None]
-    return sorted(set(every), key=lambda cause: -every.count(cause))
-
-
-def _caused(run: Run, cause: str) -> int:
-    return sum((each.cause or "unknown") == cause for each in run.breaks if each.reason is None)
-
-
-def _saved(runs: Mapping[str, Run], without: Mapping[str, Run]) -> Iterator[str]:
-    """What each thing was worth, the most first."""
-    yield "What saved most: so much more the session costs with all but"
-    whole = runs["REPAIRS ON"].sums.cost or Decimal(0)
-    worth = {name: (run.sums.cost or Decimal(0)) - whole for name, run in without.items()}
-    for name, more in sorted(worth.items(), key=lambda item: -item[1]):
-        yield f"  {dollars(more):>9}  {SAVED.get(name, name)}"
-
-
-def _told(runs: Mapping[str, Run], room: int | None) -> Iterator[str]:
-    careless, defaults, ours = (runs[name].sums for name in WAYS)
-    times = (careless.cost or Decimal(0)) / (ours.cost or Decimal(1))
-    dearest = max(
-        (each for each in runs["AS SENT"].breaks if each.reason is None),
-        key=lambda each: each.dollars or 0,
-        default=None,
-    )
-    yield from tables.wrapped(
-        f"As sent, the session costs {times:.1f} times what it costs with Holdfast's repairs. The defaults change no "
-        f"text: they keep order, buy no writes that do not pay ({dollars(defaults.cost)}), and say what to repair.",
-        room,
-    )
-    if dearest is not None:
-        where = f" at {dearest.path}" if dearest.path else ""
-        yield from tables.wrapped(
-            f"The dearest break as sent: {dearest.cause}{where}, {tables.count(dearest.tokens)} tokens, "
-            f"{dollars(dearest.dollars)}. {dearest.advice or ''}",
-            room,
-        )
+    return whole, savings

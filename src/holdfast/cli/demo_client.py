@@ -7,7 +7,7 @@ text. It asks for automatic caching, as the provider's documentation shows it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -18,27 +18,24 @@ from holdfast.cli import demo_session
 from holdfast.errors import HoldfastError
 from holdfast.simulator import VirtualClock
 
-MEMORY_TURNS = 6
-PAUSES = {7: 11 * 60.0, 14: 24 * 60.0}
-"""Turns before which somebody is away, in seconds: longer than five minutes, shorter than an hour."""
-
 
 async def session(
     address: str,
     clock: VirtualClock,
     model: str,
-    turns: list[demo_session.Turn],
+    turns: Sequence[demo_session.Turn],
     *,
+    results: Sequence[str],
     headers: dict[str, str],
     on_turn: Callable[[], None],
 ) -> None:
-    """Send one session; time is the clock's, which passes in no time."""
+    """Send one session, whose tools return `results`; time is the clock's, which passes in no time."""
     messages: list[dict[str, Any]] = []
     rng, calls = Random(demo_session.SEED), 0
     headers = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json", **headers}
     async with aiohttp.ClientSession(headers=headers, trust_env=False) as http:
         for number, turn in enumerate(turns):
-            clock.advance(PAUSES.get(number, 30 + rng.random() * 90))
+            clock.advance(demo_session.pause(number) or 30 + rng.random() * 90)
             messages.append({"role": "user", "content": turn.ask})
             while True:
                 content = await _ask(http, address, _body(model, messages, clock, number, rng))
@@ -47,16 +44,15 @@ async def session(
                 wanted = [block for block in content if block["type"] == "tool_use"]
                 if not wanted:
                     break
-                messages.append({"role": "user", "content": [_answered(block, calls) for block in wanted]})
-                calls += len(wanted)
+                messages.append({"role": "user", "content": [_answered(wanted[0], results[calls])]})
+                calls += 1
             on_turn()
 
 
 def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn: int, rng: Random) -> dict[str, Any]:
     now = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%d %H:%M:%S")
-    facts = "\n".join(
-        f"- Turn {n}: the user prefers small commits." for n in range(MEMORY_TURNS, turn + 1, MEMORY_TURNS)
-    )
+    every = demo_session.MEMORY_EVERY
+    facts = "\n".join(f"- Turn {n}: the user prefers small commits." for n in range(every, turn + 1, every))
     system = f"Current time: {now}\n\n{demo_session.instructions()}\n\n# Memory\n{facts or '- nothing yet'}"
     tools = demo_session.tools()
     rng.shuffle(tools)
@@ -83,9 +79,5 @@ async def _ask(http: aiohttp.ClientSession, address: str, body: dict[str, Any]) 
         ) from error
 
 
-def _answered(block: dict[str, Any], number: int) -> dict[str, Any]:
-    return {
-        "type": "tool_result",
-        "tool_use_id": block["id"],
-        "content": demo_session.result(number, block["name"]),
-    }
+def _answered(block: dict[str, Any], result: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": block["id"], "content": result}

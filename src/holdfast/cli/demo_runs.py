@@ -1,4 +1,4 @@
-"""The demo's runs: the session through a gateway and a simulated provider, and what came of it."""
+"""The careless client's runs: the session through a gateway and a simulated provider, and what came of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from holdfast import observe
-from holdfast.cli import demo_client, demo_session
+from holdfast.cli import demo_client, demo_session, demo_table, demo_workspace
 from holdfast.config import Config, load
 from holdfast.errors import HoldfastError
 from holdfast.gateway.parts import Gateway
@@ -35,12 +35,15 @@ class Run(Struct, frozen=True):
     repairs: Mapping[str, int]
 
 
-class Demo:
+class Careless:
     """Sends the session, each time through a gateway and a provider that know nothing yet."""
 
     def __init__(self, folder: Path, model: str, turns: list[demo_session.Turn]) -> None:
         self._folder, self._model, self._turns = folder, model, turns
         self._count = 0
+        workspace = folder / "shop"
+        demo_workspace.lay_out(workspace, turns)
+        self._results = demo_workspace.carried_out(workspace, turns)  # the same calls return the same in every run
         self._script = Script(name="demo", function=demo_session.model(turns))
 
     def run(self, title: str, flags: Mapping[str, object], skip: str = "") -> Run:
@@ -48,13 +51,21 @@ class Demo:
         clock = VirtualClock(START)
         headers = {"x-holdfast-skip": skip} if skip else {}
         with (
-            self._progress(title) as on_turn,
+            progress(title, len(self._turns)) as on_turn,
             provider_running(Simulator(script=self._script, clock=clock)) as provider,
         ):
             config = self._config(provider, flags)
             with gateway_running(config, gateway=Gateway(config, clock=clock.now)) as address:
                 asyncio.run(
-                    demo_client.session(address, clock, self._model, self._turns, headers=headers, on_turn=on_turn)
+                    demo_client.session(
+                        address,
+                        clock,
+                        self._model,
+                        self._turns,
+                        results=self._results,
+                        headers=headers,
+                        on_turn=on_turn,
+                    )
                 )
         return _looked_at(config)
 
@@ -63,13 +74,8 @@ class Demo:
         with provider_running(Simulator()) as provider:
             config = self._config(provider, {})
             with gateway_running(config) as address:
-                click.echo(
-                    f"\nA gateway with a simulated provider behind it is open. Try a client of yours:\n"
-                    f"  ANTHROPIC_BASE_URL={address} ANTHROPIC_API_KEY=demo claude\n"
-                    f"and look at what came through:\n"
-                    f"  HOLDFAST_HOME={config.home} holdfast sessions\n"
-                    "Ctrl-C ends it and removes what was stored."
-                )
+                for line in demo_table.staying(address, config.home):
+                    click.echo(line)
                 with contextlib.suppress(KeyboardInterrupt):
                     while True:
                         time.sleep(3600)
@@ -81,12 +87,13 @@ class Demo:
         unhurried = {"gateway.limits.stages_ms": 60_000}  # a busy machine must not change the figures
         return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**given, **unhurried, **flags})
 
-    @contextlib.contextmanager
-    def _progress(self, title: str) -> Iterator[Callable[[], None]]:
-        with click.progressbar(
-            length=len(self._turns), label=f"  {title:<32}", show_eta=False, show_pos=True, width=24
-        ) as bar:
-            yield lambda: bar.update(1)
+
+@contextlib.contextmanager
+def progress(title: str, turns: int) -> Iterator[Callable[[], None]]:
+    """A line that grows with every turn; in a pipe, its title alone."""
+    label = f"  {title:<32}"
+    with click.progressbar(length=turns, label=label, show_eta=False, show_pos=True, width=24) as bar:
+        yield lambda: bar.update(1)
 
 
 def _looked_at(config: Config) -> Run:

@@ -14,6 +14,9 @@ from holdfast.canonical import Request
 from holdfast.simulator.values import Part, Reply, ToolCall, Words
 
 SEED = 11
+MEMORY_EVERY = 3
+"""Turns after which something has changed that is to be remembered."""
+_AWAY = (11 * 60.0, 24 * 60.0, 15 * 60.0)
 PARTS = ("accounts", "billing", "cache", "discounts", "exports", "filters", "gateway", "history", "invoices", "jobs")
 VERBS = ("load", "check", "merge", "render", "store", "apply", "expand", "round", "group", "settle")
 NOUNS = ("entry", "record", "total", "period", "customer", "line", "amount", "report", "batch", "currency")
@@ -96,6 +99,12 @@ def turns(count: int) -> list[Turn]:
         calls = [_call(part, step, rng) for step in range(1 + int(rng.random() * 4))]
         made.append(Turn(ask, tuple(calls), " ".join(_sentence(rng) for _ in range(3))))
     return made
+
+
+def pause(number: int) -> float | None:
+    """Seconds that the user is away before this turn, longer than five minutes and shorter than an hour: before every
+    third."""
+    return _AWAY[number // 3 % len(_AWAY)] if number % 3 == 2 else None
 
 
 def result(number: int, name: str) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from holdfast.cli import explain_markdown, explain_table, tables
+from holdfast.cli import completing, explain_markdown, explain_table, tables
 from holdfast.cli.asking import Moment, as_json, check_window, limit_option, write_report
 from holdfast.cli.explain_reading import HowFar, megabytes, read
 from holdfast.cli.explain_words import cents, logs
 from holdfast.cli.setup import use_configured_facts
+from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained
@@ -58,7 +59,12 @@ class Dollars(click.ParamType[Decimal]):
 @click.option("--fail-over", metavar="USD", type=Dollars(), help="Exit with 3 if breaks (not resets) lost more.")
 @click.option("--since", metavar="WHEN", type=Moment(), help="Only from here on, such as 24h, 7d, 2026-11-01.")
 @click.option("--until", metavar="WHEN", type=Moment(end=True), help="Only before this; a date is included.")
-@click.option("--session", metavar="ID", help="Only the session with this id, or those that begin with it.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completing.sessions,
+    help="Only the session with this id, or those that begin with it.",
+)
 @click.option(
     "--min-tokens", default=0, show_default=True, type=click.IntRange(0), help="A break loses more tokens than this."
 )
@@ -104,7 +110,7 @@ def command(
     use_configured_facts()
     found = find_logs(paths)
     window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
-    explainer = Explainer(min_tokens=min_tokens, window=window)
+    explainer = Explainer(min_tokens=min_tokens, window=window, settings=load_here().settings)
     reached = read(found, explainer, quiet=quiet)
     report = explainer.result(reached.files)
     if reached.stopped:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.cli import tables
 from holdfast.cli.explain_words import (
+    TIPS,
     UNSHARED,
     about,
     about_head,
@@ -22,11 +23,12 @@ from holdfast.cli.explain_words import (
     parts,
     pause,
     summary,
+    tip_told,
     what,
     where,
 )
 from holdfast.cli.tables import count, counted, dollars, share
-from holdfast.observe.explain.sentences import with_others
+from holdfast.observe.explain.sentences import CATALOGUE, by_setting, with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
 
 MORE = "`--limit` shows more"
@@ -46,6 +48,7 @@ def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
     yield from _sessions(report, limit, names, more)
     yield from _breaks(report, limit, names, more)
     yield from _cures(report)
+    yield from _tips(report)
     yield from _heads(report, limit, names)
     yield from _money(report)
     for note in notes(report):
@@ -107,11 +110,21 @@ def _cures(report: Explained) -> Iterator[str]:
     if others:
         yield from _title("About the others" if report.totals.cures else "About them")
         yield from map(_advice, others)
+    if report.totals.cures or others:
+        yield ""
+        yield CATALOGUE
 
 
 def _advice(each: CureSum) -> str:
-    setting = f" The gateway does it by itself: {_code(each.setting)}." if each.setting else ""
+    setting = f" {by_setting(each.setting, _code(each.setting))}" if each.setting else ""
     return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
+
+
+def _tips(report: Explained) -> Iterator[str]:
+    if report.tips:
+        yield from _title(TIPS)
+    for each in report.tips:
+        yield f"- **{_plain(each.tip)}**: {_plain(tip_told(each))}"
 
 
 def _heads(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from holdfast.cli import tables
 from holdfast.cli.explain_words import (
+    TIPS,
     UNSHARED,
     about,
     about_head,
@@ -23,12 +24,13 @@ from holdfast.cli.explain_words import (
     parts,
     pause,
     summary,
+    tip_told,
     what,
     when,
     where,
 )
 from holdfast.cli.tables import Column, count, counted, dollars, share
-from holdfast.observe.explain.sentences import with_others
+from holdfast.observe.explain.sentences import CATALOGUE, by_setting, with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
 
 SESSIONS = (
@@ -68,6 +70,7 @@ def text(report: Explained, room: int | None, limit: int, *, home: bool = False)
     yield from _sessions(report, room, limit)
     yield from _breaks(report, room, limit)
     yield from _cures(report, room)
+    yield from _tips(report, room)
     yield from _heads(report, room, limit)
     yield from _money(report, room)
     yield from _lifetimes(report)
@@ -135,18 +138,30 @@ def _cures(report: Explained, room: int | None) -> Iterator[str]:
         yield "What to do, by what it would have saved:"
         for each in cures:
             yield from _advice(each, room)
+        yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
         yield ""
     if others:
         yield "About the others:" if cures else "About them:"
         for each in others:
             yield from _advice(each, room)
+        if not cures:
+            yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
         yield ""
 
 
 def _advice(each: CureSum, room: int | None) -> Iterator[str]:
-    setting = f" The gateway does it by itself: {each.setting}." if each.setting else ""
+    setting = f" {by_setting(each.setting)}" if each.setting else ""
     told = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
     yield from tables.wrapped(told, room, indent="    ")
+
+
+def _tips(report: Explained, room: int | None) -> Iterator[str]:
+    if not report.tips:
+        return
+    yield f"{TIPS}:"
+    for each in report.tips:
+        yield from tables.wrapped(f"  {each.tip}: {tip_told(each)}", room, indent="    ")
+    yield ""
 
 
 def _heads(report: Explained, room: int | None, limit: int) -> Iterator[str]:

@@ -23,6 +23,7 @@ from holdfast.observe.explain.values import (
     OtherTtl,
     SessionFound,
 )
+from holdfast.observe.tips import Advised
 
 MONEY = (
     ("reads", "read from the cache"),
@@ -128,6 +129,15 @@ def about(each: CureSum) -> str:
     found = counted(each.breaks, "break") if each.breaks or not each.requests else ""
     more = counted(each.requests, "request") if each.requests else ""
     return ", ".join(part for part in (found, more, dollars(each.saves_usd)) if part)
+
+
+TIPS = "Tips for long-running agents"
+
+
+def tip_told(each: Advised) -> str:
+    """What was seen, and what to do; the name stands before it."""
+    setting = f" Set {' and '.join(f'`{line}`' for line in each.settings)}." if each.settings else ""
+    return f"{each.seen}. {each.sentence}{setting}"
 
 
 UNSHARED = "New sessions that could not read the tools and system text of the one before (no breaks)"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Lazy(click.Group):
@@ -26,6 +29,18 @@ class Lazy(click.Group):
         command = importlib.import_module(self.modules[cmd_name]).command
         assert isinstance(command, click.Command)
         return command
+
+    def complete_commands(self) -> dict[str, str]:
+        """The names that a shell completes, with what each does where that is known without importing it."""
+        return dict.fromkeys(self.modules, "")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As click does it, but without importing every command for its help."""
+        from click.shell_completion import CompletionItem
+
+        found = self.complete_commands().items()
+        names = [CompletionItem(name, help=what or None) for name, what in found if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -24,6 +24,7 @@ from holdfast.cli.explain import find_logs, if_nothing
 from holdfast.cli.explain_reading import HowFar, megabytes, read
 from holdfast.cli.explain_words import by_loss, dearest
 from holdfast.cli.setup import use_configured_facts
+from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained, SessionFound
@@ -80,7 +81,7 @@ async def explain(asked: Explain, *, seconds: float = SECONDS) -> Explanation:
 def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
     use_configured_facts()
     window = Window(_since(asked.since), None, asked.session)
-    explainer = Explainer(window=window)
+    explainer = Explainer(window=window, settings=load_here().settings)
     found = find_logs([_path(each) for each in asked.paths])
     reached = read(found, explainer, quiet=True, until=stopped)
     report = explainer.result(reached.files)

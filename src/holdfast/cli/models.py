@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli import completing
 from holdfast.cli.setup import use_configured_facts
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
 
@@ -35,7 +36,12 @@ FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "A
 
 
 @click.command()
-@click.option("--provider", metavar="NAME", help="Only this provider's models, such as anthropic.")
+@click.option(
+    "--provider",
+    metavar="NAME",
+    shell_complete=completing.providers,
+    help="Only this provider's models, such as anthropic.",
+)
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def command(provider: str | None, json_: bool) -> None:
     """Show what is known about models: floors, lifetimes, prices, dates.

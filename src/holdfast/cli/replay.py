@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from holdfast.caches.noise import Noise
-from holdfast.cli import replay_shown, tables
+from holdfast.cli import completing, replay_shown, tables
 from holdfast.cli.asking import as_json, write_report
 from holdfast.cli.noise import read_noise
 from holdfast.cli.replay_reading import Gathered, StoppedError, gather
@@ -34,6 +34,7 @@ SMALL = 8_192
     "--strategy",
     "strategies",
     metavar="NAME,…",
+    shell_complete=completing.strategies,
     default=(",".join(DEFAULT),),
     show_default=True,
     multiple=True,
@@ -43,6 +44,7 @@ SMALL = 8_192
     "--model",
     "models",
     metavar="NAME,…",
+    shell_complete=completing.models,
     multiple=True,
     help="Models to replay on; by default the traces' or logs' own.",
 )
@@ -51,7 +53,12 @@ SMALL = 8_192
     type=click.IntRange(1, 100_000),
     help=f"At most so many sessions of logs, the latest; default: {SESSIONS}, of together {REQUESTS:,} requests.",
 )
-@click.option("--session", metavar="ID", help="Only the session with this id, or those that begin with it.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completing.sessions,
+    help="Only the session with this id, or those that begin with it.",
+)
 @click.option("--gaps", metavar="PATTERN", help=f"Impose pauses: {', '.join(PATTERNS)}. Default: as recorded.")
 @click.option("--seed", default=SEEDS[0], show_default=True, type=int, help="Of all that is left to chance.")
 @click.option("--seeds", metavar="all|N,…", help="Add up over several seeds; all stands for five.")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from holdfast import observe
-from holdfast.cli import tables
+from holdfast.cli import completing, tables
 from holdfast.cli.asking import limit_option, looking, nothing_yet, print_json, whose
 from holdfast.cli.bill import sentences
 from holdfast.cli.breaks import cures, what
@@ -48,7 +48,7 @@ CALLS = (
 
 
 @click.command()
-@click.argument("id_", metavar="[SESSION|CALL]", required=False)
+@click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completing.sessions)
 @click.option("--tenant", metavar="ID", help="Whose, where several tenants have the same id.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @limit_option(50, "calls of a session, the newest")

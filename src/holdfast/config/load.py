@@ -24,7 +24,7 @@ def load(
 ) -> Config:
     """The configuration of a workspace; `home` defaults to HOLDFAST_HOME, then to `~/.holdfast`."""
     user_home = Path(environ["HOME"]) if environ.get("HOME") else _user_home()
-    home = home or _holdfast_home(environ, user_home)
+    home = home or holdfast_home(environ)
     documents: list[Document] = []
     unread: list[str] = []
     folders = [home] if workspace is None or _same(home, workspace) else [home, workspace]
@@ -52,7 +52,9 @@ def _user_home() -> Path:
         raise HoldfastError("there is no home directory; set HOME or HOLDFAST_HOME") from problem
 
 
-def _holdfast_home(environ: Mapping[str, str], user_home: Path) -> Path:
+def holdfast_home(environ: Mapping[str, str]) -> Path:
+    """HOLDFAST_HOME, or `~/.holdfast`; nothing is opened."""
+    user_home = Path(environ["HOME"]) if environ.get("HOME") else _user_home()
     named = environ.get("HOLDFAST_HOME", "").strip()
     if not named:
         return user_home / ".holdfast"

@@ -83,11 +83,11 @@ _PAGE = """\
 
 This page is generated from the code: `python -m holdfast.config --markdown > docs/configuration.md`.
 
-**Not everything acts yet.** The page lists every key there is or will be; `docs/conformance.md` says which behaviour
-is built. Some keys have another name or value in the documents Holdfast implements; theirs is given beside ours.
+Some keys have another name or value in the documents Holdfast implements; theirs is given beside ours.
 
 Holdfast works without any configuration. What you want otherwise stands in `holdfast.toml`, in the
-environment or in flags; `holdfast config show` prints every value and where it came from. Later ones win:
+environment or in flags. `holdfast init` writes a file with every key commented out, `holdfast config show` prints every
+value and where it came from, `holdfast doctor` says whether they can be used. Later ones win:
 
 1. the defaults below;
 2. `holdfast.toml` in `HOLDFAST_HOME` (default `~/.holdfast`);

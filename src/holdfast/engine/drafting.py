@@ -65,18 +65,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     ) -> Asked:
         """The same as the core sees it; blocks that are named by their path are found."""
         named = (*volatile, *self.repaired.volatile_paths)
-        if not (named or pinned or summary is not None or common is not None):
-            return Asked(
-                call=call,
-                prompt=self.reading.prompt,
-                alone=self.alone.prompt,
-                model=self.model,
-                settings=self.reading.settings,
-                reset=reset or self.reset,
-                subagent=lane.subagent,
-                strict=strict,
-            )
-        places = _places(self.reading.prompt, self.sent)
+        any_named = bool(named or pinned) or summary is not None or common is not None
+        places = _places(self.reading.prompt, self.sent) if any_named else {}
         return Asked(
             call=call,
             prompt=self.reading.prompt,
@@ -110,11 +100,11 @@ def draft(
     memory, mode = state.memory(lane.tenant), state.settings(lane).repair
     down = state.keeper.down
     before = msgspec.msgpack.encode(ledger.repairs) if down else b""
-    repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
+    repaired = repairing.repair(body, alone.prompt, ledger.repairs, memory, mode=mode, skip=skip)
     if down and repaired.new:  # what was told before is told again; nothing new is
         ledger.repairs = msgspec.msgpack.decode(before, type=type(ledger.repairs))
         skip |= INSERTING
-        repaired = repairing.repair(body, dialect, alone, ledger.repairs, memory, mode=mode, skip=skip)
+        repaired = repairing.repair(body, alone.prompt, ledger.repairs, memory, mode=mode, skip=skip)
     sent, reading = body, alone
     if repaired.raw is not body.raw:
         sent, reading = state.reread(body, alone, repaired.raw, dialect, model)

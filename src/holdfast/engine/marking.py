@@ -22,10 +22,10 @@ def marked(body: Body, dialect: Dialect, prompt: Prompt, plan: Plan, model: Mode
     mode = plan.mode if plan.mode in ("implicit", "explicit") and plan.mode != prompt.mode else ""
     if not mode and (plan.marks == prompt.marks or set(plan.marks) == set(prompt.marks)):
         return body.raw
-    wanted = dict.fromkeys([(_place(prompt, mark.block), mark.ttl) for mark in plan.marks])
+    wanted = dict.fromkeys([(prompt.place(mark.block), mark.ttl) for mark in plan.marks])
     known: list[tuple[Marker, int]] = []
     if prompt.marks or prompt.hidden:  # else the reader has found none
-        known = _shown(dialect.markers(body, sorted({_place(prompt, mark.block) for mark in prompt.marks})), prompt)
+        known = _shown(dialect.markers(body, sorted({prompt.place(mark.block) for mark in prompt.marks})), prompt)
     missing = {place: ttl for place, ttl in wanted if all((at, each.ttl) != (place, ttl) for each, at in known)}
     splices: list[Splice] = []
     for marker, place in known:
@@ -49,11 +49,7 @@ def _shown(markers: Sequence[Marker], prompt: Prompt) -> list[tuple[Marker, int]
     return found
 
 
-def _place(prompt: Prompt, block: int) -> int:
-    return prompt.origin[block] if prompt.origin else block
-
-
 def _markable_from_end(prompt: Prompt) -> Iterator[int]:
     for index in range(len(prompt.blocks) - 1, -1, -1):
         if prompt.blocks[index].markable:
-            yield _place(prompt, index)
+            yield prompt.place(index)

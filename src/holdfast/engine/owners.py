@@ -31,7 +31,7 @@ def owner_of(prepared: Prepared, finding: Finding, told: Case, cure: Cure) -> st
         return "tools" if block.section == "tools" else "host"
     if not is_result(block.kind, block.role):
         return block.role or "user"
-    name = _tool(prepared.sent, prompt.origin[divergence.block] if prompt.origin else divergence.block)
+    name = _tool(prepared.sent, prompt.place(divergence.block))
     return "tool" if name is None else f"tool:{name}"
 
 

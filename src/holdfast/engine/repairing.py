@@ -12,18 +12,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast import facts
+from holdfast.caches.values import Prompt
 from holdfast.prefix.repairs import ByteMemory, Mode, Repair, RepairState
 from holdfast.wire.body import Body
-from holdfast.wire.dialects import Dialect
-from holdfast.wire.prompts import PromptReader, Reading
 
 from . import repair_order, repair_texts
 from .repair_work import Work
-
-Memory = ByteMemory
-_PROVIDERS = {name: name for name in ("anthropic", "gemini", "openrouter")}
-__all__ = ["Memory", "Repaired", "repair"]
 
 
 class Repaired(Struct, frozen=True):
@@ -42,27 +36,25 @@ class Repaired(Struct, frozen=True):
 
 def repair(
     body: Body,
-    dialect: Dialect,
-    known: Reading | None,
+    prompt: Prompt,
     state: RepairState,
-    memory: Memory,
+    memory: ByteMemory,
     *,
     mode: Mode,
     skip: frozenset[str] = frozenset(),
 ) -> Repaired:
-    """Repair a request of the lane whose state this is. `known` is the reading of `body`, where there is one.
+    """Repair a request of the lane whose state this is. `prompt` is the body as a cache sees it.
 
     `skip` are repairs that this one request goes without; the lane keeps what it knows for the next.
     """
     if mode == "off":
         return _retired(body, state)
-    reading = known or PromptReader().read(body, facts.model(f"{_PROVIDERS.get(body.dialect, 'openai')}:{body.model}"))
     undone = False
     if skip:
         trial = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=RepairState)
-        whole = _run(Work(body, reading.prompt, trial, memory, mode, frozenset()))
+        whole = _run(Work(body, prompt, trial, memory, mode, frozenset()))
         undone = any(item.applied and item.name in skip for item in whole.repairs)
-    done = _run(Work(body, reading.prompt, state, memory, mode, skip))
+    done = _run(Work(body, prompt, state, memory, mode, skip))
     if undone or state.bypassed:  # this request departs, or the one before did and this one comes back
         done = replace(done, reset="bypassed")
     state.bypassed = undone

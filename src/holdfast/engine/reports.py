@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from holdfast.config import Config
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.cures import Cure
 from holdfast.prefix.divergence import Place, as_bytes
@@ -84,6 +85,13 @@ class Reports:
         self.keep_bodies = keep_bodies
         self._lock = threading.Lock()
         self._counted: dict[str, tuple[int, int, int]] = {}  # by file: which one it is, its size, the lines in it
+
+    @classmethod
+    def configured(cls, config: Config) -> Reports:
+        """As the settings have it."""
+        settings = config.settings
+        breaks = settings.cache.breaks
+        return cls(config.path(breaks.dir), keep=breaks.keep, keep_bodies=settings.store.keep_bodies)
 
     def write(
         self,

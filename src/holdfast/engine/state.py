@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from holdfast import facts
 from holdfast.caches.streams import Room
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts
 from holdfast.prefix.core import Tenant
 from holdfast.prefix.ledger import Ledger
+from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Store
-from holdfast.wire import Body, Dialect, Unreadable
-from holdfast.wire.openai import facts_for
+from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
 from holdfast.wire.prompts import PromptReader, Reading
 
 from .keeping import Keeper
-from .repairing import Memory
 from .values import Lane
 
 KEPT_BODIES = 12_000_000
@@ -53,7 +51,7 @@ class State:
         self.ours = PromptReader(kept_bodies=OURS_BODIES, kept_blocks=OURS_BLOCKS)
         self._tenants: OrderedDict[str, Tenant] = OrderedDict()
         self._room = Room(STREAMS)
-        self._memories: OrderedDict[str, Memory] = OrderedDict()
+        self._memories: OrderedDict[str, ByteMemory] = OrderedDict()
         self._bodies: OrderedDict[tuple[str, str], Body] = OrderedDict()
         self._bytes = 0
 
@@ -96,10 +94,10 @@ class State:
         for name, tenant in self._tenants.items():
             self.keeper.save_pools(name, tenant, now)
 
-    def memory(self, tenant: str) -> Memory:
+    def memory(self, tenant: str) -> ByteMemory:
         memory = self._memories.get(tenant)
         if memory is None:
-            memory = self._memories[tenant] = Memory(load=lambda name: self.keeper.load(tenant, name))
+            memory = self._memories[tenant] = ByteMemory(load=lambda name: self.keeper.load(tenant, name))
         self._memories.move_to_end(tenant)
         while len(self._memories) > 1 and (
             len(self._memories) > MOST_MEMORIES or sum(map(len, self._memories.values())) > FIRST_BYTES
@@ -139,7 +137,5 @@ class State:
 
 
 def facts_of(body: Body) -> ModelFacts:
-    """What is known of the model a body names. The OpenAI dialects serve every model that speaks them."""
-    if body.dialect in ("anthropic", "gemini", "openrouter"):
-        return facts.model(f"{body.dialect}:{body.model.removeprefix('models/')}")
-    return facts_for(body.model)
+    """What is known of the model a body names."""
+    return DIALECTS[body.dialect].facts(body.model)

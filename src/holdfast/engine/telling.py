@@ -24,7 +24,6 @@ from holdfast.prefix.keepalive import Ping
 from holdfast.store import Break, Call, LateCall
 
 from . import late
-from .behind import Behind
 from .late import Row, completed, micro, name, reason_of
 from .noting import Noted
 from .owners import owner_of
@@ -32,6 +31,7 @@ from .reports import Reports
 from .shelf import Shelf
 from .values import Lane, Prepared
 from .where import where
+from .worker import Worker
 
 REASONS = late.REASONS
 
@@ -42,11 +42,11 @@ class Teller:
     def __init__(self, store: Shelf | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
         self._store, self._bus, self._reports, self._ids = store, bus, reports, ids
         self._keep_bodies = reports is not None and reports.keep_bodies
-        self._behind = Behind("holdfast-reports")
+        self._worker = Worker("holdfast-reports")
 
     def flush(self) -> None:
         """Until every report is written."""
-        self._behind.flush()
+        self._worker.flush()
 
     # Moments
 
@@ -162,7 +162,7 @@ class Teller:
             self._store.put_break(row)
         if self._reports is not None:
             work = partial(self._reports.write, cure=cure, place=found.place, before=found.before, after=found.after)
-            if not self._behind.do(partial(work, row, finding)):
+            if not self._worker.do(partial(work, row, finding)):
                 self._reports.lost += 1
         if row.reason is not None:
             reset = CacheReset(

@@ -84,6 +84,6 @@ class Prepared(Struct, kw_only=True):
     def path(self, block: int) -> str:
         """The path of a block of the prompt."""
         prompt = self.core.outcome.prompt
-        place = prompt.origin[block] if prompt.origin else block
+        place = prompt.place(block)
         blocks = self.sent.blocks
         return blocks[place].path if place < len(blocks) else ""

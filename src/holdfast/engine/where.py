@@ -35,7 +35,7 @@ def where(
     if divergence.block >= len(prompt.blocks):
         return Where(f"{divergence.section} (end)", len(body.raw))
     dialect = DIALECTS[body.dialect]
-    number = prompt.origin[divergence.block] if prompt.origin else divergence.block
+    number = prompt.place(divergence.block)
     span, says = body.blocks[number], dialect.content(body, number)
     old = None if earlier is None else _at(earlier, span.path)
     if earlier is None or old is None:

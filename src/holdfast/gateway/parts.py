@@ -57,11 +57,10 @@ class Gateway:
         routes = Routes(settings.upstream)
         admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
         self.store = _store(settings.store.url)
-        breaks = settings.cache.breaks
         self.engine = Engine(
             config.for_agent,
             store=self.store,
-            reports=Reports(config.path(breaks.dir), keep=breaks.keep, keep_bodies=settings.store.keep_bodies),
+            reports=Reports.configured(config),
             patience=limits.stages_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import ssl
-import urllib.request
 from collections.abc import Mapping
 
 import aiohttp
@@ -21,10 +20,10 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from holdfast.config.sections.serving import Limits
-from holdfast.serving import is_loopback
 from holdfast.transport.incoming import RawHeaders
+from holdfast.transport.proxies import proxy_for
 
-from .heads import head_of
+from .headers import head_of
 from .routes import Address
 
 KEEP_ALIVE_S = 15.0
@@ -162,7 +161,7 @@ class Relay:
 
     def _find(self, upstream: Address) -> _Way:
         address = URL.build(scheme=upstream.scheme, host=upstream.host, port=upstream.port)
-        proxy = proxy_for(upstream)
+        proxy = proxy_for(upstream.scheme, upstream.host)
         like = aiohttp.ClientRequest(
             "GET",
             address,
@@ -234,13 +233,6 @@ def _reason(error: OSError) -> str:
     """What the system says. The library's words repeat the address."""
     known = error.errno is not None and error.errno > 0
     return (os.strerror(error.errno) if known and error.errno is not None else error.strerror) or "no connection"
-
-
-def proxy_for(upstream: Address, proxies: Mapping[str, str] | None = None) -> str | None:
-    """`HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; this machine is never asked through one."""
-    if is_loopback(upstream.host) or urllib.request.proxy_bypass(upstream.host):
-        return None
-    return (urllib.request.getproxies() if proxies is None else proxies).get(upstream.scheme)
 
 
 async def rest_of(response: Response) -> bytes:

@@ -322,7 +322,7 @@ def _reset(last: Sent | None, theirs: Prompt, prompt: Prompt, made: Injected, kn
     if last is None or not _differs(last, prompt):
         return None
     index = _same(last, prompt)
-    if _has_changed(last, prompt, known) or _place(prompt, index) == made.context:
+    if _has_changed(last, prompt, known) or prompt.place(index) == made.context:
         return BLOCK_CHANGED
     missing = made.stable is not None and not _has(last, prompt, (made.stable,))
     return BYPASSED if missing or _same(last, theirs) > index else None
@@ -332,13 +332,8 @@ def _has(last: Sent, prompt: Prompt, ours: tuple[int, ...]) -> bool:
     """Whether one of these blocks of ours stood in the last request, wherever: what is before it may be repaired."""
     sent = {last.digest(index) for index in range(len(last))}
     return any(
-        block.digest[:DIGEST] in sent for index, block in enumerate(prompt.blocks) if _place(prompt, index) in ours
+        block.digest[:DIGEST] in sent for index, block in enumerate(prompt.blocks) if prompt.place(index) in ours
     )
-
-
-def _place(prompt: Prompt, index: int) -> int:
-    """The block of the body that a block of the prompt is."""
-    return prompt.origin[index] if prompt.origin else index
 
 
 def _says(given: Given, here: Standing) -> str:

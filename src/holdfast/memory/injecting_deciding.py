@@ -202,8 +202,7 @@ def _is_new(asked: Asked, given: Given, here: Standing, place: int) -> bool:
 
 def texts_of(reading: Reading, here: Standing) -> dict[int, list[str]]:
     """What stands in front of the blocks of the body."""
-    origin = reading.prompt.origin
-    return {(origin[index] if origin else index): [each.text for each in told] for index, told in here.told.items()}
+    return {reading.prompt.place(index): [each.text for each in told] for index, told in here.told.items()}
 
 
 def _news(place: str, why: str, known: Known, text: str) -> MemorySurfaced:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from holdfast.prefix.redact import is_mixed
+
 from .wording import END, NOTES
 
 _SIGN = r"[\W_]{1,12}"
@@ -126,14 +128,9 @@ def _folded(text: str) -> str:
 
 def _secrets(text: str) -> Iterator[str]:
     for found in _KEYS.finditer(text):
-        if found["mixed"] is None or _mixed(found[0]):
+        if found["mixed"] is None or is_mixed(found[0]):
             yield found[0]
     for named in (*_NAMED.finditer(text), *_IN_URL.finditer(text)):
         certain = named.re is _IN_URL  # whatever stands there is a password
-        if not _NO_SECRET.fullmatch(named[1]) and (certain or _mixed(named[1])):
+        if not _NO_SECRET.fullmatch(named[1]) and (certain or is_mixed(named[1])):
             yield named[1]
-
-
-def _mixed(text: str) -> bool:
-    """Letters and digits: words seldom are, and nearly every key is."""
-    return any(char.isdigit() for char in text) and any(char.isalpha() for char in text)

@@ -7,12 +7,13 @@ Says what happened, not whether it cost anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import AnyStr, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from holdfast.caches.providers import Rules, rules
 from holdfast.caches.values import Block, Prompt, Section
+from holdfast.canonical import common_head
 from holdfast.facts import ModelFacts
 
 from .redact import excerpt
@@ -31,6 +32,7 @@ What = Literal["model", "settings", "changed", "removed", "inserted", "moved", "
 
 Settings = Sequence[tuple[str, bytes]]
 """Digests of settings by name, as `Sent.settings` has them."""
+
 
 _ANSWERS = ("assistant", "model")
 _SEEN_IN_BLOCKS = ("thinking.keep",)  # decides which blocks are shown; a change of it is a change of those
@@ -77,7 +79,7 @@ def compare(
     behind it is lost whatever else changed. `blocks` are its own as columns, where they are at hand."""
     blocks = columns(prompt) if blocks is None else blocks
     grown = blocks.same == len(before)  # then nobody asks for single digests
-    same = blocks.same if grown else common(before.digests, blocks.digests) // DIGEST
+    same = blocks.same if grown else common_head(before.digests, blocks.digests) // DIGEST
     grown = grown or same == len(before)
     old, new = ([], []) if grown else (_apart(before.digests), _apart(blocks.digests))
     course = _course(old, new, same, before, prompt)
@@ -117,7 +119,7 @@ def place(before: str | bytes | None, after: str | bytes | None, *, keep_bodies:
     if before is None and after is None:
         return None
     old, new = as_bytes(before), as_bytes(after)
-    offset = common(old, new)
+    offset = common_head(old, new)
     if offset == len(old) == len(new):
         return None
     return Place(
@@ -131,20 +133,6 @@ def as_bytes(text: str | bytes | None) -> bytes:
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")
     return text or b""
-
-
-def common(old: AnyStr, new: AnyStr) -> int:
-    """How many leading bytes or characters are the same: slices compare fast, halving finds the place."""
-    low, high = 0, min(len(old), len(new))
-    if old[:high] == new[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _apart(joined: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Cheaper versions of a plan, for an account that cannot pay for the whole of it."""
+"""What a plan makes of a prompt, and cheaper versions of one for an account that cannot pay for the whole of it."""
 
 from __future__ import annotations
 

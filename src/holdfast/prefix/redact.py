@@ -51,7 +51,7 @@ def without_secrets(text: str, *, dense: bool = True) -> str:
     text = _KNOWN.sub(lambda match: mask(match[0]), text)
     if not dense:
         return text
-    return _DENSE.sub(lambda match: mask(match[0]) if _is_dense(match[0]) else match[0], text)
+    return _DENSE.sub(lambda match: mask(match[0]) if is_mixed(match[0]) else match[0], text)
 
 
 def excerpt(text: str | bytes | None, offset: int, *, around: int = AROUND, keep_bodies: bool = False) -> str:
@@ -108,7 +108,8 @@ def _masked(char: str) -> str:
     return "·"
 
 
-def _is_dense(run: str) -> bool:
+def is_mixed(run: str) -> bool:
+    """Letters and digits: words seldom are, and nearly every key is."""
     return any(char.isdigit() for char in run) and any(char.isalpha() for char in run)
 
 

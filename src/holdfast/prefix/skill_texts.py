@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from .divergence import common
+from holdfast.canonical import common_head
+
 from .operating_context import SECTIONS
 from .padding import PRELOADED
 
@@ -75,7 +76,7 @@ class _Body(Struct, frozen=True):
 
 def skill_change(old: str, new: str) -> SkillChange | None:
     """How two texts differ in skills; None where something else is the first in which they differ."""
-    at = common(old, new)
+    at = common_head(old, new)
     before, after = _index(old, at), _index(new, at)
     if before is not None and after is not None and before.start != after.start:
         if before.start < min(at, after.start):  # another one, in front

@@ -17,9 +17,8 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import model as facts_of
 from holdfast.facts.tables import nearest
 from holdfast.wire import DIALECTS, dialect_of
+from holdfast.wire.dialects import COUNTING
 from holdfast.wire.values import array_of, object_of, string_of
-
-NOT_GENERATING = ("/count_tokens", ":countTokens")
 
 _HISTORY = ("messages", "contents", "input")
 _SECRET = ("auth", "key", "token", "cookie", "secret", "credential")
@@ -127,7 +126,7 @@ def _recorded(item: object, number: int, dialect: str | None) -> Recorded | None
     url = next((value for name in ("url", "uri") if (value := getattr(item, name, None)) is not None), None)
     if url is not None:
         path, headers, body = urlsplit(str(url)).path, _headers(item), _content(item, number)
-        if dialect is None and (dialect_of(path) is None or path.endswith(NOT_GENERATING)):
+        if dialect is None and (dialect_of(path) is None or path.endswith(COUNTING)):
             return None
     raw = encoded(body, number)
     found = dialect_of(path)

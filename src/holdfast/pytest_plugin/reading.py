@@ -21,7 +21,6 @@ from holdfast.identity.names import named, previous_response
 from holdfast.identity.sides import is_side
 from holdfast.prefix.values import DIGEST, Sent, columns, head
 from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 from holdfast.wire.rewrite import text_span
 from holdfast.wire.values import object_of, string_of
@@ -162,11 +161,10 @@ def _is_part(body: Body) -> bool:
 def _facts(dialect: str, name: str, chosen: str | None) -> ModelFacts:
     if chosen is not None:
         return facts_of(chosen)
-    if not name:
-        return facts_of({"gemini": "gemini:", "anthropic": "anthropic:"}.get(dialect, "openai:"))
-    if dialect in ("anthropic", "gemini", "openrouter"):
-        return facts_of(f"{dialect}:{name.removeprefix('models/')}")
-    return facts_for(name)
+    spoken = DIALECTS[dialect]
+    if not name:  # a route without a model leads nowhere; the shape is OpenAI's
+        return facts_of("openai:" if spoken.provider == "openrouter" else f"{spoken.provider}:")
+    return spoken.facts(name)
 
 
 def _digests(settings: Mapping[str, bytes], prompt: Prompt) -> tuple[tuple[str, bytes], ...]:

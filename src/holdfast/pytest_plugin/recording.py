@@ -24,8 +24,9 @@ from holdfast.simulator.journal import Record
 from holdfast.simulator.script import document, reading
 from holdfast.simulator.serve import running
 from holdfast.wire import Body, Dialect, dialect_of
+from holdfast.wire.dialects import COUNTING
 
-from .bodies import NOT_GENERATING, Recorded, dialect_by_body, encoded, without_credentials
+from .bodies import Recorded, dialect_by_body, encoded, without_credentials
 from .values import Checked
 
 KEY = "holdfast-test-key"
@@ -132,7 +133,7 @@ class Recorder:
     def keep(self, call: Call, **told: Any) -> None:
         """A call, if it is one of a model, with what is known of its answer."""
         found = dialect_of(call.path) if call.method == "POST" else None
-        if found is not None and not call.path.endswith(NOT_GENERATING):
+        if found is not None and not call.path.endswith(COUNTING):
             headers = without_credentials(call.headers.items())
             name, model = found[0].name, found[1]
             one = Recorded(number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **told)

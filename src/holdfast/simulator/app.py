@@ -1,6 +1,6 @@
 """The simulator over HTTP: the providers' paths, and `/_sim/` for whoever drives it.
 
-Carries out what `plans` decided, step by step, and tells the exchange how far it came. Decides nothing itself.
+Carries out what `steps` decided, step by step, and tells the exchange how far it came. Decides nothing itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from . import checks
 from .control import Control
 from .core import Exchange, Simulator
 from .journal import Record
-from .plans import Abort, Began, End, Start, Step, Wait, plan
-from .plans import Send as SendStep
+from .steps import Abort, Began, End, Start, Step, Wait, plan
+from .steps import Send as SendStep
 from .values import Answer, Call
 
 SERVED = """Holdfast simulator: a provider on this machine.

@@ -18,7 +18,7 @@ from holdfast.wire.values import wire_model
 from . import checks
 from .clock import VirtualClock
 from .core import Exchange, Simulator
-from .plans import Abort, Began, End, Send, Start, Step, Wait, plan
+from .steps import Abort, Began, End, Send, Start, Step, Wait, plan
 from .values import Call
 
 _KEYS = {

@@ -22,6 +22,7 @@ from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body, Dialect, Unreadable, WireError, dialect_of
+from holdfast.wire.dialects import COUNTING
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 
@@ -44,7 +45,6 @@ PREFIXES = ("/anthropic", "/openai", "/gemini")
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 _MOST_MODELS = 1_000
 _LONGEST = 1_000  # characters of a client's words in the list of requests
-_COUNTING = ("/count_tokens", ":countTokens")
 _block = re.compile(r"\bblock (\d+)")
 
 
@@ -222,7 +222,7 @@ class Simulator:
         previous = self._reader.previous(body, model, scope=record.workspace)
         reading = self._reader.read(body, model, scope=record.workspace)
         asked = settings(dialect.name, body, call)
-        counting = call.path.endswith(_COUNTING)
+        counting = call.path.endswith(COUNTING)
         if fault is not None and fault.kind == "sse_error" and (counting or not asked.stream):
             return self._failed(fault, dialect, call, record)
         if counting:
@@ -356,11 +356,9 @@ def _response_id(dialect: str, number: int) -> str:
 
 def _with_paths(line: str, outcome: Outcome, body: Body) -> str:
     """The rules speak of blocks by number; people want the path in the body."""
-    origin = outcome.prompt.origin
 
     def path(match: re.Match[str]) -> str:
-        index = int(match[1])
-        index = origin[index] if origin else index
+        index = outcome.prompt.place(int(match[1]))
         return body.blocks[index].path if index < len(body.blocks) else match[0]
 
     return _block.sub(path, line)

@@ -1,6 +1,6 @@
 """Faults on demand: a queue of orders for what shall go wrong with coming requests.
 
-What a fault says instead of an answer is here; what it does to the sending of one is in `plans`. Nothing here knows
+What a fault says instead of an answer is here; what it does to the sending of one is in `steps`. Nothing here knows
 HTTP servers or the cache.
 """
 

@@ -1,6 +1,6 @@
 """A server around the application: its start and its end.
 
-Only what needs a real server is here; what is sent and when is decided in `plans` and `app`.
+Only what needs a real server is here; what is sent and when is decided in `steps` and `app`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.config.sections.agent import Skills
 from holdfast.tools.wording import shown
+from holdfast.tools.workspace import lexical
 
 from .links import UnusableLinkError, lies_in, real_path
 from .reading import reason
@@ -26,7 +27,7 @@ def roots_of(settings: Skills, workspace: Path | None) -> tuple[Root, ...]:
         if path.is_absolute():
             found.append(Root(path, "global"))
         elif workspace is not None:
-            found.append(Root(_lexical(workspace / path), "workspace"))
+            found.append(Root(lexical(workspace / path), "workspace"))
     return tuple(dict.fromkeys(found))
 
 
@@ -75,8 +76,8 @@ def _escapes(place: Place, workspace: Path | None) -> bool:
     """Whether a root is named inside the workspace and really lies outside of it."""
     if workspace is None:
         return False
-    named, real = _lexical(place.root.path), Path(os.path.realpath(workspace))
-    inside = named.is_relative_to(_lexical(workspace)) or named.is_relative_to(real)
+    named, real = lexical(place.root.path), Path(os.path.realpath(workspace))
+    inside = named.is_relative_to(lexical(workspace)) or named.is_relative_to(real)
     return inside and not place.real.is_relative_to(real)
 
 
@@ -88,7 +89,3 @@ def _once(found: Sequence[Place]) -> list[Place]:
         if place.root.source == "workspace" or place.real not in own:
             kept.setdefault(place.real, place)
     return list(kept.values())
-
-
-def _lexical(path: Path) -> Path:
-    return Path(os.path.normpath(Path(path).absolute()))

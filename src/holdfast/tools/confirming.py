@@ -17,7 +17,7 @@ from holdfast.config.origin import printable
 from holdfast.config.sections.agent import Confirm
 from holdfast.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
 
-from .remembering import Remembered
+from .decisions import Remembered
 from .running import bounded, in_thread
 from .turns import LoopLock
 from .values import Effect, Tool, ToolContext

@@ -245,7 +245,7 @@ def _call(body: Body, prompt: Prompt, index: int) -> Call | None:
     block = prompt.blocks[index]
     if block.kind not in CALLS or block.section != "messages":
         return None
-    members = object_of(body.text(body.blocks[prompt.origin[index] if prompt.origin else index])) or {}
+    members = object_of(body.text(body.blocks[prompt.place(index)])) or {}
     wrapped = next((key for key in _WRAPPED if key in members), None)
     inner = members if wrapped is None else object_of(members[wrapped]) or {}
     name = string_of(inner.get("name"))

@@ -26,16 +26,17 @@ from .answering import cut_off
 from .builtin import Processes, builtin_tools
 from .carriers import REDUNDANT, fitting
 from .confirming import Confirmations, Confirmer
+from .decisions import FILE as DECISIONS
+from .declared import Redeclared, ToolSetState
 from .dispatcher import Dispatcher
 from .guides import Guides, Section
 from .lifecycle import Usage, UsageState
 from .masking import Masker
 from .mcp.approving import FILE as APPROVALS
 from .offload import OFFLOADS, Offloader, directory_of
-from .remembering import FILE as DECISIONS
 from .shaping import shaper, shortener
 from .telling import Teller
-from .toolset import Redeclared, ToolSet, ToolSetState
+from .toolset import ToolSet
 from .turns import Lock
 from .values import Answer, Cancel, Refused, Resolved, SkillsInUse, Tool
 from .workspace import Workspace

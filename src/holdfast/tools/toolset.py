@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
 from holdfast import facts
 from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Tools
@@ -30,6 +28,8 @@ from .carriers import (
     unwrapped,
     waiting,
 )
+from .declared import Redeclared, ToolSetState
+from .discovery import discovery_tools
 from .lifecycle import Usage, demotions, pays
 from .resolving import unknown
 from .values import CALL_TOOL, DISCOVER_TOOLS, Refused, Resolved, Tool
@@ -37,34 +37,6 @@ from .wording import shown
 
 GONE = "nothing offers it at the moment"
 """Why a tool is unavailable, where nobody said."""
-
-
-class ToolSetState(Struct, frozen=True, kw_only=True):
-    """Everything that is needed to render the same tools after a restart.
-
-    `declared` is the array in order, `deferred` what may be found, `discovered` what was, `recent` what was since the
-    last reset, `vanished` why tools that the model knows are unavailable.
-    """
-
-    model: str
-    dialect: str
-    carrier: Carrier
-    declared: tuple[ToolDefinition | Opaque, ...] = ()
-    deferred: tuple[ToolDefinition, ...] = ()
-    discovered: tuple[str, ...] = ()
-    recent: tuple[str, ...] = ()
-    vanished: dict[str, str] = {}
-
-
-class Redeclared(Struct, frozen=True, kw_only=True):
-    """What changed in the array: names that came in, vanished ones that left, those that were deferred or demoted (with
-    the turns they were idle), and those whose definition became another."""
-
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    deferred: tuple[str, ...] = ()
-    demoted: tuple[tuple[str, int], ...] = ()
-    changed: tuple[str, ...] = ()
 
 
 class ToolSet:
@@ -135,8 +107,6 @@ class ToolSet:
         wanted = (DISCOVER_TOOLS, CALL_TOOL) if self.carrier == "call_tool" else (DISCOVER_TOOLS,)
         found = {name: self._tools.pop(name) for name in (DISCOVER_TOOLS, CALL_TOOL) if name in self._tools}
         if any(name not in found for name in wanted):
-            from .discovery import discovery_tools
-
             found = {tool.name: tool for tool in discovery_tools(self)} | found
         return {name: found[name] for name in wanted}
 

@@ -44,7 +44,7 @@ class Workspace:
             ) from problem
         if not self.root.is_dir():
             raise HoldfastError(f"the workspace {shown(root)} is not a directory; name one")
-        self._named = _lexical(root)
+        self._named = lexical(root)
         self.offloads: tuple[Path, ...] = self._beside(offloads)
         self.readable: tuple[Path, ...] = (*self._beside(readable), *self.offloads)
         below = (Path(os.path.realpath(each)) for each in closed)
@@ -55,7 +55,7 @@ class Workspace:
         repository could make anything readable with a link in the place of its skills."""
         found = []
         for each in directories:
-            named, real = _lexical(each), Path(os.path.realpath(each))
+            named, real = lexical(each), Path(os.path.realpath(each))
             inside = named.is_relative_to(self.root) or named.is_relative_to(self._named)
             if not inside or real.is_relative_to(self.root):
                 found.append(real)
@@ -67,7 +67,7 @@ class Workspace:
 
     def leads(self, path: str) -> str | None:
         """Where a path leads, if links make that another place than the one it names."""
-        named, real = self.relative(_lexical(Path(self._joined(path)))), self.relative(self._real(path))
+        named, real = self.relative(lexical(Path(self._joined(path)))), self.relative(self._real(path))
         return None if named == real else real
 
     def relative(self, path: Path) -> str:
@@ -148,13 +148,14 @@ class Workspace:
         return os.path.join(self.root, os.path.expanduser(path) if home else path)  # noqa: PTH111, PTH118
 
     def _outside(self, path: str) -> str:
-        lexical = _lexical(Path(self._joined(path)))
-        if lexical.is_relative_to(self.root) or lexical.is_relative_to(self._named):
+        named = lexical(Path(self._joined(path)))
+        if named.is_relative_to(self.root) or named.is_relative_to(self._named):
             return f"{shown(path)} leads out of the workspace through a link; give a path that stays inside"
         return f"{shown(path)} is outside the workspace; give a path relative to the workspace"
 
 
-def _lexical(path: Path) -> Path:
+def lexical(path: Path) -> Path:
+    """A path as it is spelled, without `..` and from the root; links are not followed."""
     return Path(os.path.normpath(Path(path).absolute()))
 
 

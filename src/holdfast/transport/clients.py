@@ -23,6 +23,7 @@ from holdfast.engine.values import SideCall
 from holdfast.errors import HoldfastError
 from holdfast.identity import Identities
 from holdfast.wire import DIALECTS, Dialect, dialect_of
+from holdfast.wire.dialects import COUNTING
 
 from . import encodings
 from .incoming import Incoming, without_ours
@@ -40,7 +41,6 @@ BESIDE = "holdfast-beside"
 _PATIENCE = (600.0, 5.0)  # seconds for an answer and for a connection, as the SDKs have it
 _OF_LENGTH = (b"content-length", b"transfer-encoding")
 _REFUSAL = 1_048_576  # bytes of a refusal that are looked into
-_NOT_PLANNED = ("/count_tokens", ":countTokens")
 
 
 def library_of(name: str | None) -> ModuleType:
@@ -254,7 +254,7 @@ def _held(library: Any, held: Held) -> Any:
 def _asked(request: Any) -> tuple[Dialect, str] | None:
     """The dialect and model of a call to plan; None for everything else."""
     path = request.url.path
-    found = dialect_of(path) if request.method == "POST" and not path.endswith(_NOT_PLANNED) else None
+    found = dialect_of(path) if request.method == "POST" and not path.endswith(COUNTING) else None
     if found is None:
         return None
     routed = request.url.host == "openrouter.ai" or request.url.host.endswith(".openrouter.ai")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -76,13 +77,16 @@ def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
 
 
 def _project(value: str) -> str:
-    """The name of a project. Headers come byte by byte; a path is mostly UTF-8."""
+    """The name of a project. Headers come byte by byte; a path is mostly UTF-8. One from the root is spelled as entries
+    have it, without `..` and a slash at its end; whether it is there is not looked at, it may be another machine's."""
     name = value.strip()
     if len(name) > _LONGEST:
         return ""
     with contextlib.suppress(UnicodeError):
         name = name.encode("latin-1").decode("utf-8")
-    return name if name.isprintable() else ""
+    if not name.isprintable():
+        return ""
+    return posixpath.normpath(name) if name.startswith("/") else name
 
 
 def without_ours(headers: RawHeaders) -> list[tuple[bytes, bytes]]:

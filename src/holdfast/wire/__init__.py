@@ -1,10 +1,11 @@
 """One file per dialect: bytes to canonical values and back, with every untouched byte kept as the client sent it.
 
-Knows how providers spell things and nothing of cache rules, lanes or storage; imports `canonical` and `facts`.
+Knows how providers spell things and nothing of lanes or storage; imports `canonical`, `facts` and, for what a prompt is
+to a cache, `caches`.
 """
 
 from . import caching
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable
 from .dialects import DIALECTS, Dialect, dialect_of
 from .parsing import WireError
 from .stream import Report, Tap
@@ -16,7 +17,6 @@ __all__ = [
     "Dialect",
     "Marker",
     "Report",
-    "Section",
     "Splice",
     "Tap",
     "Ttl",

@@ -11,22 +11,11 @@ from msgspec import Struct
 from holdfast.canonical import Message, NotJson, ToolUse, Usage, canonical_json
 
 from . import scan
-from .answering.anthropic import Anthropic
-from .answering.gemini import Gemini
-from .answering.openai_chat import Chat
-from .answering.openai_responses import Responses
-from .answering.values import Builder, Piece, Stop
+from .answering.values import Piece, Stop
 from .dialects import DIALECTS
 
 __all__ = ["Answer", "AnswerReader", "Piece", "Stop", "Unreachable", "answer_reader"]
 
-_BUILDERS: dict[str, type[Builder]] = {
-    "anthropic": Anthropic,
-    "openai_chat": Chat,
-    "openai_responses": Responses,
-    "gemini": Gemini,
-    "openrouter": Chat,
-}
 _DONE = b"[DONE]"
 
 
@@ -56,7 +45,7 @@ class AnswerReader:
     def __init__(self, dialect: str) -> None:
         self._tap = DIALECTS[dialect].tap()
         self._tap.also(self._event)
-        self._builder = _BUILDERS[dialect]()
+        self._builder = DIALECTS[dialect].builder()
         self._pieces: list[Piece] = []
         self._unread = False
         self._answer: Answer | None = None

@@ -11,17 +11,19 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.caches.values import Section
+from holdfast.canonical import Capabilities, Extra, Request, encode_string
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 
 from . import cache_control, scan
+from .answering.anthropic import Anthropic as Answered
+from .answering.values import Builder
 from .anthropic_events import read_event
 from .body import (
     BlockSpan,
     Body,
     Marker,
-    Section,
     Splice,
     Ttl,
     Unreadable,
@@ -34,7 +36,7 @@ from .parsing import WireError, error_of, guarded
 from .resume import Resumed, resume
 from .stream import Tap
 from .usage import anthropic_usage
-from .values import obj, object_of, string_of
+from .values import facts_at, obj, object_of, string_of
 
 NAME = "anthropic"
 _KEY = "cache_control"
@@ -186,6 +188,22 @@ class Anthropic:
     """The dialect of `POST /v1/messages`."""
 
     name = NAME
+    provider = NAME
+    images: tuple[bytes, ...] = (b'"type":"image"',)
+    marker_keys: tuple[str, ...] = (_KEY,)
+    text_part = b'{"type":"text","text":'
+    streamed: Extra = (("stream", b"true"),)
+    builder: type[Builder] = Answered
+
+    def asked_at(self, path: str) -> str | None:
+        """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
+        return "" if path.endswith(("/messages", "/messages/count_tokens")) and "/threads/" not in path else None
+
+    def path(self, model: str) -> tuple[str, dict[str, str]]:
+        return "/v1/messages", {}
+
+    def facts(self, model: str) -> ModelFacts:
+        return facts_at(self.provider, model)
 
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does. `like` is an earlier body: messages that

@@ -24,13 +24,6 @@ from .references import Late, late_tool, references
 from .scan import may_name
 from .values import object_of, string_of
 
-_IMAGES = {
-    "anthropic": (b'"type":"image"',),
-    "openai_chat": (b'"type":"image_url"',),
-    "openrouter": (b'"type":"image_url"',),
-    "openai_responses": (b'"type":"input_image"',),
-    "gemini": (b'"inlineData"', b'"inline_data"'),
-}
 _CITATIONS = b'"citations":{"enabled":true'
 _ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
 """A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
@@ -86,7 +79,7 @@ def read_block(
     images = citations = False
     refers = references(content) if span.section == "messages" and kind.endswith("tool_result") else ()
     if not flat and span.section == "messages" and kind not in _CALLS:
-        images, citations = any(mark in content for mark in _IMAGES[body.dialect]), _CITATIONS in content
+        images, citations = any(mark in content for mark in dialect.images), _CITATIONS in content
     ids = b""
     if with_ids:
         ids = _ids(content, span, text, digest if images else b"")

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from holdfast.caches.values import Section
 from holdfast.canonical import encode_string
 
 from .scan import Member, Span, walk_array, walk_object
 from .values import canon
 
-Section = Literal["tools", "system", "messages"]
 Ttl = Literal["5m", "1h"]
 
 

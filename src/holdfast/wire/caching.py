@@ -13,8 +13,6 @@ from .body import Body, Splice
 from .cache_control import MARKERS
 from .values import obj, object_of, string_of
 
-LONGEST_KEY = 64
-
 
 class Caching(Struct, frozen=True, kw_only=True):
     """What a client asks of the cache beyond its markers; None where it says nothing."""
@@ -44,11 +42,6 @@ def set_automatic(body: Body, ttl: Literal["5m", "1h"], facts: ModelFacts) -> li
     return body.set_member("cache_control", MARKERS[ttl]) if facts.automatic_field else []
 
 
-def set_key(body: Body, key: str) -> list[Splice]:
-    """`prompt_cache_key` of the OpenAI dialects, at most 64 characters."""
-    return body.set_member("prompt_cache_key", encode_string(key[:LONGEST_KEY]))
-
-
 def set_mode(body: Body, mode: Literal["implicit", "explicit"], facts: ModelFacts) -> list[Splice]:
     """`prompt_cache_options.mode`, only from GPT-5.6 on: earlier models answer it with an error."""
     if not facts.breakpoints:
@@ -56,13 +49,6 @@ def set_mode(body: Body, mode: Literal["implicit", "explicit"], facts: ModelFact
     options = object_of(body.member("prompt_cache_options") or b"") or {}
     options["mode"] = encode_string(mode)
     return body.set_member("prompt_cache_options", obj(options.items()))
-
-
-def set_retention(body: Body, retention: Literal["in_memory", "24h"], facts: ModelFacts) -> list[Splice]:
-    """`prompt_cache_retention`, only before GPT-5.6: later models answer it with an error."""
-    if not facts.retention_field:
-        return []
-    return body.set_member("prompt_cache_retention", encode_string(retention))
 
 
 def set_stored(body: Body) -> list[Splice]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
-from urllib.parse import quote
 
-from holdfast.canonical import Capabilities, Request
+from holdfast.canonical import Capabilities, Extra, Request
 from holdfast.facts import ModelFacts
 
+from .answering.values import Builder
 from .anthropic import Anthropic
 from .body import Body, Marker, Splice, Ttl, Unreadable
 from .gemini import Gemini
@@ -21,13 +20,22 @@ from .stream import Tap
 
 
 class Dialect(Protocol):
-    """One way to spell a provider call.
+    """One way to spell a provider call: all that the rest of Holdfast knows of it.
 
     Methods that take bytes from outside never raise on them; `place` on a block that is not `markable` is a ValueError.
     """
 
     name: str
+    provider: str  # whose facts a model has that nobody else's name is on
+    images: tuple[bytes, ...]  # what tells a picture in a block's content
+    marker_keys: tuple[str, ...]  # members that are markers and no content
+    text_part: bytes  # what a text part of a user's begins with, up to its literal
+    streamed: Extra  # members that ask for a stream with usage
+    builder: type[Builder]  # what reads an answer
 
+    def asked_at(self, path: str) -> str | None: ...
+    def path(self, model: str) -> tuple[str, dict[str, str]]: ...
+    def facts(self, model: str) -> ModelFacts: ...
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable: ...
     def kind(self, body: Body, index: int) -> str: ...
     def deferred(self, body: Body, index: int) -> bool: ...
@@ -48,30 +56,19 @@ DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Gemini(), OpenRouter())
 }
 
-_gemini_path = re.compile(r"/models/([^/:]+):(?:streamGenerateContent|generateContent|countTokens)$").search
+COUNTING = ("/count_tokens", ":countTokens")
+"""Ends of the paths that count a prompt and answer nothing to it."""
 
 
 def dialect_of(path: str) -> tuple[Dialect, str] | None:
     """The dialect of a request path, and the model if the path names it; None for side calls."""
     path = path.partition("?")[0].rstrip("/")
-    if path.endswith(("/messages", "/messages/count_tokens")) and "/threads/" not in path:
-        return DIALECTS["anthropic"], ""
-    if path.endswith("/chat/completions"):
-        return DIALECTS["openai_chat"], ""
-    if path.endswith("/responses"):
-        return DIALECTS["openai_responses"], ""
-    if (match := _gemini_path(path)) is not None:
-        return DIALECTS["gemini"], match[1]
+    for dialect in DIALECTS.values():
+        if (model := dialect.asked_at(path)) is not None:
+            return dialect, model
     return None
-
-
-_PATHS = {"anthropic": "/v1/messages", "openai_responses": "/v1/responses", "gemini": "/v1beta/models/{}"}
 
 
 def path_of(dialect: str, model: str) -> tuple[str, dict[str, str]]:
     """The path and query by which a streamed answer is asked for; `model` is as the provider spells it."""
-    path = _PATHS.get(dialect, "/v1/chat/completions")
-    if dialect != "gemini":
-        return path, {}
-    name = quote(model.removeprefix("models/"), safe="")
-    return f"{path.format(name)}:streamGenerateContent", {"alt": "sse"}
+    return DIALECTS[dialect].path(model)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.caches.values import Section
+from holdfast.canonical import Capabilities, Extra, Request, encode_string
 from holdfast.facts import ModelFacts
 
 from . import scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, with_context
+from .answering.gemini import Gemini as Answered
+from .answering.values import Builder
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, with_context
 from .codecs import gemini as codec
 from .parsing import WireError, error_of, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import gemini_usage
-from .values import array_of, canon, obj, object_of, string_of
+from .values import array_of, canon, facts_at, obj, object_of, string_of
 
 NAME = "gemini"
 FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "cached_content")
 """What a cached object carries in the place of the request, and the other spelling of its own name."""
 
+_path = re.compile(r"/models/([^/:]+):(?:streamGenerateContent|generateContent|countTokens)$").search
 _STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 _STATUS |= {429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 
@@ -107,6 +113,24 @@ class Gemini:
     """The dialect of `…/models/{model}:generateContent`; the model is named in the path."""
 
     name = NAME
+    provider = NAME
+    images: tuple[bytes, ...] = (b'"inlineData"', b'"inline_data"')
+    marker_keys: tuple[str, ...] = ()
+    text_part = b'{"text":'
+    streamed: Extra = ()
+    builder: type[Builder] = Answered
+
+    def asked_at(self, path: str) -> str | None:
+        """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
+        found = _path(path)
+        return None if found is None else found[1]
+
+    def path(self, model: str) -> tuple[str, dict[str, str]]:
+        name = quote(model.removeprefix("models/"), safe="")
+        return f"/v1beta/models/{name}:streamGenerateContent", {"alt": "sse"}
+
+    def facts(self, model: str) -> ModelFacts:
+        return facts_at(self.provider, model)
 
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         return guarded(raw, _Top, lambda top: _Walk(raw, top, model).body())

@@ -17,6 +17,7 @@ from . import scan
 from .body import Body, Splice, change_members
 from .cache_control import as_text_block
 from .dialects import DIALECTS
+from .openai_chat import OpenAIChat
 from .rewrite import list_around, newest, text_block
 from .values import arr, obj, object_of, string_of
 
@@ -192,11 +193,13 @@ def _in_front(body: Body, index: int, told: Sequence[str]) -> list[Splice]:
 def _system(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
     if body.dialect == "anthropic":
         return _anthropic(body, texts, joined)
+    if isinstance(DIALECTS[body.dialect], OpenAIChat):
+        return _chat(body, texts, joined)
     if body.dialect == "gemini":
         return _gemini(body, texts)
     if body.dialect == "openai_responses":
         return _responses(body, texts)
-    return _chat(body, texts, joined)
+    return None
 
 
 def _anthropic(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:

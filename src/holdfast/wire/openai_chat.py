@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.canonical import Capabilities, Request, encode_string
+from holdfast.caches.values import Section
+from holdfast.canonical import Capabilities, Extra, Request, encode_string
 from holdfast.facts import ModelFacts
 
 from . import openai, scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
+from .answering.openai_chat import Chat
+from .answering.values import Builder
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
 from .parsing import WireError, guarded
@@ -102,6 +105,21 @@ class OpenAIChat:
     provider = "openai"
     marker_key = openai.BREAKPOINT_KEY
     limit_key = "max_completion_tokens"
+    images: tuple[bytes, ...] = (b'"type":"image_url"',)
+    marker_keys: tuple[str, ...] = codec.MARKER_KEYS
+    text_part = b'{"type":"text","text":'
+    streamed: Extra = (("stream", b"true"), ("stream_options", b'{"include_usage":true}'))
+    builder: type[Builder] = Chat
+
+    def asked_at(self, path: str) -> str | None:
+        """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
+        return "" if path.endswith("/chat/completions") else None
+
+    def path(self, model: str) -> tuple[str, dict[str, str]]:
+        return "/v1/chat/completions", {}
+
+    def facts(self, model: str) -> ModelFacts:
+        return openai.facts_for(model)
 
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does."""

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.canonical import Capabilities, Request
+from holdfast.caches.values import Section
+from holdfast.canonical import Capabilities, Extra, Request
 from holdfast.facts import ModelFacts
 
 from . import openai, scan
-from .body import BlockSpan, Body, Marker, Section, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
+from .answering.openai_responses import LAST, Responses
+from .answering.values import Builder
+from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .codecs import openai_responses as codec
 from .openai import BREAKPOINT
 from .openai import BREAKPOINT_KEY as _KEY
@@ -113,6 +116,22 @@ class OpenAIResponses:
     """The dialect of `POST /v1/responses`."""
 
     name = NAME
+    provider = "openai"
+    images: tuple[bytes, ...] = (b'"type":"input_image"',)
+    marker_keys: tuple[str, ...] = (_KEY,)
+    text_part = b'{"type":"input_text","text":'
+    streamed: Extra = (("stream", b"true"),)
+    builder: type[Builder] = Responses
+
+    def asked_at(self, path: str) -> str | None:
+        """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
+        return "" if path.endswith("/responses") else None
+
+    def path(self, model: str) -> tuple[str, dict[str, str]]:
+        return "/v1/responses", {}
+
+    def facts(self, model: str) -> ModelFacts:
+        return openai.facts_for(model)
 
     def parse(self, raw: bytes, *, model: str = "", like: Body | None = None) -> Body | Unreadable:
         """`model` is for dialects that name it elsewhere; here the body does."""
@@ -285,7 +304,6 @@ class _Event(Struct):
 
 
 _is_delta = re.compile(rb'\s*\{\s*"type"\s*:\s*"response\.[a-z_.]*\.delta"').match
-_LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
 def _read_event(data: bytes, report: Report) -> None:
@@ -303,7 +321,7 @@ def _read_event(data: bytes, report: Report) -> None:
     report.response_id = text_of(response.id) or report.response_id
     report.model = text_of(response.model) or report.model
     merge_counts(report, response.usage)
-    if kind in _LAST:
+    if kind in LAST:
         report.finished = True
     if kind == "error" or text_of(response.status) == "failed" or kind == "response.failed":
         report.error = text_of(event.message) or openai.read_error(0, bytes(event.response) or data).message

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.canonical import UNSPLIT, Capabilities
+from holdfast.canonical import UNSPLIT, Capabilities, Extra
 from holdfast.facts import ModelFacts
 
 from .body import Body, Marker
@@ -16,6 +16,7 @@ from .cache_control import MARKERS, ttl_of
 from .openai_chat import OpenAIChat, read_event
 from .stream import Tap
 from .usage import openai_usage
+from .values import facts_at
 
 NAME = "openrouter"
 
@@ -27,6 +28,14 @@ class OpenRouter(OpenAIChat):
     provider = "openrouter"
     marker_key = "cache_control"
     limit_key = "max_tokens"
+    streamed: Extra = (*OpenAIChat.streamed, ("usage", b'{"include":true}'))
+
+    def asked_at(self, path: str) -> str | None:
+        """None: its path is that of Chat Completions, and only the address tells them apart."""
+        return None
+
+    def facts(self, model: str) -> ModelFacts:
+        return facts_at(self.provider, model)
 
     def takes_markers(self, model: str) -> bool:
         return model.removeprefix("~").startswith("anthropic/")

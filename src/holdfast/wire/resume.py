@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.caches.values import Section
+from holdfast.canonical import common_head
+
 from . import scan
-from .body import BlockSpan, Body, Section
+from .body import BlockSpan, Body
 from .scan import Member
 
 _EMPTIED = {ord("["): b"[]", ord('"'): b'""'}
@@ -117,17 +120,3 @@ def stands_around(before: Body, body: Body, name: str = "messages") -> bool:
 def _moved(span: BlockSpan, by: int) -> BlockSpan:
     context = tuple((start + by, end + by) for start, end in span.context)
     return replace(span, start=span.start + by, end=span.end + by, context=context)
-
-
-def common_head(a: bytes, b: bytes) -> int:
-    """How many leading bytes are equal. Slices are compared at memory speed; halving finds the place."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

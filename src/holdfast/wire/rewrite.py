@@ -15,12 +15,12 @@ from holdfast.canonical import encode_string
 from . import scan
 from .body import BlockSpan, Body, Splice, apply, change_members
 from .cache_control import MARKERS, as_text_block
+from .codecs.openai_chat import MARKER_KEYS
+from .dialects import DIALECTS
+from .openai_chat import OpenAIChat
 from .values import canon, object_of, string_of
 
 _SPACES = b" \t\n\r"
-_MARKERS = ("cache_control", "prompt_cache_breakpoint")
-_MARKERS_OF = {"anthropic": _MARKERS[:1], "openai_responses": _MARKERS[1:], "gemini": ()}
-"""What is a marker in one dialect is one member like others to the rest. Chat Completions knows both."""
 _ENDINGS = {b',"cache_control":' + marker + b"}": marker for marker in MARKERS.values()}
 """How nearly all markers stand on their block: as its last member, without spaces."""
 _OWN_TOOLS = (None, "custom", "function")
@@ -116,7 +116,7 @@ def _cut(body: Body, block: BlockSpan) -> tuple[bytes, dict[str, bytes]]:
 def _cut_out(dialect: str, text: bytes) -> tuple[bytes, dict[str, bytes]]:
     if b"\\u00" not in text and not _named(text):
         return text, {}
-    names = _MARKERS_OF.get(dialect, _MARKERS)
+    names = DIALECTS[dialect].marker_keys
     for ending, marker in _ENDINGS.items() if "cache_control" in names else ():
         if text.endswith(ending):
             own = text[: -len(ending)] + b"}"
@@ -217,7 +217,7 @@ def widens(body: Body, index: int, parts: Sequence[bytes]) -> bool:
 def text_block(body: Body, block: BlockSpan, literal: bytes) -> bytes:
     """The block a text stands for that is alone in this place."""
     assistant = body.dialect == "openai_responses" and block.role == "assistant"
-    return (b'{"type":"output_text","text":' if assistant else _PART[body.dialect]) + literal + b"}"
+    return (b'{"type":"output_text","text":' if assistant else DIALECTS[body.dialect].text_part) + literal + b"}"
 
 
 def text_alone(body: Body, block: BlockSpan, own: bytes) -> bytes | None:
@@ -259,7 +259,7 @@ def unmarked(body: Body, index: int, carriers: Iterable[int]) -> tuple[bytes, li
     block, cuts = body.blocks[index], []
     for at in carriers:
         members, end = scan.walk_object(body.raw, at)
-        cuts += change_members(members, end, {}, _MARKERS)
+        cuts += change_members(members, end, {}, MARKER_KEYS)
     inside = [Splice(cut.start - block.start, cut.end - block.start, b"") for cut in cuts]
     return apply(body.text(block), inside), sorted(cuts)
 
@@ -334,21 +334,12 @@ def appended(body: Body, texts: Mapping[int, Sequence[bytes]], widened: Collecti
 
 
 def _parts(body: Body, block: BlockSpan, literals: Sequence[bytes], widened: bool) -> list[Splice]:
-    head = _PART[body.dialect]
+    head = DIALECTS[body.dialect].text_part
     parts = b"".join(b"," + head + literal + b"}" for literal in literals)
     if block.form == "object" or widened:
         return [Splice(block.end, block.end, parts)]
     opening, closing = list_around(body, block)
     return [Splice(block.start, block.start, opening + head), Splice(block.end, block.end, b"}" + parts + closing)]
-
-
-_PART = {
-    "anthropic": b'{"type":"text","text":',
-    "openai_chat": b'{"type":"text","text":',
-    "openrouter": b'{"type":"text","text":',
-    "openai_responses": b'{"type":"input_text","text":',
-    "gemini": b'{"text":',
-}
 
 
 def _place(body: Body, index: int) -> str | None:
@@ -357,7 +348,7 @@ def _place(body: Body, index: int) -> str | None:
         return "part"
     if body.dialect == "gemini" and block.role == "function" and ".parts[" in block.where:
         return "part"
-    if block.role in ("tool", "function") and body.dialect in ("openai_chat", "openrouter"):
+    if block.role in ("tool", "function") and isinstance(DIALECTS[body.dialect], OpenAIChat):
         return "message"
     if body.dialect == "openai_responses" and ".content[" not in block.where:
         kind = string_of((object_of(body.text(block)) or {}).get("type")) or ""
@@ -367,5 +358,5 @@ def _place(body: Body, index: int) -> str | None:
 
 def _message(dialect: str, literal: bytes) -> bytes:
     if dialect == "openai_responses":
-        return b',{"type":"message","role":"user","content":[' + _PART[dialect] + literal + b"}]}"
+        return b',{"type":"message","role":"user","content":[' + DIALECTS[dialect].text_part + literal + b"}]}"
     return b',{"role":"user","content":' + literal + b"}"

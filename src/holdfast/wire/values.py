@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from holdfast import facts
 from holdfast.canonical import Block, Extra, NotJson, Opaque, Text, canonical_json, decode_string, encode_string
+from holdfast.facts import ModelFacts
 
 from . import scan
 
@@ -111,6 +113,11 @@ def as_segment(blocks: tuple[Block, ...]) -> str | tuple[Block, ...] | None:
 def texts_of(blocks: Iterable[Block]) -> str:
     """The texts of blocks joined by an empty line, for dialects whose system prompt is one string."""
     return "\n\n".join(block.text for block in blocks if isinstance(block, Text))
+
+
+def facts_at(provider: str, model: str) -> ModelFacts:
+    """What is known of a provider's model by the name a body gives it, which may begin with `models/`."""
+    return facts.model(f"{provider}:{model.removeprefix('models/')}")
 
 
 def wire_model(model: str) -> str:

@@ -99,7 +99,7 @@ def test_pauses_are_advised_on_with_the_figures_of_their_session() -> None:
     found = report.sessions[0].breaks[-1]
     assert report.totals.ttl is not None
     assert found.cause == "ttl_expired_5m"
-    assert found.setting == 'cache.strategy = "economic"'
+    assert found.setting == 'cache.client_markers = "manage"'
     assert f"${report.totals.ttl.as_billed:.2f}" in (found.advice or "")
     assert report.totals.cures[0].cure == "ttl_expired_5m"
     assert report.totals.cures[0].saves_usd == report.totals.ttl.as_billed - report.totals.ttl.all_1h

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import tracemalloc
 from decimal import Decimal
@@ -184,7 +185,7 @@ def test_broken_lines_are_counted_and_the_first_named() -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_requests() -> None:
-    def peak(requests: int) -> int:
+    def held(requests: int) -> int:
         explainer, used = Explainer(), billed(read=17_000, short=8_000)
         tracemalloc.start()
         for number in range(requests):
@@ -192,13 +193,14 @@ def test_memory_does_not_grow_with_requests() -> None:
             explainer.add(
                 Logged(session="s", source="log", model=OPUS, at=DAY + number, usage=replace(used, read=read))
             )
+        gc.collect()  # what is garbage by now is no matter of ours
         found = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert explainer.result().totals.requests == requests
         return found
 
-    peak(10)
-    assert peak(9 * MOST_BREAKS) < 1.1 * peak(3 * MOST_BREAKS)
+    held(10)
+    assert held(9 * MOST_BREAKS) < 1.5 * held(3 * MOST_BREAKS)  # three times as much if all were kept
 
 
 def test_the_prices_are_named() -> None:

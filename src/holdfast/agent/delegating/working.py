@@ -13,7 +13,8 @@ from holdfast.tools import Cancel
 from holdfast.tools.running import ended, heard
 
 from ..costs import add
-from ..values import Delegated, Status, Task, Turn, Watch
+from ..values import Delegated, Task, Turn, Watch
+from ..window.entries import Status
 from . import texts
 
 if TYPE_CHECKING:

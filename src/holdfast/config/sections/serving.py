@@ -64,7 +64,13 @@ class Store(Struct, frozen=True):
             allowed="an address of the form sqlite:///PATH",
         ),
     ] = "sqlite:///HOLDFAST_HOME/holdfast.db"
-    keep_bodies: Annotated[bool, about("Store the bodies of requests and responses.", guarded=True)] = False
+    keep_bodies: Annotated[
+        bool,
+        about(
+            "Keep words of prompts in break reports and agents' events; else masked.",
+            guarded=True,
+        ),
+    ] = False
     retention: Annotated[int, count("Days that calls and events are kept; 0: for ever.")] = 0
 
 

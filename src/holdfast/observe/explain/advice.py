@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from holdfast.facts import ModelFacts
 from holdfast.prefix.breaks import Finding
-from holdfast.prefix.cures import Cure, case, cure_for
+from holdfast.prefix.cures import IMPROVE as IMPROVE
+from holdfast.prefix.cures import MANAGE as MANAGE
+from holdfast.prefix.cures import Cure, case, cure_for, reset_cure
 from holdfast.prefix.suspects import Cause
 
 from .pricing import ZERO
@@ -38,12 +40,6 @@ _WORDS: dict[str, str] = {
     ),
     SHORT_EXPIRY: "The pause was longer than the five minutes the entry lives.",
 }
-_RESETS: dict[str, str] = {
-    "compaction": "The history was replaced by a summary: compact rarely, and keep the first turns in front of it.",
-    "history_trimmed": "The oldest turns were left out: send the whole history, or trim rarely and in big steps.",
-}
-IMPROVE = 'cache.client_markers = "improve"'
-ECONOMIC = 'cache.strategy = "economic"'
 
 
 @lru_cache(maxsize=1024)
@@ -56,7 +52,8 @@ def plain(cause: Cause, model: ModelFacts) -> Cure:
 
 
 def of_reset(reason: str) -> Cure:
-    return Cure(reason, _RESETS.get(reason, f"The log gives a reason for it ({reason}): nothing to do."))
+    """The log gives the reason, and no place."""
+    return reset_cure(reason)
 
 
 def with_figures(found: BreakFound, ttl: OtherTtl | None) -> BreakFound:
@@ -71,7 +68,7 @@ def with_figures(found: BreakFound, ttl: OtherTtl | None) -> BreakFound:
         f"{_WORDS[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
         f"{_dollars(ttl.as_billed)}: choose the one-hour lifetime where pauses like this are common."
     )
-    return replace(found, advice=advice, setting=ECONOMIC)
+    return replace(found, advice=advice, setting=MANAGE)
 
 
 def markers_for(requests: int, saved: Decimal) -> str:

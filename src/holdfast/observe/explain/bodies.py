@@ -24,7 +24,6 @@ from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.tenants import Tenant
 from holdfast.traces.logs.values import Logged
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 
 BODIES = 24_000_000
@@ -217,6 +216,4 @@ def facts_of(name: str, dialect: str) -> ModelFacts:
         return facts.model(f"bedrock:{found[1]}")
     if ":" in name or not dialect:
         return facts.model(name)
-    if dialect in ("anthropic", "gemini", "openrouter"):
-        return facts.model(f"{dialect}:{name.removeprefix('models/')}")
-    return facts_for(name)
+    return DIALECTS.get(dialect, DIALECTS["openai_chat"]).facts(name)

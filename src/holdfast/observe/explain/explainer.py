@@ -12,8 +12,10 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.canonical import Usage
+from holdfast.config import Settings
 from holdfast.engine.where import Where
 from holdfast.facts import Rates
+from holdfast.observe.tips import applicable
 from holdfast.prefix.cures import Cure
 from holdfast.traces.logs.values import Broken, Logged, Record
 
@@ -26,6 +28,7 @@ from .lifetimes import reads
 from .pricing import Bill, Prices
 from .sessions import Session
 from .showing import shown
+from .signs import Signs
 from .unmarked import is_unmarked
 from .values import BreakFound, BrokenLine, Evidence, Explained, FileRead, utf8
 from .whose import Sessions, Window
@@ -45,14 +48,22 @@ class _Why(Struct, frozen=True):
 
 
 class Explainer:
-    """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`."""
+    """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
+    that the `settings` do not follow yet."""
 
-    def __init__(self, *, min_tokens: int = 0, window: Window = Window()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        *,
+        min_tokens: int = 0,
+        window: Window = Window(),  # noqa: B008
+        settings: Settings = Settings(),  # noqa: B008
+    ) -> None:
         self._least, self._window = min_tokens, window
         self.sessions = Sessions(window.session)
         self._prices = Prices()
         self._bodies = Bodies()
         self._heads = Heads(self._bodies)
+        self._settings, self._signs = settings, Signs(settings)
         self._broken: list[BrokenLine] = []
         self.broken = 0
 
@@ -72,8 +83,10 @@ class Explainer:
         sessions = self.sessions.all()
         for session in sessions:
             session.end()
+        sessions = [session for session in sessions if session.requests]
         return report.explained(
-            [session for session in sessions if session.requests],
+            sessions,
+            tips=applicable(self._signs.evidence(sessions), self._settings),
             read=tuple(read),
             broken=self.broken,
             lines=tuple(self._broken),
@@ -100,6 +113,7 @@ class Explainer:
         inside = self._window.holds(at)
         if inside:
             session.counted(record.model, at)
+            self._signs.took(session, lane, record)
         seen = None
         if record.body is not None and not session.billed:
             session.clock = session.clock + STEP if at is None else at
@@ -211,6 +225,7 @@ class Explainer:
         lost: int,
         gap: float | None,
     ) -> None:
+        self._signs.broke(lane, why.cause)
         cost: Decimal | None = record.told.dollars if record.told is not None else None
         if rates is not None:
             cost = session.paid_again(lost, usage, rates, reset=why.reset is not None)

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from holdfast.caches import providers
 from holdfast.caches.values import Mark, Prompt
-from holdfast.canonical import Usage
+from holdfast.canonical import Usage, common_head
 from holdfast.config.sections.cache import Breaks
 from holdfast.engine.where import Where, where
 from holdfast.facts import Rates
 from holdfast.prefix.breaks import DEFAULTS, Finding, judge
 from holdfast.prefix.cures import Cure, case, cure_for
-from holdfast.prefix.divergence import Divergence, common
+from holdfast.prefix.divergence import Divergence
 from holdfast.prefix.values import head
 from holdfast.traces.logs.values import Logged
 
@@ -167,7 +167,7 @@ def _alike(old: Prompt, new: Prompt, divergence: Divergence, found: Where) -> bo
     shared = float(sum(block.tokens for block in new.blocks[: ends[1]] if block.digest in known))
     if divergence.block < ends[1] and found.said and found.says:
         said, says = found.said, found.says
-        front = common(said, says)
-        back = common(said[front:][::-1], says[front:][::-1])
+        front = common_head(said, says)
+        back = common_head(said[front:][::-1], says[front:][::-1])
         shared += new.blocks[divergence.block].tokens * (front + back) / len(says)
     return 2 * shared >= min(old.ends[ends[0] - 1], new.ends[ends[1] - 1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from holdfast.observe.tips import Advised
+
 from . import advice
 from .breaking import Cured, Sum, Why
 from .lifetimes import other_ttl, together
@@ -39,6 +41,7 @@ def explained(
     lines: tuple[BrokenLine, ...],
     prices: str,
     heads_left_out: int,
+    tips: tuple[Advised, ...] = (),
 ) -> Explained:
     ttls = [other_ttl(session.bills) for session in sessions]
     money = [session.money() for session in sessions]
@@ -50,6 +53,7 @@ def explained(
         broken=broken,
         broken_lines=lines,
         prices=prices,
+        tips=tips,
     )
 
 
@@ -156,7 +160,7 @@ def _cures(sessions: Sequence[Session], ttls: Sequence[OtherTtl | None]) -> tupl
     _add_unmarked(sessions, cures)
     if advice.SHORT_EXPIRY in cures:
         pauses = cures[advice.SHORT_EXPIRY]
-        pauses.advice, pauses.setting = advice.hour_for(cheaper, pauses.cost or ZERO), advice.ECONOMIC
+        pauses.advice, pauses.setting = advice.hour_for(cheaper, pauses.cost or ZERO), advice.MANAGE
         pauses.told.clear()
     ranked = sorted(cures.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, item[0]))
     return tuple(cured.result(name) for name, cured in ranked[:CURES])

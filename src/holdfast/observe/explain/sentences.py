@@ -13,6 +13,8 @@ _END = re.compile(r"[:.](?: |\Z)| and everything behind ").match
 _PLACE = re.compile(r"\S*\[\d+\][^\s:;,)]*")
 _NUMBER = re.compile(r"(?<![\w-])\d[\d,]*(?![\w-])")
 
+CATALOGUE = "More on each by its name in Holdfast's docs/cures."
+
 
 def happened(sentence: str) -> str:
     """Up to what followed from it, or the colon or full stop behind which the advice begins; those in parentheses name
@@ -44,3 +46,9 @@ def with_others(first: str, also: Iterable[str]) -> str:
     """A sentence and what else there was of its kind."""
     more = "; ".join(also)
     return f"{first} Also: {more}." if more else first
+
+
+def by_setting(setting: str, shown: str = "") -> str:
+    """Who does it by itself with a setting: what is not of the cache belongs to our own agent."""
+    who = "The gateway" if setting.startswith("cache.") else "Holdfast's own agent"
+    return f"{who} does it by itself: {shown or setting}."

@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.observe.tips import Advised
+
 Evidence = Literal["bytes", "usage", "log"]
 """How a cause is known: from the requests' bytes, from billed usage alone, or told by the log."""
 
@@ -210,7 +212,7 @@ class BrokenLine(Struct, frozen=True, kw_only=True):
 
 class Explained(Struct, frozen=True, kw_only=True):
     """The whole report. `broken_lines` names the first; `broken` counts them all. `partial` where reading was
-    interrupted."""
+    interrupted. `tips` are those for long-running agents that these logs show a reason for (docs/tips.md)."""
 
     sessions: tuple[SessionFound, ...]
     totals: Totals
@@ -219,3 +221,4 @@ class Explained(Struct, frozen=True, kw_only=True):
     broken_lines: tuple[BrokenLine, ...] = ()
     prices: str = ""
     partial: bool = False
+    tips: tuple[Advised, ...] = ()

@@ -43,6 +43,7 @@ def explain_page(report: Explained) -> str:
             _money(totals.money, totals.cost_usd) if totals.sessions else None,
             _causes(totals.causes),
             _cures(totals.cures),
+            _tips(report),
             _heads(report),
             _ttl(totals.ttl),
             sessions.listed(report.sessions, totals.sessions),
@@ -174,8 +175,25 @@ def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
                 tag("p", "Or let Holdfast do it: ", line) if line else None,
             )
         )
-    aside = "What each would have saved, and how many breaks it is for."
+    aside = "What each would have saved, and how many breaks it is for; docs/cures has a page on each."
     return page.section("What would save most", tag("ol", those, class_="cures"), aside=aside)
+
+
+def _tips(report: Explained) -> Markup | None:
+    """Those for long-running agents that the logs show a reason for."""
+    items = [
+        tag(
+            "li",
+            tag("h3", texts.clip(each.tip, 80)),
+            tag("p", f"{texts.clip(each.seen, TEXT)}. ", page.prose(each.sentence)),
+            [tag("p", page.setting(texts.clip(line, TEXT))) for line in each.settings],
+        )
+        for each in report.tips
+    ]
+    aside = "What these logs show a reason for; none of it is a break."
+    return (
+        page.section("Tips for long-running agents", tag("ol", items, class_="cures"), aside=aside) if items else None
+    )
 
 
 def _heads(report: Explained) -> Markup | None:

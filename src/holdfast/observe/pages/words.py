@@ -10,7 +10,7 @@ MEANINGS = {
     "messages_rewritten": "Messages that had been sent before were changed, moved or left out.",
     "ttl_expired_5m": "The next request came after the five minutes that the cache keeps a prompt.",
     "ttl_expired_1h": "The next request came after the hour that the cache keeps a prompt.",
-    "lookback_exceeded": "So much was added at once that the cache did not look back far enough.",
+    "lookback_exceeded": "No marker was close enough to what the cache still held.",
     "below_minimum": "What could have been read was shorter than the cache's minimum.",
     "parallel_race": "The request was sent before the answer that fills the cache had begun.",
     "likely_server_side": "Nothing changed on this side; the provider had most likely dropped the entry.",

@@ -4,8 +4,22 @@ Each recogniser is a small function of a `Case`. They are asked from the specifi
 anything, the cause has a plain cure. Knows nothing of how a break is found or kept.
 """
 
-from .library import RECOGNISERS, cure_for, reset_cure
+from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
 from .skills import owner as skill_owner
-from .values import Case, Cure, case
+from .values import ECONOMIC, IMPROVE, MANAGE, REPAIR, Case, Cure, case
 
-__all__ = ["RECOGNISERS", "Case", "Cure", "case", "cure_for", "reset_cure", "skill_owner"]
+__all__ = [
+    "ECONOMIC",
+    "FAULTS",
+    "IMPROVE",
+    "MANAGE",
+    "NAMES",
+    "RECOGNISERS",
+    "REPAIR",
+    "Case",
+    "Cure",
+    "case",
+    "cure_for",
+    "reset_cure",
+    "skill_owner",
+]

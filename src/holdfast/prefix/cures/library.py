@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 from msgspec.structs import replace
 
 from ..suspects import Cause
 from . import skills, structure, texts
 from .repairable import would_repair
-from .values import REPAIR, Case, Cure
+from .values import IMPROVE, MANAGE, REPAIR, Case, Cure
 
 Recogniser = Callable[[Case], Cure | None]
 
@@ -39,6 +40,34 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 )
 """From the specific to the general: what happened to whole blocks says more than a number in one of them."""
 
+FAULTS: tuple[str, ...] = (
+    "tool_order",
+    "tool_added",
+    "tool_removed",
+    "sliding_window",
+    "compaction",
+    "no_marker",
+    "marker_beyond_lookback",
+    "mixed_ttl",
+    "skill_added",
+    "skill_removed",
+    "skill_changed",
+    "preloaded_skill_changed",
+    "stripped_thinking",
+    "key_order",
+    "whitespace",
+    "uuid",
+    "clock",
+    "date",
+    "memory_in_prefix",
+    "git_state",
+    "usage_meter",
+    "counter",
+    "moved_reminder",
+    "old_result_replaced",
+)
+"""The names that recognisers give, in their order."""
+
 _PLAIN: dict[Cause, tuple[str, str | None]] = {
     "model_changed": (
         "Another model has its own cache: stay with one model in a session, or give the side task a lane of its own.",
@@ -65,17 +94,21 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
     ),
     "ttl_expired_5m": (
         "The pause was longer than the entry's {ttl}: choose the longer lifetime where pauses like this are common.",
-        'cache.strategy = "economic"',
+        MANAGE,
     ),
     "ttl_expired_1h": (
         "The pause was longer than the entry's {ttl}: nothing cheap keeps it that long; let the lane go cold and do "
         "what changes the prefix now.",
         None,
     ),
-    "lookback_exceeded": ("No marker came to the live entry: mark the last block of every request.", None),
+    "lookback_exceeded": (
+        "No marker stands where the live entry ends, and only markers are looked up: keep the earlier ones where they "
+        "were beside the new one, or leave it to the provider's own (implicit) mode.",
+        None,
+    ),
     "below_minimum": (
         "All markers stand below the {floor} tokens that {model} needs: set one further down the prompt.",
-        'cache.padding = "economic"',
+        IMPROVE,
     ),
     "parallel_race": (
         "The request started before the answer that writes its prefix had begun: start the first one alone and the "
@@ -91,6 +124,12 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
 }
 
 _RESETS: dict[str, Cure] = {
+    "compaction": Cure(
+        "compaction", "The history was replaced by a summary: compact rarely, and keep the first turns in front of it."
+    ),
+    "history_trimmed": Cure(
+        "history_trimmed", "The oldest turns were left out: send the whole history, or trim rarely and in big steps."
+    ),
     "memory_block_changed": Cure(
         "memory_blocks",
         "Memory in front of the conversation changed, and everything behind it was written again: let what is new be "
@@ -105,10 +144,19 @@ _RESETS: dict[str, Cure] = {
 }
 """What can be done about a reset; most are wanted."""
 
+NAMES: tuple[str, ...] = (
+    *FAULTS,
+    *get_args(Cause),
+    *(cure.name for reason, cure in _RESETS.items() if cure.name != reason),
+)
+"""Everything there is a cure for, each with a page of the catalogue (docs/cures). A wanted reset has none of its own:
+it goes by the name of its reason."""
 
-def reset_cure(reason: str, where: str = "the prefix") -> Cure:
-    """What to do about a reset. Where that is nothing, it has the name of its reason."""
-    return _RESETS.get(reason) or Cure(reason, f"The prefix was reset on purpose at {where}: nothing to do.")
+
+def reset_cure(reason: str, where: str | None = None) -> Cure:
+    """What to do about a reset. Where that is little or nothing, it has the name of its reason."""
+    place = "" if where is None else f" at {where}"
+    return _RESETS.get(reason) or Cure(reason, f"The prefix was reset on purpose ({reason}){place}: nothing to do.")
 
 
 def cure_for(case: Case) -> Cure:

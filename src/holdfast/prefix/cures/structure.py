@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .values import Case, Cure
+from .values import ECONOMIC, IMPROVE, MANAGE, Case, Cure
 
 
 def tool_order(case: Case) -> Cure | None:
@@ -31,10 +31,11 @@ def tool_removed(case: Case) -> Cure | None:
     divergence = case.finding.divergence
     if divergence is None or (divergence.section, divergence.what) != ("tools", "removed"):
         return None
+    where = case.where if "tools" in case.where else "the end of the tools"  # what stands there now is none
     return Cure(
         "tool_removed",
-        f"{_some(divergence.gone, 'tool was', 'tools were')} removed at {case.where} and everything behind the tools "
-        "was lost: keep declaring it and refuse its calls instead.",
+        f"{_some(divergence.gone, 'tool was', 'tools were')} removed at {where} and everything behind the tools was "
+        "lost: keep declaring it and refuse its calls instead.",
     )
 
 
@@ -68,18 +69,19 @@ def no_marker(case: Case) -> Cure | None:
     return Cure(
         "no_marker",
         "The request carried no cache marker, so nothing was looked up: mark the last block of every request.",
-        'cache.client_markers = "improve"',
+        IMPROVE,
     )
 
 
 def lookback(case: Case) -> Cure | None:
-    if case.finding.cause != "lookback_exceeded":
+    """Where markers look back a number of positions; what other providers look up is not told in positions."""
+    if case.finding.cause != "lookback_exceeded" or not case.model.lookback:
         return None
     return Cure(
         "marker_beyond_lookback",
         f"More than {case.model.lookback} positions were appended since the last entry, which is as far as a marker "
         "looks back: set a further marker half way in long turns.",
-        'cache.strategy = "economic"',
+        ECONOMIC,
     )
 
 
@@ -95,7 +97,7 @@ def mixed_ttl(case: Case) -> Cure | None:
         "mixed_ttl",
         f"The entry asked for {entry.ttl} but stands on one that lives {entry.seconds:.0f} s and went with it: give "
         "all markers of a conversation the same lifetime from its first request on.",
-        'cache.strategy = "economic"',
+        MANAGE,
     )
 
 

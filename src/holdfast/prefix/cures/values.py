@@ -22,6 +22,10 @@ LINE = 400
 """Characters of a line that are compared."""
 
 REPAIR = 'cache.repair = "on"'
+ECONOMIC = 'cache.strategy = "economic"'
+IMPROVE = 'cache.client_markers = "improve"'
+MANAGE = 'cache.client_markers = "manage"'
+"""Lifetimes are chosen with the markers: those of a client's own stay what they are."""
 
 _ENDS = re.compile(r"\\r\\n|\\n|\r\n|\n|\r")
 
@@ -74,7 +78,9 @@ def case(
     """A case from a finding. `before` and `after` are the texts of the block at the divergence, `marks` the markers
     that went out with the request."""
     divergence = finding.divergence
-    where = path or (f"the {divergence.section}" if divergence is not None else "the prefix")
+    if divergence is not None and (path is None or divergence.what in ("model", "settings")):  # which have no place
+        path = f"the {divergence.section}"
+    where = path or "the prefix"
     found = place(before, after) if before is not None and after is not None else None
     if before is None or after is None or found is None:
         old = None if before is None else as_bytes(before)

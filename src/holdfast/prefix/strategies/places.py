@@ -139,7 +139,7 @@ def place_of(prompt: Prompt, block: int) -> str:
 
 def body_order(prompt: Prompt, mark: Mark) -> int:
     """Where a marker stands in the body: there the provider checks that longer lifetimes come first."""
-    return prompt.origin[mark.block] if prompt.origin else mark.block
+    return prompt.place(mark.block)
 
 
 def preferred(prompt: Prompt, marks: Sequence[Mark], pinned: Sequence[Mark] = ()) -> list[Mark]:

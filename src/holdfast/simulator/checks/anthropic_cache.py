@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Iterator, Sequence
 
 from holdfast.wire import Body, Dialect, Marker, scan
-from holdfast.wire.cache_control import MARKERS
+from holdfast.wire.cache_control import ENDINGS
 from holdfast.wire.values import object_of, string_of
 
 LIMIT = 4
@@ -16,7 +16,6 @@ _ORDER = (
     "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks are "
     "processed in the following order: `tools`, `system`, `messages`."
 )
-_ENDINGS = tuple((b',"cache_control":' + marker + b"}", ttl) for ttl, marker in MARKERS.items())
 _TEXT, _QUOTE = b'{"type":"text","text":"', ord('"')
 _spelled = re.compile(rb"\\u00[567]").search
 """An escape of one of the word's own letters. Others, of control characters and accents, are in many tool results."""
@@ -35,7 +34,7 @@ def wrong(body: Body, dialect: Dialect) -> Iterator[str]:
     yield from _order(body, explicit)
     if automatic is not None:
         yield from _automatic(body, dialect, explicit, automatic)
-    yield from _empty(body, dialect, explicit)
+    yield from _empty(body, explicit)
     yield from _thinking(body, dialect, explicit)
     yield from _lifetimes(body, dialect, explicit, automatic)
     yield from _nested(body, explicit)
@@ -56,7 +55,7 @@ def _markers(body: Body, dialect: Dialect) -> list[Marker]:
 
 def _ending(text: bytes) -> str | None:
     """The TTL of the marker that a block ends with; None where it has none there, or others too."""
-    ttl = next((ttl for ending, ttl in _ENDINGS if text.endswith(ending)), None)
+    ttl = next((ttl for ending, ttl in ENDINGS if text.endswith(ending)), None)
     return ttl if ttl is not None and text.count(_WORD) == 1 else None
 
 
@@ -98,7 +97,7 @@ def _automatic(body: Body, dialect: Dialect, explicit: Sequence[Marker], ttl: st
         yield f"cache_control.ttl: {_ORDER}"
 
 
-def _empty(body: Body, dialect: Dialect, explicit: Sequence[Marker]) -> Iterator[str]:
+def _empty(body: Body, explicit: Sequence[Marker]) -> Iterator[str]:
     for marker in explicit:
         if body.raw.startswith(_TEXT, marker.at) and body.raw[marker.at + len(_TEXT)] != _QUOTE:
             continue  # the usual spelling of a text that says something

@@ -10,12 +10,12 @@ from msgspec import Struct
 from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
-from holdfast.wire.caching import LONGEST_KEY
 from holdfast.wire.values import array_of, obj, object_of, string_of
 
 from ..values import Call
 from .refusals import NOT_JSON, Refusal, bearer, shape_of, wrong
 
+_LONGEST_KEY = 64  # characters, of models that nobody has described
 _MARKER = "prompt_cache_breakpoint"
 _OPTIONS = "prompt_cache_options"
 _RETENTION = "prompt_cache_retention"
@@ -72,7 +72,7 @@ def _model(body: Body, dialect: str) -> Iterator[Refusal]:
 def _cache(body: Body, dialect: str, facts: ModelFacts | None) -> Iterator[Refusal]:
     """The two generations answer 400 to each other's fields; a model nobody has described gets the benefit."""
     key = string_of(body.member("prompt_cache_key"))
-    longest = (facts.limits.cache_key_chars if facts is not None else None) or LONGEST_KEY
+    longest = (facts.limits.cache_key_chars if facts is not None else None) or _LONGEST_KEY
     if key is not None and len(key) > longest:
         yield _invalid(
             f"Invalid 'prompt_cache_key': string too long. Expected a string with maximum length {longest}, but got a "

@@ -23,6 +23,9 @@ from ..gaps import FIRST_TOKEN
 from ..values import SIDECHAIN, Content, Shape, Step, Trace, lanes
 from . import filler, shapes
 
+_SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each in reversed(DIALECTS.values())}}
+"""How each provider is asked: in its own dialect, in the first one where it has two."""
+
 
 class Turn(Struct, frozen=True, kw_only=True):
     """One request of a session: when it starts, when its answer begins, and what a client without markers sends."""
@@ -109,13 +112,10 @@ def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
 
 def dialect_of(model: ModelFacts) -> Dialect:
     """How requests to a model are spelled, so that a body says whose it is."""
-    if model.provider in ("anthropic", "gemini", "openrouter"):
-        return DIALECTS[model.provider]
-    if model.provider in ("openai", "deepseek"):
-        return DIALECTS["openai_chat"]
-    raise HoldfastError(
-        f"requests to {model.ref} cannot be spelled; choose one of anthropic, openai, gemini, deepseek or openrouter."
-    )
+    if (dialect := _SPOKEN.get(model.provider)) is not None:
+        return dialect
+    *others, last = sorted(_SPOKEN)
+    raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
 
 
 def _read(trace: Trace, model: ModelFacts, outputs: Sequence[int]) -> list[Turn]:

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Raw
 
 from .claude_transcript import Transcript
-from .lines import lines, objects
+from .lines import gathered, lines, objects
 from .seen import Seen
-from .values import Advance, Broken, Reader, Record
+from .values import Advance, Reader, Record
 
 _NOTES = {"queue-operation", "file-history-snapshot", "last-prompt", "mode", "permission-mode", "summary", "ai-title"}
 """Lines of which some stand before the conversation."""
@@ -60,15 +60,6 @@ def reading() -> Reader:
     given = Seen()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        transcript = Transcript(path, given)
-        for line in lines(path, advance):
-            if isinstance(line, Broken):
-                yield line
-                continue
-            broken = transcript.add(*line)
-            if broken is not None:
-                yield broken
-            yield from transcript.ready()
-        yield from transcript.rest()
+        return gathered(Transcript(path, given), lines(path, advance))
 
     return read

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from ..values import ShapeBlock
 from .claude_bodies import KINDS, Recorded
 from .growing import Growth, answered, asked
 from .lines import of_utf8
+from .providers import seconds
 from .seen import Seen
 from .values import Broken, Logged
 
@@ -290,14 +290,3 @@ def _keep(known: dict[str, _Value], key: str, value: _Value) -> None:
     known[key] = value
     if len(known) > _RECENT:
         del known[next(iter(known))]
-
-
-def seconds(timestamp: str | None) -> float | None:
-    """Seconds since 1970; times without a zone are UTC."""
-    if not timestamp:
-        return None
-    try:
-        time = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

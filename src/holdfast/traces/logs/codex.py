@@ -32,7 +32,7 @@ from .codex_lines import (
     used_of,
 )
 from .growing import Growth
-from .lines import lines, objects, of_utf8
+from .lines import gathered, lines, objects, of_utf8
 from .providers import Cuts, named, seconds, usage_of
 from .seen import Seen
 from .values import Advance, Broken, Logged, Reader, Record
@@ -64,16 +64,7 @@ def reading() -> Reader:
     threads = Threads()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        rollout = Rollout(path, threads)
-        for line in lines(path, advance):
-            if isinstance(line, Broken):
-                yield line
-                continue
-            broken = rollout.add(*line)
-            if broken is not None:
-                yield broken
-            yield from rollout.ready()
-        yield from rollout.rest()
+        return gathered(Rollout(path, threads), lines(path, advance))
 
     return read
 

@@ -47,7 +47,6 @@ _LOOKED_AT = 12
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "stream")
 _MODELS = re.compile(r"(?:^|[/.])claude-").search
-_unversioned = re.compile(r"/v\d+/").sub
 
 
 class Asked(Struct):

@@ -1,4 +1,5 @@
-"""Lines of log files, one at a time, whatever the file's size; and what the beginning of a file says.
+"""Lines of log files, one at a time, whatever the file's size, and requests gathered from them; what the
+beginning of a file says.
 
 Nothing here knows a format. A file that cannot be read, or stops being readable, is one `Broken`; a line that is too
 long to hold is another, and the lines after it go on.
@@ -7,15 +8,15 @@ long to hold is another, and the lines after it go on.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from .packed import FAILURES, unpacked
-from .values import Advance, Broken
+from .values import Advance, Broken, Logged, Record
 
 LONGEST = 64 * 2**20
 """Bytes of a line that are held; no client writes longer ones."""
@@ -38,6 +39,27 @@ def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
                     yield f"{name}:{number}", line
     except FAILURES as error:
         yield Broken(f"{name}:{number + 1}" if number else name, reason(error))
+
+
+class Gathers(Protocol):
+    """Makes requests of lines: a request may be many of them, and is ready some lines after its last."""
+
+    def add(self, place: str, raw: bytes) -> Broken | None: ...
+    def ready(self) -> Iterator[Logged]: ...
+    def rest(self) -> Iterator[Logged]: ...
+
+
+def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | Broken]) -> Iterator[Record]:
+    """The requests of a log, each as soon as it is ready."""
+    for line in found:
+        if isinstance(line, Broken):
+            yield line
+            continue
+        broken = log.add(*line)
+        if broken is not None:
+            yield broken
+        yield from log.ready()
+    yield from log.rest()
 
 
 def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | None]]:

@@ -36,7 +36,6 @@ _CONVERSATION = 4  # blocks: with fewer, being much shorter means nothing
 _TAIL = 3
 _EDGE = 80  # bytes at either end of a block in which its type stands
 
-_USERS = ("user", "system", "developer")
 _MODELS = ("assistant", "model")
 _CLIENTS = re.compile(rb'"type"\s*:\s*"\w*_(?:output|response|result)"').search
 _thought = re.compile(rb'"type"\s*:\s*"(?:redacted_thinking|thinking|reasoning)"').search

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.canonical import Block, Message, NotJson, Opaque, canonical_json, encode_string
+from msgspec.structs import replace
+
+from holdfast.canonical import Block, Message, NotJson, Opaque, ToolUse, canonical_json, encode_string
 
 from .. import scan
 from ..codecs.anthropic import decode_block
-from ..values import arr, array_of, int_of, obj, object_of, string_of
+from ..values import arr, array_of, canon, int_of, obj, object_of, string_of
 from .values import Builder, Piece, Stop, is_object, kept, origin_of
 
 _STOPS: dict[str | None, Stop] = {
@@ -63,7 +65,12 @@ class _Block:
                 members[member] = encode_string((string_of(members.get(member)) or "") + text)
         if self._citations:
             members["citations"] = arr((*(array_of(members.get("citations", b"")) or ()), *self._citations))
-        return decode_block(scan.mended(obj(members.items())))
+        given = members.get("input", b"{}")
+        if self.kind != _CALL or given[:1] == b"{":
+            return decode_block(scan.mended(obj(members.items())))
+        # A call in a body whose input is no object stays opaque. One that the model made has to be answered.
+        call = decode_block(scan.mended(obj({**members, "input": b"{}"}.items())))
+        return replace(call, input=canon(given)) if isinstance(call, ToolUse) else call
 
 
 def _input(text: str) -> bytes:

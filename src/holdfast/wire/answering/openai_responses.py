@@ -11,7 +11,9 @@ from ..codecs.openai_responses import decode_input
 from ..values import arr, array_of, int_of, obj, object_of, string_of
 from .values import Builder, Piece, is_object, kept, origin_of
 
-_LAST = ("response.completed", "response.incomplete", "response.failed")
+LAST = ("response.completed", "response.incomplete", "response.failed")
+"""The events that end a response."""
+
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 _WORDS = ("response.output_text.delta", "response.refusal.delta")
 Item = dict[str, bytes]
@@ -39,7 +41,7 @@ class Responses(Builder):
                 yield Piece("tool", name)
         elif kind == "response.output_item.done":
             self._done[index] = object_of(members.get("item", b"")) or {}
-        elif kind in _LAST:
+        elif kind in LAST:
             self._finish(object_of(members.get("response", b"")) or {})
         elif kind in ("response.created", "response.in_progress"):
             self.opened = True

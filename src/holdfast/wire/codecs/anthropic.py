@@ -139,7 +139,10 @@ def _decode_known(kind: str | None, members: Mapping[str, bytes]) -> Block | Non
         case "redacted_thinking" if (value := text("data")) is not None:
             return RedactedThinking(value, extra("data"))
         case "tool_use" if (call := text("id")) is not None and (name := text("name")) is not None:
-            return ToolUse(call, name, canon(members.get("input", b"{}")), extra("id", "name", "input"))
+            arguments = members.get("input", b"{}")
+            if arguments[:1] != b"{":  # `encode` would put it into an object
+                return None
+            return ToolUse(call, name, canon(arguments), extra("id", "name", "input"))
         case "tool_result" if (call := text("tool_use_id")) is not None:
             return _decode_result(call, members)
         case "image" | "document":

@@ -104,12 +104,19 @@ def decode_input(raw: bytes) -> list[Message]:
     for item in array_of(raw) or ():
         role, blocks = _decode_item(item)
         if runs and runs[-1][0] == role and role in ("assistant", "tool"):
-            if runs[-1][1] and _is_content(runs[-1][1][-1]) and _is_content(blocks[0]):
-                blocks = (_with_extra(blocks[0], (_BORDER,)), *blocks[1:])
+            if _is_content(runs[-1][1][-1]) and _is_content(blocks[0]):
+                blocks = _apart(item, blocks)
             runs[-1][1].extend(blocks)
         else:
             runs.append((role, list(blocks)))
     return [Message(role, tuple(blocks)) for role, blocks in runs]
+
+
+def _apart(item: bytes, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """A message's blocks that say where it begins; an unknown part cannot, so the whole item stays opaque."""
+    if isinstance(blocks[0], Opaque):
+        return (opaque("message", item),)
+    return (_with_extra(blocks[0], (_BORDER,)), *blocks[1:])
 
 
 def _decode_item(raw: bytes) -> tuple[Turn, tuple[Block, ...]]:

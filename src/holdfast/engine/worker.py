@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 MOST = 64
 
 
-class Behind:
+class Worker:
     """The thread begins with the first piece of work. What does not fit into the queue is refused."""
 
     def __init__(self, name: str, *, most: int = MOST) -> None:

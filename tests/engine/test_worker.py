@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from holdfast.engine.behind import Behind
+from holdfast.engine.worker import Worker
 
 
 def test_it_is_done_in_order_and_all_of_it_when_flushed() -> None:
-    behind, done = Behind("test"), list[int]()
+    behind, done = Worker("test"), list[int]()
     for number in range(50):
         assert behind.do(lambda number=number: done.append(number))
     behind.flush()
@@ -22,7 +22,7 @@ def test_it_is_done_in_order_and_all_of_it_when_flushed() -> None:
 
 
 def test_what_does_not_fit_is_refused_and_nobody_waits() -> None:
-    gate, behind = threading.Event(), Behind("test", most=2)
+    gate, behind = threading.Event(), Worker("test", most=2)
     assert behind.do(lambda: gate.wait(30))
     assert behind.do(lambda: None)
     assert not behind.do(lambda: None)
@@ -33,7 +33,7 @@ def test_what_does_not_fit_is_refused_and_nobody_waits() -> None:
 
 
 def test_work_that_fails_is_logged_and_the_rest_is_done(caplog: pytest.LogCaptureFixture) -> None:
-    behind, done = Behind("test"), list[int]()
+    behind, done = Worker("test"), list[int]()
     behind.do(lambda: 1 / 0)
     behind.do(lambda: done.append(1))
     behind.flush()

@@ -1,0 +1,62 @@
+"""What `holdfast doctor` says, line by line, and checks that run side by side and cannot fail it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from holdfast.cli.tables import printable
+from holdfast.errors import HoldfastError
+
+State = Literal["ok", "note", "warning", "problem"]
+
+
+class Line(Struct, frozen=True):
+    """One finding. A note is worth knowing, a warning may be what is wrong, a problem is."""
+
+    state: State
+    topic: str
+    what: str
+    cure: str = ""
+
+
+Check = Callable[[], Iterable[Line]]
+
+
+def checked(topic: str, check: Check) -> list[Line]:
+    """What a check says; whatever goes wrong in it is a finding too."""
+    try:
+        return list(check())
+    except HoldfastError as problem:
+        return [Line("problem", topic, line) for line in str(problem).splitlines()]
+    except Exception as problem:  # noqa: BLE001  the other checks go on, and this one is told
+        what = f"could not be checked ({type(problem).__name__}: {printable(str(problem)[:200])})"
+        return [Line("warning", topic, what, "try again; if it stays, report it")]
+
+
+def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Line]:
+    """All of them at once, in their order. One that takes longer is left behind."""
+    found: list[list[Line] | None] = [None] * len(checks)
+
+    def work(place: int, topic: str, check: Check) -> None:
+        found[place] = checked(topic, check)
+
+    threads = [
+        threading.Thread(target=work, args=(place, *each), daemon=True, name=f"doctor-{each[0]}")
+        for place, each in enumerate(checks)
+    ]
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = f"no answer within {seconds:g} seconds"
+    return [
+        line
+        for (topic, _), lines in zip(checks, found, strict=True)
+        for line in ([Line("warning", topic, late)] if lines is None else lines)
+    ]

@@ -1,0 +1,114 @@
+"""What `holdfast` alone shows: what to do next, in order of effort, as it fits what is there.
+
+Looks whether a few files exist and imports nothing for it: it must be as quick as `--help`. Where clients keep their
+logs is known in full by `traces.logs.homes`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+LOGS = {
+    "Claude Code": (
+        ("CLAUDE_CONFIG_DIR", ".claude", "projects"),
+        ("XDG_CONFIG_HOME", ".config", "claude/projects"),
+    ),
+    "Codex": (("CODEX_HOME", ".codex", "sessions"), ("CODEX_HOME", ".codex", "archived_sessions")),
+    "pi": (
+        ("PI_CODING_AGENT_SESSION_DIR", ".pi/agent/sessions", ""),
+        ("PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),
+    ),
+    "opencode": (
+        ("XDG_DATA_HOME", ".local/share", "opencode/storage"),
+        ("XDG_DATA_HOME", ".local/share", "opencode/opencode.db"),
+    ),
+}
+"""For each client: a variable that names a directory, what stands for it in the home directory, and what is in it."""
+
+Step = tuple[str, str]
+_DEMO = ("holdfast demo", "see what it does: no key, no network")
+_EXPLAIN = ("holdfast explain", "what broke the cache, from logs you already have")
+_RUN = ("holdfast run -- claude", "a client through it, and the bill; any command")
+_SERVE = ("holdfast serve", "a gateway for all clients, until Ctrl-C")
+_CHAT = ("holdfast chat --simulate", "an agent whose prompt stays cached; no key")
+_DOCTOR = ("holdfast doctor", "whether all is well here, and tips")
+_HELP = ("holdfast --help", "every command, with an example")
+
+
+def program() -> str:
+    """How this program is called from here: a clone has it where no shell looks for it."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "holdfast" and shutil.which("holdfast") is None else "holdfast"
+
+
+def text(environ: Mapping[str, str], version: str, called: str = "holdfast") -> str:
+    """The steps as they are printed; fits 24 lines of 80 columns or more."""
+    found, stored = logs(environ), has_store(environ)
+    lines = [
+        f"Holdfast {version}: keeps the prompt of an LLM agent byte-stable, so that the",
+        "provider's cache is hit.",
+        "",
+    ]
+    if stored:
+        lines += _steps("What went through it:", _STORED)
+    if found:
+        names = found[0] if len(found) == 1 else ", ".join(found[:-1]) + f" and {found[-1]}"
+        lines += _steps(f"Logs of {names} are here:", (_EXPLAIN,))
+    elif not stored:
+        lines += _steps("First, in a minute:", (_DEMO, _EXPLAIN))
+    rest = (_RUN, _SERVE, _CHAT) if stored or not found else (_DEMO, _RUN, _SERVE, _CHAT)
+    lines += _steps("Then:" if found or not stored else "More:", rest)
+    lines += _steps("At any time:", (_DOCTOR, _HELP))
+    if called != "holdfast":
+        lines += [
+            f"No shell finds `holdfast` here: call it {called}, or first run",
+            f"  . {Path(called).parent}/activate",
+            "",
+        ]
+    return "\n".join(lines[:-1])
+
+
+_STORED = (
+    ("holdfast sessions", "what ran, what it cost, its hit rate"),
+    ("holdfast breaks --since 7d", "what broke the cache, its cost, its cure"),
+    ("holdfast bill --by day", "what was paid, and what without a cache"),
+)
+
+
+def _steps(title: str, steps: tuple[Step, ...]) -> list[str]:
+    return [title, *(f"  {command:26}  {what}" for command, what in steps), ""]
+
+
+def logs(environ: Mapping[str, str]) -> list[str]:
+    """The clients that seem to have logs here."""
+    home = _home(environ)
+    found = []
+    for client, places in LOGS.items():
+        for variable, default, inside in places:
+            if (_named(environ, variable, home) or home / default).joinpath(inside).exists():
+                found.append(client)
+                break
+    return found
+
+
+def has_store(environ: Mapping[str, str]) -> bool:
+    """Whether something was stored in the usual place; where a file or variable names another, nobody looks here."""
+    home = _home(environ)
+    try:
+        return ((_named(environ, "HOLDFAST_HOME", home) or home / ".holdfast") / "holdfast.db").stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _named(environ: Mapping[str, str], variable: str, home: Path) -> Path | None:
+    value = environ.get(variable, "").strip()
+    if value == "~" or value.startswith("~/"):
+        return home / value[2:]
+    return home / value if value else None
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or "~").expanduser()

@@ -1,0 +1,220 @@
+"""Tips for long-running agents: a closed list, and which of them fit what was measured.
+
+Pure: evidence and settings come in as values, so that the same rules serve the store (`holdfast doctor`) and clients'
+logs (`holdfast explain`). What a source cannot tell is None there, and its tip does not apply; nor does a tip that the
+settings follow already. `docs/tips.md` has a section for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from holdfast.config import Settings
+
+MASKED = 10
+"""Results replaced by placeholders in one session from which on an agent may miss them."""
+KEEP_WINDOW = 35
+COMPACTIONS = 2
+"""Compactions of one session from which on their distance means something."""
+TOO_OFTEN = 10
+"""Turns between two compactions below which they come too often."""
+COOLDOWN = 12
+BRIEF_S = 300
+"""Seconds within which a session is over before a five-minute entry is."""
+SMALL_PROMPT = 20_000
+"""Tokens of a prompt that is not worth an hour's price."""
+BRIEF_WRITES = 10_000
+"""Tokens written for an hour by brief sessions from which on it is worth a word."""
+MCP_TOOLS = 30
+BIG_RESULTS = 10
+GEMINI_REQUESTS = 10
+"""Requests to Gemini without a change of tools and system text, after which these count as settled."""
+
+
+class Compacted(Struct, frozen=True):
+    """Sessions with at least two compactions: how many compactions, and the turns of these sessions."""
+
+    compactions: int
+    turns: int
+
+
+class Brief(Struct, frozen=True):
+    """Sessions with small prompts that were over within five minutes: how many, and what they wrote for an hour."""
+
+    sessions: int
+    long_tokens: int
+
+
+class Results(Struct, frozen=True):
+    """Results longer than what is kept inline: how many, and the characters of the middle one."""
+
+    count: int
+    median: int
+
+
+class Gemini(Struct, frozen=True):
+    """Requests to Gemini's own API, and breaks because their tools or system text changed."""
+
+    requests: int
+    changes: int
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """What one source says; None where it cannot."""
+
+    masked: int | None = None
+    """Results replaced by placeholders, in the session with the most."""
+    compacted: Compacted | None = None
+    brief: Brief | None = None
+    mcp_tools: int | None = None
+    """MCP tools that were offered to a model, as far as is known."""
+    frequent: tuple[str, ...] | None = None
+    """Those that most sessions asked for."""
+    results: Results | None = None
+    gemini: Gemini | None = None
+
+
+class Tip(Struct, frozen=True):
+    """A tip as it is always said."""
+
+    name: str
+    sentence: str
+
+
+class Advised(Struct, frozen=True, kw_only=True):
+    """A tip that applies: what was seen, and what to write into holdfast.toml."""
+
+    tip: str
+    seen: str
+    sentence: str
+    settings: tuple[str, ...]
+
+
+TIPS: Mapping[str, Tip] = {
+    tip.name: tip
+    for tip in (
+        Tip(
+            "drift",
+            "If an agent drifts because it misses what it read, keep more of the newest tool results in full.",
+        ),
+        Tip(
+            "frequent_compaction",
+            "Where compaction comes too often, leave 10 to 15 turns between two; other clients than Holdfast's agent "
+            "have settings of their own for it.",
+        ),
+        Tip(
+            "short_sessions",
+            "Sessions with small prompts that end within five minutes never read what they pay an hour for: the "
+            'gateway\'s default strategy decides this by price; with `cache.strategy = "zones"` switch adaptation off '
+            "and choose the short lifetime.",
+        ),
+        Tip(
+            "many_mcp_tools",
+            "With many MCP tools let Holdfast's agent defer what is too much, and pin the few that nearly every "
+            "session needs.",
+        ),
+        Tip(
+            "big_results",
+            "Long results go to a file with their head and tail inline; if the agent needs them whole, keep longer "
+            "ones inline.",
+        ),
+        Tip(
+            "gemini",
+            "Once tools and system text have settled, Gemini's explicit cache promises the hit that its implicit one "
+            "only hopes for, where requests come often enough to pay for its storage.",
+        ),
+    )
+}
+
+
+def applicable(evidence: Evidence, settings: Settings) -> tuple[Advised, ...]:
+    """The tips that fit, in the order of the list."""
+    found = (rule(evidence, settings) for rule in _RULES)
+    return tuple(each for each in found if each is not None)
+
+
+def _advised(name: str, seen: str, *settings: str) -> Advised:
+    return Advised(tip=name, seen=seen, sentence=TIPS[name].sentence, settings=settings)
+
+
+def _drift(evidence: Evidence, settings: Settings) -> Advised | None:
+    window, masked = settings.tools.mask.keep_window, evidence.masked or 0
+    if masked < MASKED or window >= KEEP_WINDOW:
+        return None
+    seen = f"{masked:,} old results were replaced by placeholders in one session, all but the newest {window}"
+    return _advised("drift", seen, f"tools.mask.keep_window = {KEEP_WINDOW}")
+
+
+def _frequent_compaction(evidence: Evidence, settings: Settings) -> Advised | None:
+    found = evidence.compacted
+    if found is None or found.compactions < COMPACTIONS or settings.agent.compaction.cooldown_turns >= TOO_OFTEN:
+        return None
+    apart = found.turns / found.compactions
+    if apart >= TOO_OFTEN:
+        return None
+    seen = f"{found.compactions:,} compactions, one every {apart:.1f} turns"
+    return _advised("frequent_compaction", seen, f"agent.compaction.cooldown_turns = {COOLDOWN}")
+
+
+def _short_sessions(evidence: Evidence, settings: Settings) -> Advised | None:
+    found, cache = evidence.brief, settings.cache
+    if found is None or found.long_tokens < BRIEF_WRITES:
+        return None
+    seen = (
+        f"{found.sessions:,} brief session{'' if found.sessions == 1 else 's'} with small prompts wrote "
+        f"{found.long_tokens:,} tokens for an hour"
+    )
+    if cache.strategy == "zones":
+        follows = not cache.adaptive and cache.retention != "long"
+        wanted = ("cache.adaptive = false", 'cache.retention = "short"')
+        return None if follows else _advised("short_sessions", seen, *wanted)
+    return _advised("short_sessions", seen, 'cache.strategy = "economic"')
+
+
+def _many_mcp_tools(evidence: Evidence, settings: Settings) -> Advised | None:
+    deferral, tools = settings.tools.deferral, evidence.mcp_tools or 0
+    if tools < MCP_TOOLS:
+        return None
+    said = [] if deferral.mode == "auto" else ['tools.deferral.mode = "auto"']
+    frequent = evidence.frequent or ()
+    unpinned = [name for name in frequent if not any(fnmatchcase(name, each) for each in deferral.never)]
+    seen = f"{tools:,} MCP tools"
+    if unpinned:
+        named = ", ".join(f'"{name}"' for name in (*deferral.never, *unpinned))
+        said.append(f"tools.deferral.never = [{named}]")
+        seen += f"; most sessions asked for {', '.join(unpinned)}"
+    elif evidence.frequent is None and not deferral.never:  # nobody knows which: the user does
+        said = ['tools.deferral.mode = "auto"', 'tools.deferral.never = ["mcp__SERVER__TOOL"]']
+    return _advised("many_mcp_tools", seen, *said) if said else None
+
+
+def _big_results(evidence: Evidence, settings: Settings) -> Advised | None:
+    found, offload = evidence.results, settings.tools.offload
+    if found is None or found.count < BIG_RESULTS:
+        return None
+    wanted = -(-found.median // 1_000) * 1_000
+    if wanted > offload.hard_cap_chars or wanted <= (offload.max_result_chars or 0):
+        return None
+    seen = f"{found.count:,} results too long to stay inline, half of them up to {found.median:,} characters"
+    return _advised("big_results", seen, f"tools.offload.max_result_chars = {wanted}")
+
+
+def _gemini(evidence: Evidence, settings: Settings) -> Advised | None:
+    found = evidence.gemini
+    if found is None or found.requests < GEMINI_REQUESTS or found.changes or settings.cache.gemini.enabled:
+        return None
+    seen = f"{found.requests:,} requests to Gemini, and their tools and system text never changed on the way"
+    return _advised("gemini", seen, "cache.gemini.enabled = true")
+
+
+_RULES: tuple[Callable[[Evidence, Settings], Advised | None], ...] = (
+    _drift,
+    _frequent_compaction,
+    _short_sessions,
+    _many_mcp_tools,
+    _big_results,
+    _gemini,
+)
