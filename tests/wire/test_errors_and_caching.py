@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.wire import DIALECTS, Body, WireError, caching, dialect_of
+from holdfast.wire.dialects import path_of
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -65,6 +66,14 @@ def test_paths_name_their_dialect(path: str, name: str, model: str) -> None:
     found = dialect_of(path)
     assert found is not None
     assert (found[0].name, found[1]) == (name, model)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_what_is_asked_for_is_known_again(name: str) -> None:
+    path, _ = path_of(name, "models/a-model")
+    found = dialect_of(path)
+    spoken = "openai_chat" if name == "openrouter" else name  # which only its address tells apart
+    assert found in ((DIALECTS[spoken], ""), (DIALECTS[spoken], "a-model"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast import facts
 from holdfast.caches import chain
 from holdfast.caches.noise import Noise, Noisy
 from holdfast.caches.providers import cache as cache_of
@@ -23,7 +22,6 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body, Dialect, Unreadable, WireError, dialect_of
 from holdfast.wire.dialects import COUNTING
-from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 
 from . import checks, models_list, replies
@@ -333,11 +331,8 @@ def _without_prefix(call: Call) -> Call:
 
 
 def _model_of(dialect: Dialect, body: Body | Unreadable) -> ModelFacts:
-    """What is known of the model a body names. The OpenAI paths serve every model that speaks this dialect."""
-    name = body.model if isinstance(body, Body) else ""
-    if dialect.name in ("anthropic", "gemini"):
-        return facts.model(f"{dialect.name}:{name.removeprefix('models/')}")
-    return facts_for(name)
+    """What is known of the model a body names."""
+    return dialect.facts(body.model if isinstance(body, Body) else "")
 
 
 def _request_id(record: Record) -> str:
