@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,9 +31,13 @@ TOOLS: list[Any] = [
 @contextlib.contextmanager
 def gateway(upstream: str | None) -> Iterator[str]:
     """`holdfast serve` for as long as the block runs. Its first line ends with its address."""
-    environment = {**os.environ, **({"HOLDFAST_UPSTREAM_OPENAI": f"{upstream}/v1"} if upstream else {})}
-    command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as served:
+    with contextlib.ExitStack() as stack:
+        environment = dict(os.environ)
+        if upstream:  # what is only simulated does not belong among your own sessions
+            home = stack.enter_context(tempfile.TemporaryDirectory())
+            environment |= {"HOLDFAST_UPSTREAM_OPENAI": f"{upstream}/v1", "HOLDFAST_HOME": home}
+        command = [sys.executable, "-m", "holdfast", "serve", "--port", "0"]
+        served = stack.enter_context(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
         assert served.stdout
         try:
             yield served.stdout.readline().split()[-1]

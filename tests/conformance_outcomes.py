@@ -62,7 +62,7 @@ def judged(rows: Iterable[Row], cases: Mapping[str, Outcome], *, full: bool) -> 
         tests.setdefault(node.partition("[")[0], {})[node] = outcome
     found = Judgement([], [])
     for row in rows:
-        named = {test: _of(test, tests) for test in row.tests} if row.state in ("done", "part") else {}
+        named = {test: _of(test, tests) for test in row.tests} if row.state == "done" else {}
         for test, outcome in named.items():
             if outcome is None:
                 found.wrong.extend([f"{row.number}: {test} did not run"] if full else [])

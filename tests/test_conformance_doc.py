@@ -16,7 +16,7 @@ from tests.conformance_outcomes import PAGE, Row, rows_of
 
 ROOT = Path(__file__).parent.parent
 NUMBERS = {"A": 89, "B": 43, "C": 92, "D": 72, "E": 27}
-STATES = re.compile(r"done|part|open|not built: \S.*")
+STATES = re.compile(r"done|not built: \S.*")
 
 
 @cache
@@ -62,23 +62,19 @@ def test_every_row_has_a_statement_of_its_own_and_a_module() -> None:
     assert [row.number for row in _rows() if not row.modules] == []
 
 
-def test_states_are_the_four_that_the_page_explains() -> None:
+def test_states_are_the_two_that_the_page_explains() -> None:
     assert {row.number: row.state for row in _rows() if not STATES.fullmatch(row.state)} == {}
 
 
 def test_what_is_built_names_modules_that_exist() -> None:
-    built = [row for row in _rows() if row.state in ("done", "part")]
+    built = [row for row in _rows() if row.state == "done"]
     assert [(row.number, m) for row in built for m in row.modules if not _module_exists(m)] == []
 
 
 def test_what_is_built_names_tests_that_exist() -> None:
-    built = [row for row in _rows() if row.state in ("done", "part")]
+    built = [row for row in _rows() if row.state == "done"]
     assert [row.number for row in built if not row.tests] == []
     assert [(row.number, why) for row in built for test in row.tests if (why := _missing(test))] == []
-
-
-def test_what_is_open_claims_no_test() -> None:
-    assert [row.number for row in _rows() if row.state == "open" and row.tests] == []
 
 
 def test_settings_named_there_exist() -> None:
@@ -91,7 +87,7 @@ def test_settings_named_there_exist() -> None:
 @pytest.mark.parametrize(
     ("test", "found"),
     [
-        ("tests/test_conformance_doc.py::test_what_is_open_claims_no_test", True),
+        ("tests/test_conformance_doc.py::test_settings_named_there_exist", True),
         ("tests/test_shapes.py::test_escapes_stay_escapes[\\n]", True),
         ("tests/test_conformance_doc.py::test_nowhere", False),
         ("tests/test_conformance_doc.py::_missing", False),

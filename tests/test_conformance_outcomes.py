@@ -73,9 +73,8 @@ class TestJudging:
         assert judged([row("t.py::a[1]")], cases, full=True) == ([], [])
         assert judged([row("t.py::a[3]")], cases, full=True).wrong == ["A12: t.py::a[3] did not run"]
 
-    @pytest.mark.parametrize("state", ["open", "not built: nobody asked"])
-    def test_rows_that_promise_nothing_are_left_alone(self, state: str) -> None:
-        assert judged([row("t.py::a", state=state)], {}, full=True) == ([], [])
+    def test_rows_that_promise_nothing_are_left_alone(self) -> None:
+        assert judged([row("t.py::a", state="not built: nobody asked")], {}, full=True) == ([], [])
 
 
 def test_a_row_is_read_as_it_is_written() -> None:

@@ -3,55 +3,19 @@ answers, and it stops before it gets dear."""
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
-import sys
 from decimal import Decimal
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from holdfast.simulator import Call, Exchange, Simulator
+from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.serve import running
+from tests.smoking import Forgetful, run, spent
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "smoke_cache.py"
-KEY = "sk-ant-of-the-smoke-test"
-
-
-def smoke(*arguments: str, address: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run it, with a key where there is an address to send it to."""
-    dropped = ("_proxy", "api_key", "base_url")
-    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith(dropped)}
-    asked = {} if address is None else {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": KEY}
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        env=kept | asked,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert KEY not in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "unclosed" not in done.stderr.lower()
-    return done
-
-
-def spent(done: subprocess.CompletedProcess[str]) -> Decimal:
-    found = re.search(r"^\$(\d\.\d{4});", done.stdout, re.MULTILINE)
-    assert found is not None, done.stdout
-    return Decimal(found[1])
-
-
-class Forgetful(Simulator):
-    """A provider whose cache forgets everything before each request."""
-
-    def begin(self, call: Call) -> Exchange:
-        self.reset()
-        return super().begin(call)
+smoke = partial(run, "smoke_cache.py")
 
 
 @pytest.mark.slow

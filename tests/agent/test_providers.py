@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
-from holdfast.agent.values import Outgoing, Provider, Unreachable
+from holdfast.agent.values import Outgoing, Unreachable
 from holdfast.config.sections.serving import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import address_of, listen
@@ -21,9 +21,9 @@ from holdfast.simulator.journal import Record
 from holdfast.simulator.serve import running, server
 from holdfast.simulator.values import Words
 from holdfast.wire import DIALECTS
-from holdfast.wire.answers import Answer, answer_reader
 
 from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words
+from .asking import read
 
 SECRET = "sk-very-secret"
 
@@ -35,15 +35,6 @@ def everywhere(address: str) -> Upstream:
 def outgoing(dialect: str, request: bytes | None = None, *, session: str = "s1") -> Outgoing:
     raw = DIALECTS[dialect].encode(asking(dialect)) if request is None else request
     return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session=session)
-
-
-async def read(provider: Provider, asked: Outgoing) -> Answer:
-    reader = answer_reader(asked.dialect)
-    async with provider.open(asked) as answering:
-        assert answering.status == 200
-        async for chunk in answering:
-            reader.feed(chunk)
-    return reader.close()
 
 
 def with_provider(

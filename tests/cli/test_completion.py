@@ -68,6 +68,10 @@ def test_names_inside_of_words_that_bash_breaks() -> None:
     assert "claude-haiku-4-5" in complete("chat", "--model", incomplete="anthropic:claude-haiku")
     assert complete("replay", "--strategy", incomplete="zones,eco") == ["zones,economic"]
     assert complete("memory", incomplete="his") == ["history"]
+    assert complete("models", incomplete="--provider=anth") == ["anthropic"]
+    assert complete("config", "show", incomplete="--set=cache.strat") == ["cache.strategy="]
+    assert complete("config", "show", incomplete="--set=cache.strategy=zo") == ["zones"]
+    assert complete("config", "show", "--set", incomplete='"cache.strategy=zo') == ["cache.strategy=zones"]
 
 
 def test_sessions_come_from_the_store(workspace: Path) -> None:
@@ -76,6 +80,14 @@ def test_sessions_come_from_the_store(workspace: Path) -> None:
         for number, name in enumerate(("01KA", "01KB", "5f0c")):
             store.put_call(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
     assert complete("show", incomplete="01K") == ["01KB", "01KA"]
+
+
+def test_names_that_a_shell_would_take_for_more_are_not_offered(workspace: Path) -> None:
+    names = ("a:b", "a;id", "a b", "-a", "a$(id)", "a`id`", "a\nb", "a*", "a\x1b[31m", "a'", "é.1")
+    with open_store(workspace / "home" / ".holdfast" / "holdfast.db") as store:
+        for number, name in enumerate(names):
+            store.put_call(Call(tenant="t", id=f"c{number}", session=name, lane="l", model="m", started_at=number))
+    assert set(sessions(None, None, "")) == {"a:b", "é.1"}  # type: ignore[arg-type]
 
 
 def test_whatever_is_wrong_nothing_is_said(workspace: Path) -> None:

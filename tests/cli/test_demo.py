@@ -199,6 +199,16 @@ def test_ctrl_c_leaves_nothing_behind(moment: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+def test_nor_does_another_end(sign: signal.Signals, tmp_path: Path) -> None:
+    with on_a_terminal(tmp_path, "--turns", "2") as (process, ours):
+        _until(ours, "all but tool-order")
+        process.send_signal(sign)
+        assert process.wait(30) == 128 + sign
+    assert list(tmp_path.iterdir()) == []
+
+
 def _until(terminal: int, words: str) -> str:
     said, ends = "", time.monotonic() + 120
     while words not in said and time.monotonic() < ends:

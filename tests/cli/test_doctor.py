@@ -7,6 +7,7 @@ import os
 import socket
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -17,9 +18,11 @@ from click.testing import CliRunner
 
 from holdfast.agent import providers
 from holdfast.cli import cli
+from holdfast.cli.doctor import MOST_PROBLEMS
 from holdfast.cli.doctor_facts import OLD_DAYS, dates
 from holdfast.cli.doctor_here import KEYS, extras, home
-from holdfast.cli.doctor_values import Line, side_by_side
+from holdfast.cli.doctor_outside import VERSION_S, upstream
+from holdfast.cli.doctor_values import Line, checked, side_by_side
 from holdfast.config import load_here
 from holdfast.facts import default
 from holdfast.gateway.serve import running
@@ -69,6 +72,8 @@ def test_configuration_that_has_no_effect_or_cannot_be_used(workspace: Path) -> 
     assert "nearest known name is cache.strategy" in found[0].what
     file.write_text("this is no toml")
     assert "not valid TOML" in of(doctor(problems=1), "configuration")[0].what
+    file.write_text("[cache]\n" + "".join(f"unknown_{number} = 1\n" for number in range(MOST_PROBLEMS + 5)))
+    assert of(doctor(problems=MOST_PROBLEMS + 1), "configuration")[-1].what == "5 more like these"
 
 
 def test_a_store_that_is_used(workspace: Path) -> None:
@@ -133,6 +138,47 @@ def test_a_home_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     assert (found.state, "cannot be read and written" in found.what) == ("problem", True)
 
 
+def test_a_home_that_cannot_be_made(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / "file").write_text("")
+    assert [line.state for line in home(workspace / "file" / "deeper" / "home")] == ["problem"]
+    (workspace / "link").symlink_to("nowhere")
+    (found,) = home(workspace / "link")
+    assert (found.state, "leads nowhere" in found.what) == ("problem", True)
+    (found,) = home(workspace / ("x" * 300))
+    assert (found.state, "cannot be looked at" in found.what) == ("problem", True)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (found, _) = home(workspace / "deeper" / "home")
+    assert (found.state, f"cannot be made by you in {workspace}" in found.what) == ("problem", True)
+
+
+@pytest.mark.parametrize("address", ["https://user:sec/ret@h", "https://user:secret@h:bad", "http://user:secret@[::1"])
+def test_an_address_that_cannot_be_used_tells_no_part_of_its_password(address: str) -> None:
+    (line,) = checked("upstream", lambda: upstream("openai", address))
+    assert (line.state, "is no address that can be used" in line.what) == ("warning", True)
+    assert "sec" not in str(line)
+
+
+def test_where_the_gateway_goes_through_a_proxy_that_gets_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        listening = threading.Thread(target=_listen, args=(server, got, 1))
+        listening.start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@127.0.0.1:{server.getsockname()[1]}")
+        (line,) = upstream("anthropic", "https://provider.invalid")
+        listening.join(20)
+    assert (line.state, "by way of the proxy http://***@127.0.0.1" in line.what) == ("ok", True)
+    assert got == [b""]
+
+
+def test_upstreams_that_fail_in_different_ways_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = closed.getsockname()[1]
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER"):
+        monkeypatch.setenv(f"HOLDFAST_UPSTREAM_{name}", f"http://127.0.0.1:{nobody}")
+    monkeypatch.setenv("HOLDFAST_UPSTREAM_GEMINI", "http://a..b")
+    assert [line.state for line in of(_all(), "upstream")] == ["warning"] * 4
+
+
 def test_upstreams_are_connected_to_and_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     got: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as closed:
@@ -195,6 +241,27 @@ def test_clients_and_logs(workspace: Path) -> None:
     assert "1 log (claude-code 1" in of(lines, "logs")[0].what
 
 
+@pytest.mark.slow
+def test_a_client_that_hangs_is_ended_with_what_it_has_started(workspace: Path) -> None:
+    (workspace / "bin").mkdir()
+    program = workspace / "bin" / "claude"
+    program.write_text(f'#!/bin/sh\n/bin/sleep 60 &\necho $! > "{workspace}/pid"\nwait\n')
+    program.chmod(0o755)
+    assert "not told in time" in of(doctor(), "client")[0].what
+    child = int((workspace / "pid").read_text())
+    deadline = time.monotonic() + 10 * VERSION_S
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
 def test_facts_that_are_old_draw_a_warning() -> None:
     newest = max(model.as_of for model in default().models())
     assert next(iter(dates(newest))).state == "ok"
@@ -218,10 +285,10 @@ def test_one_that_hangs_or_fails_does_not_stop_the_others() -> None:
     def fails() -> Iterator[Line]:
         raise KeyError("what")
 
-    found = side_by_side([("a", hangs), ("b", fails), ("c", lambda: [Line("ok", "c", "fine")])], 0.3)
+    found = side_by_side([("a: this", hangs), ("b", fails), ("c", lambda: [Line("ok", "c", "fine")])], 0.3)
     ended.set()
     assert [(line.state, line.topic) for line in found] == [("warning", "a"), ("warning", "b"), ("ok", "c")]
-    assert "no answer within" in found[0].what
+    assert found[0].what.startswith("this: no answer within")
     assert "KeyError" in found[1].what
 
 

@@ -91,3 +91,22 @@ def test_what_cannot_be_written_is_an_error_that_says_so(
 def test_a_directory_without_the_right_to_write(workspace: Path) -> None:
     (workspace / "locked").mkdir(mode=0o500)
     assert "cannot be written" in str(init("--path", "locked").exception)
+
+
+def test_who_may_read_the_file_stays_as_it_was(workspace: Path) -> None:
+    file = workspace / "holdfast.toml"
+    file.write_text("x = 1")
+    file.chmod(0o600)
+    assert init("--force").exit_code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_system_without_links(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    assert init().exit_code == 0
+    assert (workspace / "holdfast.toml").read_text() == as_toml(workspace=True)
+    assert init().exit_code == 1
+    assert [each.name for each in workspace.glob("*.toml*")] == ["holdfast.toml"]

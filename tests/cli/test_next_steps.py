@@ -31,9 +31,17 @@ def test_where_no_shell_finds_it_it_says_how_to_call_it(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program() == ".venv/bin/holdfast"
     assert lines(tmp_path)[-1] == "  . .venv/bin/activate"
+    monkeypatch.setattr("sys.argv", ["/my clone/bin/holdfast"])
+    assert program() == "'/my clone/bin/holdfast'"
+    assert text({"HOME": str(tmp_path)}, "1.0", program()).endswith("  . '/my clone/bin/activate'")
     monkeypatch.setattr("sys.argv", ["-m"])
     assert program() == "holdfast"
     assert "activate" not in text({"HOME": str(tmp_path)}, "1.0")
+
+
+def test_a_home_that_cannot_be_looked_into_is_an_empty_one(tmp_path: Path) -> None:
+    assert commands(lines(tmp_path / ("x" * 300)))[0] == "demo"
+    assert text({"HOME": "~nobody-of-this-name"}, "1.0").startswith("Holdfast 1.0")
 
 
 def test_with_logs_it_begins_with_explaining_them(tmp_path: Path) -> None:

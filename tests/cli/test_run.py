@@ -145,10 +145,16 @@ class TestClient:
             "holdfast: no call came through the gateway; the client may have an address of its own in its settings\n"
         )
 
+    def test_why_no_call_was_answered(self, world: World) -> None:
+        done = world.client(calls=1, HOLDFAST_UPSTREAM_ANTHROPIC="http://127.0.0.1:9")
+        assert "holdfast: 1 call (1 without an answer); nothing was billed.\n" in done.stderr
+        assert "holdfast: The last call failed: upstream.anthropic (127.0.0.1 port 9) cannot be reached" in done.stderr
+        assert "No breaks." not in done.stderr
+
     def test_a_program_that_is_not_there(self, world: World) -> None:
         done = world.run("no-such-client", "--help")
         assert (done.returncode, done.stdout) == (127, "")
-        assert "no-such-client: there is no such program" in done.stderr
+        assert "no-such-client: there is no such program on PATH; install it, or give another" in done.stderr
         (world.root / "client").write_text("not a program")
         assert world.run("./client").returncode == 126
         (world.root / "client").chmod(0o755)
@@ -216,6 +222,7 @@ class TestAddresses:
             assert done.returncode == 0, done.stderr
             assert found.address not in done.stdout
             assert found.admin("/analytics/sessions")["sessions"] == []
+            assert f"holdfast: the gateway on {found.address} is not used: " in done.stderr
 
     def test_what_only_answers_on_the_port_is_not(self, world: World) -> None:
         done = world.client(HOLDFAST_GATEWAY_PORT=world.address.rpartition(":")[2])

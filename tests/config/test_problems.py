@@ -353,6 +353,13 @@ def test_a_user_without_a_home_is_said_so(tmp_path: Path, monkeypatch: pytest.Mo
         load(workspace=tmp_path, home=None, environ={})
 
 
+@pytest.mark.parametrize("variable", ["HOME", "HOLDFAST_HOME"])
+@pytest.mark.parametrize("path", ["/tmp/a\nb", "/tmp/\x7f", "/tmp/\udcff"])
+def test_a_home_that_no_line_can_name_is_refused(variable: str, path: str) -> None:
+    with pytest.raises(HoldfastError, match=f"{variable} has characters that cannot be printed"):
+        load(workspace=None, home=None, environ={"HOME": "/tmp", variable: path})
+
+
 @pytest.mark.parametrize(
     "root",
     [

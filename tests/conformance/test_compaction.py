@@ -1,4 +1,4 @@
-"""Seed prefix-caching on compaction, and the compaction keys of seed cache-page, with real sessions and a simulated
+"""Document B on compaction, and the compaction keys of document C, with real sessions and a simulated
 provider."""
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -87,6 +88,33 @@ def follow(words: tuple[str, ...]) -> None:
     for word in rest[: rest.index("--")] if "--" in rest else rest:
         if re.match(r"--?[a-z]", word):
             assert word.split("=")[0].strip(",.") in known, f"{context.command_path} has no option {word}"
+
+
+def test_every_command_and_option_is_on_a_page() -> None:
+    called = {command.words[:count] for command in COMMANDS for count in (1, 2)}
+    assert [words for words, _ in all_commands() if words not in called] == []
+    named = {word for page in PAGES for word in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text(page))}
+    assert [
+        (*words, option) for words, context in all_commands() for option in long(context) if option not in named
+    ] == []
+
+
+def all_commands(
+    group: click.Group = cli, words: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    context = click.Context(group, info_name="holdfast")
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        yield (*words, name), click.Context(found, info_name=name)
+        if isinstance(found, click.Group):
+            yield from all_commands(found, (*words, name))
+
+
+def long(context: click.Context) -> list[str]:
+    """The long names of a command's own options; `--help` goes without saying."""
+    shown = [each for each in context.command.params if isinstance(each, click.Option) and not each.hidden]
+    return [max(each.opts, key=len) for each in shown]
 
 
 @pytest.mark.parametrize("page", PAGES)

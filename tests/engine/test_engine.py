@@ -109,7 +109,7 @@ def test_the_attribution_line_of_claude_code_is_no_part_of_the_prefix() -> None:
         assert f"cc_version=2.1.325.{number:03d}".encode() in prepared.raw
 
 
-# OpenAI's storage (seed cache-page)
+# OpenAI's storage (document C)
 
 
 @pytest.mark.parametrize("enabled", [False, True])

@@ -249,7 +249,7 @@ def test_recorded_clients_are_answered_and_replayed(run_of: tuple[str, str], mod
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 40))])
 def test_a_request_sent_again_is_the_same_bytes_whatever_came_before(seed: int) -> None:
     """Sessions that are edited, trimmed, given other tools, restarted with and without their disk, and bypassed."""
     random = Random(seed)

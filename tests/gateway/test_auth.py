@@ -15,16 +15,10 @@ from holdfast.gateway.auth import Access, Admin, Entry
 from holdfast.gateway.parts import Gateway
 from holdfast.gateway.serve import running
 
-from .gate import OK, Gated, Heard, Provider, configured, eventually, gated, hear, spoken
+from .gate import Gated, Heard, Provider, configured, eventually, gated, hear, spoken
 
 BODY = b'{"model":"claude-sonnet-4-6","max_tokens":500,"messages":[{"role":"user","content":"hello"}]}'
 CREDENTIAL = ("x-api-key", "sk-ant-dummy")
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider(OK) as provider:
-        yield provider
 
 
 @contextmanager
@@ -94,11 +88,6 @@ def ask(gate: Gated, path: str = "/analytics/sessions", host: str | None = None,
 
 class TestAdmin:
     PATHS = ("/calls/x", "/analytics/cache_effectiveness", "/analytics/breaks", "/analytics/skills", "/runs/x")
-
-    @pytest.fixture
-    def gate(self, provider: Provider, tmp_path: Path) -> Iterator[Gated]:
-        with gated(tmp_path, provider.address) as gate:
-            yield gate
 
     @pytest.mark.parametrize("path", PATHS)
     def test_only_with_the_token(self, gate: Gated, path: str) -> None:

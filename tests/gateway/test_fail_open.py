@@ -7,7 +7,6 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +22,13 @@ from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 
-from .gate import OK, Gated, Provider, configured, eventually, gated, hear, spoken
+from .gate import Gated, Provider, configured, eventually, gated, hear, spoken
 
 KEY = tuple(ANTHROPIC.items())
 BODY = json.dumps(
     {"model": "claude-opus-4-6", "max_tokens": 500, "system": LONG, "messages": [{"role": "user", "content": "hello"}]}
 ).encode()
 ASKED = spoken(headers=KEY, body=BODY)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider(OK) as provider:
-        yield provider
-
-
-@pytest.fixture
-def gate(provider: Provider, tmp_path: Path) -> Iterator[Gated]:
-    with gated(tmp_path, provider.address) as gate:
-        yield gate
 
 
 def bypass(heard: Any) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI
 from .gate import OK, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
 
 BODY = b'{"model":"claude-sonnet-4-6","max_tokens":500,"messages":[{"role":"user","content":"hello"}]}'
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider(OK) as provider:
-        yield provider
 
 
 def error(heard: Heard) -> str:

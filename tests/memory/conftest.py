@@ -1,4 +1,4 @@
-"""A store of each test's own."""
+"""A store of each test's own, and what stands on one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,24 @@ import pytest
 
 from holdfast.store import SqliteStore, open_store
 
+from .injected import MemoryDoor
+from .surfacing_bench import Bench, bench
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
     with open_store(tmp_path / "holdfast.db") as opened:
         yield opened
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[MemoryDoor]:
+    made = MemoryDoor(tmp_path / "m.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Bench]:
+    with bench(tmp_path) as made:
+        yield made

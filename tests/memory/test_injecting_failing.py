@@ -4,7 +4,6 @@ differ."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -21,13 +20,6 @@ from .injected import TENANT, MemoryDoor, asking, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
 RESET = b"x-holdfast-reset"
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[MemoryDoor]:
-    made = MemoryDoor(tmp_path / "m.db")
-    yield made
-    made.close()
 
 
 def sent(door: MemoryDoor, *said: str, **more: Any) -> Passage:

@@ -4,7 +4,6 @@ that the provider took if and only if it says why."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from .injected import DECISION, MemoryDoor, asking, contents, says
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 QUESTION = "Where does the pointer come from?"
 RESET = b"x-holdfast-reset"
-
-
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[MemoryDoor]:
-    made = MemoryDoor(tmp_path / "m.db")
-    yield made
-    made.close()
 
 
 def refuse(passage: Passage) -> Passage:
@@ -112,13 +104,13 @@ class Walk:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("placement", ["deltas", "blocks"])
 @pytest.mark.parametrize("retrieve", ["session_start", "every_turn"])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_whatever_happens_a_request_departs_only_with_a_reason(
-    tmp_path: Path, dialect: str, placement: str, retrieve: str
+    tmp_path: Path, dialect: str, placement: str, retrieve: str, seed: int
 ) -> None:
-    for seed in range(4):
-        door = MemoryDoor(tmp_path / f"{seed}.db")
-        door.configure(placement=placement, retrieve=retrieve)
-        walk = Walk(door, dialect, f"{seed} {dialect} {placement} {retrieve}")
-        for number in range(25):
-            walk.step(number)
-        door.close()
+    door = MemoryDoor(tmp_path / "h.db")
+    door.configure(placement=placement, retrieve=retrieve)
+    walk = Walk(door, dialect, f"{seed} {dialect} {placement} {retrieve}")
+    for number in range(25):
+        walk.step(number)
+    door.close()

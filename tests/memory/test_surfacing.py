@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from holdfast.memory.wording import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
 from .surfacing_bench import HOUR, Bench, bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Bench]:
-    with bench(tmp_path) as made:
-        yield made
 
 
 def test_the_stable_block_has_preferences_in_full_and_titles_of_the_rest(home: Bench) -> None:

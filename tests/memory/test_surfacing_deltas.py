@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from holdfast.memory.values import Audience
 
-from .surfacing_bench import Bench, bench, ids, size, told
+from .surfacing_bench import Bench, ids, size, told
 
 LONG = "a sentence that takes up some room in the window. " * 40
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Bench]:
-    with bench(tmp_path) as made:
-        yield made
 
 
 def test_a_session_begins_with_what_fits_the_first_thing_said(home: Bench) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
+from holdfast.cli import cli
 from holdfast.config import KEYS, Settings
 from holdfast.config.keys import Key
 from holdfast.config.values import parse
@@ -80,6 +84,23 @@ def test_frequent_tools_are_added_to_those_pinned_already() -> None:
     assert said.settings == ('tools.deferral.never = ["mcp__a__*", "mcp__b__find"]',)
     assert "mcp__b__find" in said.seen
     assert "many_mcp_tools" not in names(replace(ALL, frequent=("mcp__a__get",)), settings)
+
+
+def test_the_name_of_a_tool_is_quoted_as_toml() -> None:
+    said = next(each for each in applicable(replace(ALL, frequent=('mcp__a__"x\\',)), Settings()) if "mcp" in each.tip)
+    assert tomllib.loads(said.settings[-1])["tools"]["deferral"]["never"] == ['mcp__a__"x\\']
+
+
+@pytest.mark.parametrize(("short", "given"), [(30, True), (31, False)])
+def test_a_few_long_results_among_many_are_in_every_log(tmp_path: Path, short: int, given: bool) -> None:
+    sizes = [20_000] * 10 + [900] * short
+    blocks = [{"role": "user", "type": "tool_result", "chars": chars} for chars in sizes]
+    line = {"session": "s", "request": 1, "at": 1.0, "first_token_at": 2.0, "model": "claude-opus-5-5"}
+    used = {"input": 3, "read": 0, "write_5m": 9_000, "write_1h": 0, "output": 50}
+    more = {"sidechain": False, "reset": None, "added": blocks, "usage": used}
+    (tmp_path / "log.jsonl").write_text(json.dumps(line | more) + "\n")
+    done = CliRunner().invoke(cli, ["explain", str(tmp_path / "log.jsonl"), "--json", "--quiet"])
+    assert [tip["tip"] for tip in json.loads(done.stdout)["tips"]] == (["big_results"] if given else [])
 
 
 def test_the_page_has_a_section_for_each_with_its_sentence() -> None:

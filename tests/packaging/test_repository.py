@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,15 @@ def test_a_named_file_exists(named: str) -> None:
     for open_name, one in STANDS_FOR.items():
         named = named.replace(open_name, one)
     assert any(f"/{named}" in path for path in TREE)
+
+
+def test_its_python_shows_what_was_mended() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.DOTALL)
+    code = textwrap.dedent(block)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Opaque(kind='tool_use'" in done.stdout
+    assert "arguments" not in done.stdout
 
 
 def test_every_package_is_in_the_table() -> None:

@@ -8,15 +8,16 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.agent.values import Outgoing, Provider
+from holdfast.agent.values import Outgoing
 from holdfast.simulator import Script, Simulator, VirtualClock
 from holdfast.simulator.connecting import Simulated
 from holdfast.simulator.faults import Fault, Options, Place
 from holdfast.simulator.script.values import Step
 from holdfast.simulator.values import Words
 from holdfast.wire import DIALECTS
-from holdfast.wire.answers import Answer, Unreachable, answer_reader
+from holdfast.wire.answers import Unreachable
 
+from ..agent.asking import read
 from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
 
 T = TypeVar("T")
@@ -25,15 +26,6 @@ T = TypeVar("T")
 def outgoing(dialect: str, raw: bytes | None = None) -> Outgoing:
     raw = DIALECTS[dialect].encode(asking(dialect), mark="5m") if raw is None else raw
     return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session="s1")
-
-
-async def read(provider: Provider, asked: Outgoing) -> Answer:
-    reader = answer_reader(asked.dialect)
-    async with provider.open(asked) as answering:
-        assert answering.status == 200
-        async for chunk in answering:
-            reader.feed(chunk)
-    return reader.close()
 
 
 def run(work: Awaitable[T]) -> T:

@@ -86,3 +86,10 @@ def do(box: Toolbox, *calls: ToolUse) -> tuple[ToolResult, ...]:
 
 def said(*results: ToolResult) -> Message:
     return Message("user", results)
+
+
+def consistent(room: Room, skills: SessionSkills, results: tuple[ToolResult, ...]) -> None:
+    """Bodies that were answered, activations and events are the same."""
+    bodies = [each.tool_use_id for each in results if "The way of" in text(each)]
+    assert [each.tool_use_id for each in skills.registry.loaded] == bodies
+    assert [each.triggered_by_tool_use_id for each in room.loads()] == bodies

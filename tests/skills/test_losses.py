@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
-from tests.skills.sessions import MODEL, Room, call, do, load, session, skill, text
+from tests.skills.sessions import MODEL, Room, call, consistent, do, load, session, skill, text
 from tests.skills.writing import write_skill
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
@@ -38,13 +38,6 @@ def made(name: str) -> Tool:
 
 def names(skills: SessionSkills) -> list[str]:
     return [each.name for each in skills.registry.loaded]
-
-
-def consistent(room: Room, skills: SessionSkills, results: tuple[ToolResult, ...]) -> None:
-    """Bodies that were answered, activations and events are the same."""
-    bodies = [each.tool_use_id for each in results if "The way of" in text(each)]
-    assert [each.tool_use_id for each in skills.registry.loaded] == bodies
-    assert [each.triggered_by_tool_use_id for each in room.loads()] == bodies
 
 
 class TestTurns:

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
-from tests.skills.sessions import MODEL, Room, call, do, load, said, session, sized, skill, text
+from tests.skills.sessions import MODEL, Room, call, consistent, do, load, said, session, sized, skill, text
 from tests.skills.writing import write_skill
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
@@ -169,17 +169,11 @@ class TestFiles:
 
 
 class TestAnswers:
-    def consistent(self, room: Room, skills: SessionSkills, results: tuple[ToolResult, ...]) -> None:
-        """Bodies that were answered, activations and events are the same."""
-        bodies = [each.tool_use_id for each in results if "The way of" in text(each)]
-        assert [each.tool_use_id for each in skills.registry.loaded] == bodies
-        assert [each.triggered_by_tool_use_id for each in room.loads()] == bodies
-
     def test_d55_side_by_side_three_bodies_one_refusal_and_pointers(self, room: Room) -> None:
         skills = session(A, B, C, D)
         results = do(room.open(skills), *(load(name, f"{name}{n}") for n in range(3) for name in "abcd"))
         assert [each.is_error for each in results] == [False, False, False, True] * 3
-        self.consistent(room, skills, results)
+        consistent(room, skills, results)
         assert names(skills) == ["a", "b", "c"]
 
     @pytest.mark.parametrize("steps", range(8))
@@ -196,7 +190,7 @@ class TestAnswers:
 
         results = asyncio.run(work())
         assert len(results) == 2
-        self.consistent(room, skills, results)
+        consistent(room, skills, results)
 
     @pytest.mark.parametrize("steps", range(0, 24, 2))
     def test_d55_a_lost_turn_leaves_neither_event_nor_activation(self, room: Room, steps: int) -> None:
@@ -219,10 +213,10 @@ class TestAnswers:
                 await task
 
         asyncio.run(work())
-        self.consistent(room, skills, ())
+        consistent(room, skills, ())
         ran = box.cut(calls)
         assert all(answer.result.is_error for answer in ran.answers)
-        self.consistent(room, skills, do(box, load("a", "c5")))
+        consistent(room, skills, do(box, load("a", "c5")))
 
     def test_d55_a_body_is_never_cut_short(self, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not even where results cannot be shaped: a pointer of the same turn would name half a body."""

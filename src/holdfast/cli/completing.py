@@ -5,6 +5,7 @@ What is looked up is imported when a name is asked for; a shell waits for every 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,6 +15,8 @@ import click
 from holdfast.errors import HoldfastError
 
 _SESSIONS = 50
+_PLAIN = re.compile(r"[\w.][\w.:,=@%+/-]*").fullmatch
+"""Shells put a name on the line as it is: clients and workspaces choose some, and `;` would be theirs to run."""
 
 
 def _quiet(names: Callable[[str], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -21,7 +24,7 @@ def _quiet(names: Callable[[str], Iterable[str]]) -> Callable[[click.Context, cl
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         try:
-            return [name for name in names(incomplete) if name.startswith(incomplete)]
+            return [name for name in names(incomplete) if name.startswith(incomplete) and _PLAIN(name)]
         except (HoldfastError, OSError, sqlite3.Error, ValueError):
             return []
 

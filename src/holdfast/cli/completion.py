@@ -45,7 +45,9 @@ class Bash(BashComplete):
         line = os.environ.get("COMP_LINE", "")
         words = split_arg_string(line)[1:]
         incomplete = words.pop() if words and not line[-1:].isspace() else ""
-        self._typed = max(incomplete.rfind(":"), incomplete.rfind("=")) + 1
+        typed = incomplete.partition("=")[2] if incomplete.startswith("-") else incomplete
+        quoted = line.rpartition(" ")[2][:1] in ("'", '"')  # in quotes bash breaks nothing
+        self._typed = 0 if quoted else max(typed.rfind(":"), typed.rfind("=")) + 1
         return words, incomplete
 
     def format_completion(self, item: CompletionItem) -> str:

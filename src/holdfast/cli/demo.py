@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -15,12 +16,13 @@ from contextlib import contextmanager
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast import facts
-from holdfast.cli import demo_session, demo_table, tables
+from holdfast.cli import completing, demo_session, demo_table, tables
 from holdfast.cli.demo_runs import Careless, Run, progress
 from holdfast.cli.demo_table import Saving
 from holdfast.cli.setup import use_configured_facts
@@ -48,7 +50,13 @@ PACKAGES = ("jsonschema", "tantivy")
 
 @click.command()
 @click.option("--turns", default=12, show_default=True, type=click.IntRange(2, 100), help="Turns of the session.")
-@click.option("--model", default=MODEL, show_default=True, help="The Anthropic model whose rules and prices count.")
+@click.option(
+    "--model",
+    default=MODEL,
+    show_default=True,
+    help="The Anthropic model whose rules and prices count.",
+    shell_complete=completing.models,
+)
 @click.option("--once", is_flag=True, help="Exit at the end, also on a terminal.")
 def command(turns: int, model: str, once: bool) -> None:
     """See what Holdfast does, without a key or a network.
@@ -75,7 +83,7 @@ def command(turns: int, model: str, once: bool) -> None:
         )
     logging.disable(logging.WARNING)  # to those who watch the time, pauses of a virtual clock look odd
     try:
-        with _folder() as folder:
+        with _ended_in_order(), _folder() as folder:
             planned = demo_session.turns(turns)
             careless = Careless(folder, known.name, planned)
             _show(careless, folder, known.ref, planned)
@@ -83,6 +91,22 @@ def command(turns: int, model: str, once: bool) -> None:
                 careless.stay()
     finally:
         logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """SIGTERM and a closed terminal too leave no files behind."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -189,12 +190,13 @@ def told(runs: Mapping[str, Run], agent: Played | None, room: int | None) -> Ite
 
 def next_steps() -> Iterator[str]:
     yield "Next:"
-    for arguments, about in (
-        ("explain", "what broke the cache in your agents' logs"),
-        ("run -- claude", "a client of yours, and its bill"),
-        ("chat --simulate", "the agent, without a key"),
-    ):
-        yield f"  {f'{program()} {arguments}':<34}  {about}"
+    steps = {
+        f"{program()} explain": "what broke the cache in your agents' logs",
+        f"{program()} run -- claude": "a client of yours, and its bill",
+        f"{program()} chat --simulate": "the agent, without a key",
+    }
+    for command, about in steps.items():
+        yield f"  {command:<{max(map(len, steps))}}  {about}"
 
 
 def staying(address: str, home: Path) -> Iterator[str]:
@@ -204,7 +206,7 @@ def staying(address: str, home: Path) -> Iterator[str]:
     yield f"  OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY=demo YOUR_PROGRAM"
     yield f"  GOOGLE_GEMINI_BASE_URL={address} GEMINI_API_KEY=demo gemini"
     yield "What came through, what it cost, what broke (also: show, bill, breaks):"
-    yield f"  HOLDFAST_HOME={home} {program()} sessions"
+    yield f"  HOLDFAST_HOME={shlex.quote(str(home))} {program()} sessions"
     yield "Ctrl-C ends it and removes what was stored."
 
 

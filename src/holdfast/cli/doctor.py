@@ -23,6 +23,8 @@ from holdfast.config.resolve import resolve
 from holdfast.errors import HoldfastError
 from holdfast.observe.tips import Advised
 
+MOST_PROBLEMS = 20
+"""Problems of the configuration that are told one by one."""
 PATIENCE_S = 1.7
 """Seconds that all that is asked of others may take together."""
 
@@ -43,7 +45,7 @@ def command(ctx: click.Context, json_: bool, offline: bool) -> None:
 
     Each line is ok, a note, a warning or a problem, with what to do about it; then come the tips for long-running
     agents that the store shows a reason for. The exit code is 1 if there is a problem, otherwise 0. To an upstream a
-    connection is made and nothing is asked of it; no key is sent or shown.
+    connection is made (to the proxy, where there is one) and nothing is asked of it; no key is sent or shown.
 
     \b
     Examples:
@@ -70,7 +72,10 @@ def examine(*, offline: bool) -> Report:
     lines += found
     lines += checked("home", partial(doctor_here.home, config.home))
     lines += checked("store", partial(doctor_here.store, config))
-    lines += _together(side_by_side(_outside(config, offline), PATIENCE_S))
+    try:
+        lines += _together(side_by_side(_outside(config, offline), PATIENCE_S))
+    finally:
+        doctor_outside.end_clients()
     if offline:
         lines.append(Line("note", "upstream", "not looked at (--offline)"))
     lines += checked("keys", partial(doctor_here.keys, os.environ))
@@ -90,9 +95,10 @@ def examine(*, offline: bool) -> Report:
 
 
 def _together(lines: list[Line]) -> list[Line]:
-    """Where no upstream can be reached, the network is what is missing, and one line says so."""
+    """Where no upstream can be reached, for the same reason, the network is missing, and one line says so."""
     upstreams = [line for line in lines if line.topic == "upstream"]
-    if not upstreams or any(line.state == "ok" for line in upstreams):
+    reasons = {_reason(line.what) for line in upstreams}
+    if len(upstreams) < 2 or len(reasons) > 1 or any(line.state == "ok" for line in upstreams):
         return lines
     first = upstreams[0].what.partition(": ")[2]
     what = f"none of {len(upstreams)} can be reached; the first: {first}"
@@ -101,14 +107,22 @@ def _together(lines: list[Line]) -> list[Line]:
     return [*lines[:place], one, *(line for line in lines[place:] if line.topic != "upstream")]
 
 
+def _reason(what: str) -> str:
+    """Why an upstream cannot be reached, without its name and address."""
+    return what.partition(doctor_outside.UNREACHED)[2] or what.partition(": ")[2]
+
+
 def _configuration() -> tuple[Config, list[Line]]:
     """The configuration; where it cannot be used, its problems and the defaults for everything else."""
     try:
         use_configured_facts()
         config = load_here()
     except HoldfastError as problem:
-        cure = "mend it; `holdfast config show` says more once it can be read"
-        lines = [Line("problem", "configuration", line, cure) for line in str(problem).splitlines()]
+        said = str(problem).splitlines()
+        lines = [Line("problem", "configuration", line) for line in said[:MOST_PROBLEMS]]
+        if len(said) > MOST_PROBLEMS:
+            more = f"{len(said) - MOST_PROBLEMS:,} more like these"
+            lines.append(Line("problem", "configuration", more, "`holdfast config show` lists them all"))
         home = holdfast_home(os.environ)
         return resolve([], {}, {}, home=home, user_home=Path.home(), workspace=None), lines
     return config, checked("configuration", partial(doctor_here.configuration, config))
@@ -119,9 +133,9 @@ def _outside(config: Config, offline: bool) -> list[tuple[str, Check]]:
     if not offline:
         upstream = config.settings.upstream
         for name in upstream.__struct_fields__:
-            checks.append(("upstream", partial(doctor_outside.upstream, name, getattr(upstream, name))))
+            checks.append((f"upstream: {name}", partial(doctor_outside.upstream, name, getattr(upstream, name))))
     found = doctor_outside.clients()
-    checks += [("client", partial(doctor_outside.client, name, program)) for name, program in found.items()]
+    checks += [(f"client: {name}", partial(doctor_outside.client, name, program)) for name, program in found.items()]
     if not found:
         checks.append(("client", lambda: [Line("note", "client", "no known client is on PATH", "any command will do")]))
     return [*checks, ("logs", doctor_outside.logs)]

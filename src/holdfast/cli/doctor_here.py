@@ -58,18 +58,31 @@ def configuration(config: Config) -> Iterator[Line]:
             yield Line("warning", "configuration", f"{whose}{note}", "set the strategy, or remove the key")
 
 
+_ELSEWHERE = "set HOLDFAST_HOME to a directory of yours"
+
+
 def home(path: Path) -> Iterator[Line]:
     where = printable(path)
-    if not path.exists():
-        yield Line("ok", "home", f"{where} is not there yet; it is made when something is stored")
-    elif not path.is_dir():
-        yield Line("problem", "home", f"{where} is no directory", "set HOLDFAST_HOME to one, or move the file away")
+    try:
+        there = next(each for each in (path, *path.parents) if each.exists())
+    except OSError as problem:
+        yield Line("problem", "home", f"{where} cannot be looked at ({problem.strerror})", _ELSEWHERE)
         return
-    elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        yield Line("problem", "home", f"{where} cannot be read and written by you", "mend its owner or its rights")
-    else:
+    if there != path and path.is_symlink():
+        yield Line("problem", "home", f"{where} is a link that leads nowhere", f"remove it, or {_ELSEWHERE}")
+        return
+    if not there.is_dir():
+        yield Line("problem", "home", f"{printable(there)} is no directory", _ELSEWHERE)
+        return
+    if not os.access(there, (os.W_OK | os.X_OK) if there != path else (os.R_OK | os.W_OK | os.X_OK)):
+        cannot = (
+            "cannot be read and written by you" if there == path else f"cannot be made by you in {printable(there)}"
+        )
+        yield Line("problem", "home", f"{where} {cannot}", f"mend owner and rights, or {_ELSEWHERE}")
+    elif there == path:
         yield Line("ok", "home", where)
-    there = next(each for each in (path, *path.parents) if each.exists())
+    else:
+        yield Line("ok", "home", f"{where} is not there yet; it is made when something is stored")
     free = shutil.disk_usage(there).free
     said = f"{free / 1e9:,.1f} GB free on its disk"
     yield Line("ok", "disk", said) if free >= LITTLE_DISK else Line("warning", "disk", said, "free some space")
@@ -79,7 +92,14 @@ def store(config: Config) -> Iterator[Line]:
     """Whether the database is there, ours, readable and writable; its size."""
     path = Path(unquote(config.settings.store.url.removeprefix("sqlite:///")))
     where = printable(path)
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as problem:
+        yield Line(
+            "problem", "store", f"{where} cannot be looked at ({problem.strerror})", "set store.url to another file"
+        )
+        return
+    if not is_there:
         cure = "`holdfast run -- CLIENT` stores what goes through"
         yield Line("ok", "store", f"nothing is stored yet in {where}", cure)
         return

@@ -1,19 +1,22 @@
 """What `holdfast doctor` looks at beyond its own files: upstreams, the gateway's port, clients and their logs.
 
-An upstream gets a connection and, for https, a handshake: no request, no key.
+An upstream gets a connection and, for https, a handshake: no request, no key. Where the gateway would go through a
+proxy, that gets the connection, and nothing is said to it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from holdfast.cli.doctor_values import Line
 from holdfast.cli.tables import counted, printable
@@ -24,29 +27,55 @@ from holdfast.gateway.launch import READ
 from holdfast.gateway.reach import find, place
 from holdfast.serving import listen
 from holdfast.traces.logs.finding import home_sources
+from holdfast.transport.proxies import proxy_for
 
 CONNECT_S = 1.2
 VERSION_S = 1.3
+UNREACHED = " cannot be reached "
 
 
 def upstream(name: str, address: str) -> Iterator[Line]:
     """Whether a connection can be made; whatever stands behind it, nothing is asked of it."""
-    shown, parts = printable(mask(address)), urlsplit(address)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    shown = printable(mask(address))
     try:
-        with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_S) as plain:
-            if parts.scheme == "https":
-                with ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname):
+        parts, through = urlsplit(address), None
+        host, port = _host(parts)
+        proxy = proxy_for(parts.scheme, host)
+        if proxy is not None:
+            through = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            host, port = _host(through)
+    except ValueError:  # whose words may hold a part of a password
+        cure = f"mend upstream.{name}; in names and passwords write / : @ as %2F %3A %40"
+        yield Line("warning", "upstream", f"{name}: {shown} is no address that can be used", cure)
+        return
+    shown += "" if through is None else f" by way of the proxy {printable(mask(through.geturl()))}"
+    try:
+        with socket.create_connection((host, port), timeout=CONNECT_S) as plain:
+            if parts.scheme == "https" and through is None:
+                with ssl.create_default_context().wrap_socket(plain, server_hostname=host):
                     pass
     except ssl.SSLCertVerificationError as problem:
         why = f"{shown} answers with a certificate that is not trusted ({problem.verify_message})"
         yield Line("warning", "upstream", f"{name}: {why}", "check SSL_CERT_FILE, or whoever stands in between")
     except (OSError, UnicodeError) as problem:
-        why = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         cure = f"check the network and upstream.{name}, or look with --offline"
-        yield Line("warning", "upstream", f"{name}: {shown} cannot be reached ({printable(why)})", cure)
+        yield Line("warning", "upstream", f"{name}: {shown}{UNREACHED}({_why(problem)})", cure)
     else:
         yield Line("ok", "upstream", f"{name}: {shown} can be reached")
+
+
+def _host(parts: SplitResult) -> tuple[str, int]:
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _why(problem: Exception) -> str:
+    if isinstance(problem, TimeoutError):
+        return f"no answer within {CONNECT_S:g} seconds"
+    if isinstance(problem, ssl.SSLError):
+        return "what answers does not speak TLS"
+    if isinstance(problem, UnicodeError):
+        return "this is no name of a host"
+    return printable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
 
 
 def port(config: Config) -> Iterator[Line]:
@@ -67,20 +96,43 @@ def port(config: Config) -> Iterator[Line]:
 
 def client(name: str, program: str) -> Iterator[Line]:
     """Its version, as it says it."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     said = ""
     try:
-        with subprocess.Popen([program, "--version"], **quiet) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process:
+            _ASKED.add(process)
             try:
                 out, _ = process.communicate(timeout=VERSION_S)
                 said = next(iter(out.decode("utf-8", "replace").split("\n")), "").strip()[:60]
             except subprocess.TimeoutExpired:
-                process.kill()
+                _end(process)
+            finally:
+                _ASKED.discard(process)
     except OSError as problem:
         yield Line("warning", "client", f"{name}: {printable(program)} does not start ({problem.strerror})")
         return
     version = printable(said) if said else "its version was not told in time"
     yield Line("ok", "client", f"{name}: {version}", f"`holdfast run -- {name}`")
+
+
+_ASKED: set[subprocess.Popen[bytes]] = set()
+"""Clients that have not answered yet."""
+
+
+def end_clients() -> None:
+    """Nobody waits any more: what has not answered is ended, with all that it has started."""
+    for process in tuple(_ASKED):
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def clients() -> dict[str, str]:

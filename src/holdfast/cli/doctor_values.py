@@ -39,11 +39,12 @@ def checked(topic: str, check: Check) -> list[Line]:
 
 
 def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Line]:
-    """All of them at once, in their order. One that takes longer is left behind."""
+    """All of them at once, in their order, each under its topic or `topic: what`. One that takes longer is left
+    behind, and this is said of it."""
     found: list[list[Line] | None] = [None] * len(checks)
 
     def work(place: int, topic: str, check: Check) -> None:
-        found[place] = checked(topic, check)
+        found[place] = checked(topic.partition(": ")[0], check)
 
     threads = [
         threading.Thread(target=work, args=(place, *each), daemon=True, name=f"doctor-{each[0]}")
@@ -54,9 +55,13 @@ def side_by_side(checks: Sequence[tuple[str, Check]], seconds: float) -> list[Li
         thread.start()
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = f"no answer within {seconds:g} seconds"
     return [
         line
         for (topic, _), lines in zip(checks, found, strict=True)
-        for line in ([Line("warning", topic, late)] if lines is None else lines)
+        for line in ([_late(topic, seconds)] if lines is None else lines)
     ]
+
+
+def _late(named: str, seconds: float) -> Line:
+    topic, sign, what = named.partition(": ")
+    return Line("warning", topic, f"{what}{sign}no answer within {seconds:g} seconds")

@@ -117,7 +117,7 @@ def command(
         report = replace(report, partial=True)
     nothing = if_nothing(report, reached, window)
     if nothing is not None and form == "table":
-        click.echo(nothing)
+        click.echo("\n".join(tables.wrapped(nothing, tables.width())))
     else:
         _write(report, form, output, limit, home=not paths, quiet=quiet)
         if nothing is not None and not quiet:

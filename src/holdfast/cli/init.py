@@ -65,8 +65,10 @@ def _make(directory: Path) -> None:
 def _write(file: Path, data: bytes, *, force: bool) -> None:
     """The whole file or nothing; without `force`, only where there is none."""
     beside = file.with_name(f".{FILE}.{secrets.token_hex(4)}")
+    mode = None
     try:
-        if stat.S_ISDIR(file.stat().st_mode):
+        mode = file.stat().st_mode
+        if stat.S_ISDIR(mode):
             raise HoldfastError(f"{printable(file)} is a directory; remove or rename it")
         if not force:
             raise _there(file)
@@ -76,13 +78,15 @@ def _write(file: Path, data: bytes, *, force: bool) -> None:
         raise _refused(file, problem) from problem
     try:
         with beside.open("xb") as writing:
+            if mode is not None and stat.S_ISREG(mode):
+                os.fchmod(writing.fileno(), stat.S_IMODE(mode))  # who may read it stays as it was
             writing.write(data)
             writing.flush()
             os.fsync(writing.fileno())
         if force:
             beside.replace(file)
         else:
-            os.link(beside, file)  # refuses where somebody else was quicker
+            _put(beside, file, data)
     except FileExistsError as problem:
         raise _there(file) from problem
     except OSError as problem:
@@ -90,6 +94,17 @@ def _write(file: Path, data: bytes, *, force: bool) -> None:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def _put(beside: Path, file: Path, data: bytes) -> None:
+    """Refuses where somebody else was quicker."""
+    try:
+        os.link(beside, file)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        with file.open("xb") as writing:
+            writing.write(data)
 
 
 def _there(file: Path) -> HoldfastError:

@@ -46,6 +46,7 @@ class Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         close = difflib.get_close_matches(args[0], self.modules, n=1)
-        if close and args[0] not in self.modules:
-            ctx.fail(f"No such command {args[0]!r}; did you mean {close[0]!r}?")
+        if args[0] not in self.modules and not args[0].startswith("-"):
+            cure = f"did you mean {close[0]!r}?" if close else f"`{ctx.command_path} --help` lists them."
+            ctx.fail(f"No such command {args[0]!r}; {cure}")
         return super().resolve_command(ctx, args)

@@ -14,6 +14,7 @@ import click
 
 from holdfast.cli import completing
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.tables import wrapped
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
 
 COLUMNS = (
@@ -84,7 +85,10 @@ def _table(rows: list[tuple[str, ...]], width: int | None) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
     if len(shown) < len(titles):
         left_out = ", ".join(title for i, title in enumerate(titles) if i not in shown)
-        yield f"\nLeft out for want of room: {left_out}; a wider terminal, a pipe or --json shows them."
+        yield ""
+        yield from wrapped(
+            f"Left out for want of room: {left_out}; a wider terminal, a pipe or --json shows them.", width
+        )
 
 
 def _row(model: ModelFacts, price: Rates | None) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ logs is known in full by `traces.logs.homes`; a test holds the two together.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -41,7 +42,7 @@ _HELP = ("holdfast --help", "every command, with an example")
 def program() -> str:
     """How this program is called from here: a clone has it where no shell looks for it."""
     called = Path(sys.argv[0])
-    return str(called) if called.name == "holdfast" and shutil.which("holdfast") is None else "holdfast"
+    return shlex.quote(str(called)) if called.name == "holdfast" and shutil.which("holdfast") is None else "holdfast"
 
 
 def text(environ: Mapping[str, str], version: str, called: str = "holdfast") -> str:
@@ -65,7 +66,7 @@ def text(environ: Mapping[str, str], version: str, called: str = "holdfast") -> 
     if called != "holdfast":
         lines += [
             f"No shell finds `holdfast` here: call it {called}, or first run",
-            f"  . {Path(called).parent}/activate",
+            f"  . {shlex.quote(str(Path(*shlex.split(called)).with_name('activate')))}",
             "",
         ]
     return "\n".join(lines[:-1])
@@ -88,10 +89,18 @@ def logs(environ: Mapping[str, str]) -> list[str]:
     found = []
     for client, places in LOGS.items():
         for variable, default, inside in places:
-            if (_named(environ, variable, home) or home / default).joinpath(inside).exists():
+            if _there((_named(environ, variable, home) or home / default).joinpath(inside)):
                 found.append(client)
                 break
     return found
+
+
+def _there(path: Path) -> bool:
+    """Whether it exists; not where nobody may look, or where the name is too long to be one."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def has_store(environ: Mapping[str, str]) -> bool:
@@ -111,4 +120,7 @@ def _named(environ: Mapping[str, str], variable: str, home: Path) -> Path | None
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or "~").expanduser()
+    try:
+        return Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:  # a user whom the system does not know
+        return Path("/")

@@ -135,7 +135,8 @@ def command(
     if list_:
         width = max(map(len, STRATEGY_NAMES))
         for name in STRATEGY_NAMES:
-            click.echo(f"{name:{width}}  {summary(name)}")
+            for line in tables.wrapped(f"{name:{width}}  {summary(name)}", tables.width(), indent=" " * (width + 2)):
+                click.echo(line)
         return
     use_configured_facts()
     names = _names(",".join(strategies))

@@ -32,6 +32,7 @@ from holdfast.gateway.runs import Seen
 from holdfast.gateway.serve import running
 from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
+from holdfast.store.rows import Call
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -63,8 +64,8 @@ def command(client: tuple[str, ...]) -> int:
         raise click.UsageError(f"No such option {client[0]!r}; options of the client stand behind its name.")
     if program is None:
         exists = os.path.sep in client[0] and Path(client[0]).exists()
-        why = "it cannot be executed" if exists else "there is no such program"
-        _say(f"{client[0]}: {why}; give a command that can be run, such as `holdfast run -- claude`")
+        why = "it cannot be executed; `chmod +x` lets it" if exists else "there is no such program on PATH; install it"
+        _say(f"{client[0]}: {why}, or give another command, such as `holdfast run -- python my_agent.py`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
     outside = launch.outside(client, os.environ)
     if outside:
@@ -112,6 +113,8 @@ def _gateway(
     if found is not None:
         yield found, partial(reach.begin, config), partial(reach.seen, config)
         return
+    if not upstreams and reach.answers(config):
+        _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
     own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
     gateway = Gateway(own)
     with running(own, gateway=gateway) as address:
@@ -165,14 +168,16 @@ def _bill(config: Config, seen: Seen | None) -> Iterator[str]:
     if seen is None or not seen.requests:
         yield "no call came through the gateway; the client may have an address of its own in its settings"
         return
-    total = _settled(config, seen) if seen.calls else None
+    total, last = _settled(config, seen) if seen.calls else (None, None)
     if total is None or not total.calls:
         yield f"{tables.counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
         return
     if total.prompt_tokens:
         yield f"{total.prompt_tokens:,} prompt tokens, {tables.share(total.hit_rate)} of them read from the cache."
     yield from bill.sentences(total)
-    if not total.breaks:
+    if last is not None and last.error:
+        yield f"The last call failed: {last.error}"
+    if not total.breaks and total.unanswered < total.calls:
         yield "No breaks."
     if seen.left_out:
         yield (
@@ -186,18 +191,18 @@ def _bill(config: Config, seen: Seen | None) -> Iterator[str]:
         yield f"`holdfast sessions` lists its {known}."
 
 
-def _settled(config: Config, seen: Seen) -> observe.Sums | None:
-    """The sums of the run's calls, when all of them are written."""
+def _settled(config: Config, seen: Seen) -> tuple[observe.Sums | None, Call | None]:
+    """The sums of the run's calls, when all of them are written, and the last one."""
     deadline = time.monotonic() + _SETTLING_S
     while True:
         store = open_existing(config.settings.store.url)
         if store is None:
-            return None
+            return None, None
         with store:
-            open_calls = [id for id in seen.calls if (call := store.call(None, id)) is None or call.status == "pending"]
+            calls = [store.call(None, id) for id in seen.calls]
             total = observe.bill(store, calls=frozenset(seen.calls)).total  # after that: a call may end in between
-        if not open_calls or time.monotonic() > deadline:
-            return total
+        if all(call is not None and call.status != "pending" for call in calls) or time.monotonic() > deadline:
+            return total, calls[-1]
         time.sleep(0.1)
 
 
@@ -222,4 +227,5 @@ def _kept_quiet() -> Iterator[deque[str]]:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # the terminal may be gone with the client
-        click.echo(f"holdfast: {tables.printable(text)}", err=True)
+        for line in tables.wrapped(f"holdfast: {text}", tables.width(err=True), indent="  "):
+            click.echo(line, err=True)

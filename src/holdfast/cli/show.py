@@ -55,9 +55,10 @@ CALLS = (
 def command(id_: str | None, tenant: str | None, json_: bool, limit: int) -> None:
     """Show one session or one call.
 
-    The beginning of an id is enough if no other begins with it; without one, the session used last is shown. Of each
-    call, EXPECTED is what it was predicted to read from the cache, READ what it read, WRITTEN what it wrote to it and
-    INPUT what was billed in full.
+    The beginning of an id is enough if no other begins with it; without one, the session used last is shown. A lane
+    is one line of conversation in a session: of one agent, on one model. Of each call, EXPECTED is what it was
+    predicted to read from the cache, READ what it read, WRITTEN what it wrote to it and INPUT what was billed in
+    full.
 
     \b
     Examples:

@@ -36,9 +36,10 @@ class Column(NamedTuple):
     tail: bool = False
 
 
-def width() -> int | None:
-    """The width of the terminal; None in a pipe, which gets everything."""
-    if sys.stdout is None or not sys.stdout.isatty():
+def width(*, err: bool = False) -> int | None:
+    """The width of the terminal on standard output, or error; None in a pipe, which gets everything."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None or not stream.isatty():
         return None
     return shutil.get_terminal_size().columns
 

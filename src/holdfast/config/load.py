@@ -23,7 +23,7 @@ def load(
     flags: Mapping[str, object] = {},
 ) -> Config:
     """The configuration of a workspace; `home` defaults to HOLDFAST_HOME, then to `~/.holdfast`."""
-    user_home = Path(environ["HOME"]) if environ.get("HOME") else _user_home()
+    user_home = _user_home(environ)
     home = home or holdfast_home(environ)
     documents: list[Document] = []
     unread: list[str] = []
@@ -45,17 +45,26 @@ def load_here(flags: Mapping[str, object] = {}) -> Config:
     return load(workspace=workspace, home=None, environ=os.environ, flags=flags)
 
 
-def _user_home() -> Path:
+def _user_home(environ: Mapping[str, str]) -> Path:
+    if named := environ.get("HOME"):
+        return Path(_usable(named, "HOME"))
     try:
         return Path.home()
     except RuntimeError as problem:
-        raise HoldfastError("there is no home directory; set HOME or HOLDFAST_HOME") from problem
+        raise HoldfastError("there is no home directory; set HOME") from problem
+
+
+def _usable(path: str, variable: str) -> str:
+    """Settings and reports are UTF-8 in lines: a path that cannot stand in them is refused at once."""
+    if any(char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in path):  # surrogates: no UTF-8
+        raise HoldfastError(f"{variable} has characters that cannot be printed ({path!a}); set it to another directory")
+    return path
 
 
 def holdfast_home(environ: Mapping[str, str]) -> Path:
     """HOLDFAST_HOME, or `~/.holdfast`; nothing is opened."""
-    user_home = Path(environ["HOME"]) if environ.get("HOME") else _user_home()
-    named = environ.get("HOLDFAST_HOME", "").strip()
+    user_home = _user_home(environ)
+    named = _usable(environ.get("HOLDFAST_HOME", "").strip(), "HOLDFAST_HOME")
     if not named:
         return user_home / ".holdfast"
     if named == "~" or named.startswith("~/"):

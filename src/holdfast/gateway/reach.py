@@ -56,6 +56,15 @@ def find(config: Config) -> str | None:
     return f"{address}/k/{secret(config.home, ACCESS_KEY)}"
 
 
+def answers(config: Config) -> bool:
+    """Whether a gateway, anybody's, listens where this installation's would."""
+    try:
+        said = _get(f"{place(config)}/healthz") if config.settings.gateway.port else None
+    except _UNREACHABLE:
+        return False
+    return isinstance(said, dict) and "status" in said
+
+
 def seen(config: Config, run: str) -> Seen | None:
     """What the gateway that runs saw of a run; None where that was nothing, or it ended meanwhile."""
     try:

@@ -7,6 +7,7 @@ settings follow already. `docs/tips.md` has a section for each.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 
@@ -30,6 +31,8 @@ BRIEF_WRITES = 10_000
 """Tokens written for an hour by brief sessions from which on it is worth a word."""
 MCP_TOOLS = 30
 BIG_RESULTS = 10
+BIG_SHARE = 0.25
+"""Of all results of a log: a few long ones are in every session, and belong into files."""
 GEMINI_REQUESTS = 10
 """Requests to Gemini without a change of tools and system text, after which these count as settled."""
 
@@ -183,7 +186,7 @@ def _many_mcp_tools(evidence: Evidence, settings: Settings) -> Advised | None:
     unpinned = [name for name in frequent if not any(fnmatchcase(name, each) for each in deferral.never)]
     seen = f"{tools:,} MCP tools"
     if unpinned:
-        named = ", ".join(f'"{name}"' for name in (*deferral.never, *unpinned))
+        named = ", ".join(json.dumps(name, ensure_ascii=False) for name in (*deferral.never, *unpinned))
         said.append(f"tools.deferral.never = [{named}]")
         seen += f"; most sessions asked for {', '.join(unpinned)}"
     elif evidence.frequent is None and not deferral.never:  # nobody knows which: the user does
@@ -206,7 +209,7 @@ def _gemini(evidence: Evidence, settings: Settings) -> Advised | None:
     found = evidence.gemini
     if found is None or found.requests < GEMINI_REQUESTS or found.changes or settings.cache.gemini.enabled:
         return None
-    seen = f"{found.requests:,} requests to Gemini, and their tools and system text never changed on the way"
+    seen = f"{found.requests:,} requests to Gemini, and no change of their tools or system text was seen"
     return _advised("gemini", seen, "cache.gemini.enabled = true")
 
 

@@ -1,4 +1,4 @@
-"""Adaptive retention of the zones strategy (seed cache-page): how long a lane's entries are asked to live, and why.
+"""Adaptive retention of the zones strategy (document C): how long a lane's entries are asked to live, and why.
 
 A pure projection of settled turns. Begins short, becomes long once reads have confirmed that the prefix is used, is
 held short while the prefix is unstable or entries are evicted. Knows neither markers nor prices.
@@ -25,7 +25,7 @@ Zone = Literal["older", "recent"]
 TTLS: dict[Lifetime, str] = {"short": "5m", "long": "1h"}
 """Anthropic's names for the lifetimes."""
 
-_SHORT_SECONDS = 300  # the seed's five minutes, for models that have no such TTL
+_SHORT_SECONDS = 300  # five minutes, for models that have no such TTL
 _vendor = re.compile(r"[/.](?=[a-z])").finditer
 
 

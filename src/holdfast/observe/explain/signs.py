@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.config import Settings
-from holdfast.observe.tips import BRIEF_S, SMALL_PROMPT, Brief, Compacted, Evidence, Gemini, Results
+from holdfast.observe.tips import BIG_SHARE, BRIEF_S, SMALL_PROMPT, Brief, Compacted, Evidence, Gemini, Results
 from holdfast.traces.logs.values import Logged
 from holdfast.traces.values import kind_of_shape
 
@@ -31,6 +31,7 @@ class Signs:
         offload = settings.tools.offload
         self._inline = offload.max_result_chars or offload.inline_chars
         self._sizes: Counter[int] = Counter()
+        self._all_results = 0
         self._mcp_tools = 0
         self._gemini = self._unsettled = 0
 
@@ -42,7 +43,10 @@ class Signs:
         if kind == "user" and not record.agent:
             session.turns += 1
         for block in added:
-            if block.type == "tool_result" and block.chars > self._inline:
+            if block.type != "tool_result":
+                continue
+            self._all_results += 1
+            if block.chars > self._inline:
                 self._sizes[min(_MOST, -(-block.chars // _STEP))] += 1
         if record.body is not None and not lane.requests:
             self._mcp_tools = max(self._mcp_tools, len(set(_MCP_TOOLS(record.body))))
@@ -58,7 +62,7 @@ class Signs:
             compacted=Compacted(sum(s.compactions for s in often), sum(s.turns for s in often)) if often else None,
             brief=_brief([each for each in sessions if self._chose(each)]),
             mcp_tools=self._mcp_tools or None,
-            results=_results(self._sizes),
+            results=_results(self._sizes, self._all_results),
             gemini=Gemini(self._gemini, self._unsettled) if self._gemini else None,
         )
 
@@ -78,8 +82,8 @@ def _brief(sessions: Sequence[Session]) -> Brief:
     return Brief(found, long)
 
 
-def _results(sizes: Counter[int]) -> Results | None:
-    if not sizes:
+def _results(sizes: Counter[int], among: int) -> Results | None:
+    if not sizes or sizes.total() < BIG_SHARE * among:
         return None
     count, seen, middle = sizes.total(), 0, 0
     for size in sorted(sizes):

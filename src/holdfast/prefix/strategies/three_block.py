@@ -1,4 +1,4 @@
-"""`three-block` (seed three-block-system-prompt): tools and preferences for an hour, the conversation for five minutes,
+"""`three-block` (document E): tools and preferences for an hour, the conversation for five minutes,
 or for an hour where the lane has proved slow.
 
 The host's block is covered by the preferences' marker and has none of its own; without preferences it carries it.

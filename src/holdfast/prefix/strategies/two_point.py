@@ -1,4 +1,4 @@
-"""`two-point` (seed context-assembler, section 3): the last tool and the last stable system block."""
+"""`two-point` (document A): the last tool and the last stable system block."""
 
 from __future__ import annotations
 

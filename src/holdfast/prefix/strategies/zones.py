@@ -1,4 +1,4 @@
-"""`zones` (seed cache-page): a marker on system text or tools, one or more in the messages, one at the tail.
+"""`zones` (document C): a marker on system text or tools, one or more in the messages, one at the tail.
 
 Where the markers stand; how long they live is `prefix.retention`. When there are more than a request may have, the mid
 zone gives way first, then the recent one.
@@ -52,8 +52,9 @@ def _placement(situation: Situation) -> str:
 
 
 def _older_zones(situation: Situation, ends: list[int]) -> list[tuple[str, int]]:
-    """Semi-stable: the compaction's summary, else the user message at or before half of the message tokens. Mid: the
-    user message at or before half way from there to the recent zone."""
+    """Semi-stable: the summary of a compaction; where there is none, the last user message that begins within the first
+    half of the messages' tokens. Mid: the last one within the first half of what lies between that and the recent zone.
+    """
     prompt, recent = situation.prompt, ends[-2]
     said = next(i for i, block in enumerate(prompt.blocks) if block.section == "messages")
     begin = prompt.ends[said] - prompt.blocks[said].tokens

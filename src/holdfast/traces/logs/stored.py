@@ -64,12 +64,12 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 def _calls(store: SqliteStore, path: Path, advance: Advance) -> Iterator[Record]:
     found = store.active_sessions(limit=_MOST_SESSIONS)
     found.sort(key=lambda activity: (activity.first, activity.session, activity.tenant))
-    counts: dict[str, int] = {}
-    for each in found:
-        counts[each.session] = counts.get(each.session, 0) + 1
+    named: set[str] = set()
     size, told = path.stat().st_size, 0
     for number, each in enumerate(found, 1):
-        name = each.session if counts[each.session] == 1 else f"{each.session} ({each.tenant})"
+        # The first keeps its name, by which a client's own log of the same session is recognised.
+        name = f"{each.session} ({each.tenant})" if each.session in named else each.session
+        named.add(each.session)
         yield from _session(store, path.name, each.tenant, each.session, shown(name))
         here = size * number // len(found)
         advance(here - told)

@@ -1,0 +1,15 @@
+"""One request to a provider of the agent's, read to its end."""
+
+from __future__ import annotations
+
+from holdfast.agent.values import Outgoing, Provider
+from holdfast.wire.answers import Answer, answer_reader
+
+
+async def read(provider: Provider, asked: Outgoing) -> Answer:
+    reader = answer_reader(asked.dialect)
+    async with provider.open(asked) as answering:
+        assert answering.status == 200
+        async for chunk in answering:
+            reader.feed(chunk)
+    return reader.close()
