@@ -1,4 +1,4 @@
-"""Placement `blocks` for clients (document E three-block-system-prompt): host, stable and context as system blocks."""
+"""Placement `blocks` for clients (document E): host, stable and context as system blocks."""
 
 from __future__ import annotations
 

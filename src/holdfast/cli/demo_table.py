@@ -182,8 +182,8 @@ def told(runs: Mapping[str, Run], agent: Played | None, room: int | None) -> Ite
         ours = f", and {sent / agent.cost:.1f} times what Holdfast's own agent needs for the same asks"
     yield from tables.wrapped(
         f"As sent, the careless session costs {sent / repaired:.1f} times what it costs with Holdfast's repairs{ours}. "
-        f"The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes that do not pay, "
-        "and say what to repair.",
+        f"The defaults ({dollars(defaults)}) change no text: they keep order, buy no cache writes that do not pay "
+        "(little is written, so little can break), and say what to repair.",
         room,
     )
 
