@@ -54,6 +54,7 @@ def _calls() -> list[Shape]:
     return [shape for shape in load() if shape.dialect is not None and shape.body is not None]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", _calls(), ids=lambda shape: shape.id)
 def test_a_plan_that_keeps_what_the_client_marked_sends_its_bytes(shape: Shape) -> None:
     assert shape.dialect is not None

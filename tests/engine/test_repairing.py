@@ -234,6 +234,7 @@ def test_order_holds_in_the_other_dialects(dialect: str, members: Any, first: An
     assert json.dumps(json.loads(done.raw)) == json.dumps(before)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("mode", ["suggest", "on"])
 @pytest.mark.parametrize("run_of", sorted(shapes.conversations()), ids=lambda run_of: f"{run_of[0]}/{run_of[1]}")
 def test_recorded_clients_are_answered_and_replayed(run_of: tuple[str, str], mode: Mode) -> None:

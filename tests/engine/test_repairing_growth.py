@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.engine import repair_order
 from holdfast.engine.repair_work import Work
-from holdfast.prefix.repairs import ByteMemory
+from holdfast.prefix.repairs import ByteMemory, history
 from tests.engine.repair_lane import TOOLS, Lane, clock, names, talk, turned
 
 MARKER = {"type": "ephemeral"}
@@ -162,6 +162,19 @@ def test_lanes_of_one_memory_keep_their_own_orders() -> None:
         other.send(talk(turns, tools=TOOLS[::-1]))
     assert names(one.send(talk(4, tools=TOOLS[::-1]))) == ["bash", "edit", "read"]
     assert names(other.send(talk(4))) == ["read", "edit", "bash"]
+
+
+def test_of_so_many_histories_more_than_their_bytes_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_READ", 2)
+    monkeypatch.setattr("holdfast.prefix.repairs.memory._MOST_WHOLE", 2)
+    memory = ByteMemory()
+    made = [history.History([each], [each]) for each in (bytes([number]) * 16 for number in range(5))]
+    kept = [history.record(memory, b"", None, each) for each in made]
+    assert list(memory.read) == kept[3:]
+    assert [history.recall(memory, name) for name in kept] == made, "put together again"
+    for name in kept:
+        memory.found_whole(name, memory.period)
+    assert list(memory.whole) == kept[4:]
 
 
 @pytest.mark.slow

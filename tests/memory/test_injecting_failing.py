@@ -247,3 +247,16 @@ class TestState:
         given = Given(told=(here, *told))
         after = with_delta(given, Delta(text="new", entries=(), why="changed"), blocks, 0, standing(given, blocks))
         assert [each.text for each in after.told] == ["here", "2", "new"]
+
+    def test_of_how_many_tenants_it_is_known_is_bounded(
+        self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor
+    ) -> None:
+        monkeypatch.setattr("holdfast.memory.injecting.TENANTS", 2)
+        door.learn()
+        sent(door, QUESTION)
+        assert [door.injecting._was_given(name) for name in (TENANT, "a", "b", "c", TENANT)] == [
+            True,
+            *[False] * 3,
+            True,
+        ]
+        assert len(door.injecting._had) <= 2

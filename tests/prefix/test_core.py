@@ -175,6 +175,17 @@ def test_of_parallel_calls_that_are_all_cancelled_none_is_the_lane_s_last() -> N
     assert lane.turn(1).billed.read == first.billed.prompt.tokens
 
 
+def test_of_so_many_cancelled_calls_it_is_known_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.prefix.core.MOST_CANCELLED", 3)
+    lane = Lane()
+    lane.turn()
+    lane.grow()
+    calls = [lane.prepare() for _ in range(7)]
+    for call in calls[:-1]:  # none of them is the lane's last
+        lane.abandon(call)
+    assert list(lane.tenant.cancelled) == [call.asked.call for call in calls[3:6]]
+
+
 def test_a_fork_reads_what_both_have_and_is_no_break() -> None:
     lane = Lane()
     for _ in range(4):

@@ -35,6 +35,7 @@ def test_a_session_that_only_grows_is_stable(dialect: str, name: str) -> None:
     assert not checked.unmarked
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dialect", MODELS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_departure_is_found_and_none_invented(dialect: str, fault: str) -> None:
@@ -48,6 +49,7 @@ def test_every_departure_is_found_and_none_invented(dialect: str, fault: str) ->
     assert {one.cure.name for one in found} <= cures
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("dialect", MODELS)
 @pytest.mark.parametrize("fault", [None, *FAULTS])
 def test_conversations_that_are_mixed_are_told_apart(dialect: str, fault: str | None) -> None:
@@ -73,6 +75,7 @@ def recordings() -> list[tuple[str, str]]:
     return [key for key, run in shapes.conversations().items() if len([s for s in run if s.dialect]) > 1]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("client", "run"), recordings())
 @pytest.mark.parametrize("headers", [True, False], ids=["with-headers", "bodies-only"])
 def test_what_real_clients_send_is_stable_where_it_is(client: str, run: str, headers: bool) -> None:

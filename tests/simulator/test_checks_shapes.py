@@ -14,6 +14,7 @@ CALLS = [shape for shape in shapes.load() if shape.dialect is not None and shape
 _PROVIDERS = {"anthropic": "anthropic", "gemini": "gemini"}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", CALLS, ids=lambda shape: shape.id)
 def test_a_recorded_request_passes(shape: shapes.Shape) -> None:
     path, _, query = shape.path.partition("?")

@@ -267,6 +267,7 @@ def outcome(answer: Callable[..., Reply], *arguments: object) -> Reply | str:
 SHAPES = [shape for shape in recorded() if shape.dialect is not None and shape.body is not None]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.id)
 @pytest.mark.parametrize("name", GLANCES)
 def test_a_glance_at_a_real_request_gives_the_same_reply(shape: Shape, name: str) -> None:

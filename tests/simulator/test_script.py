@@ -279,6 +279,7 @@ def test_an_input_is_made_to_fit(script) -> None:
 SHAPES = [shape for shape in recorded() if shape.dialect is not None and b'"tools"' in (shape.body or b"")]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.id)
 def test_any_tool_of_a_real_client_gets_an_input_that_its_schema_accepts(shape) -> None:
     tools = json.loads(shape.body).get("tools") or []

@@ -66,6 +66,7 @@ def unwrapped(raw: bytes, dialect: Dialect, model: str) -> list[bytes]:
     return [*(dialect.content(body, index) for index in range(len(body.blocks))), *rest]
 
 
+@pytest.mark.unmeasured
 @each_run
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: str) -> None:
@@ -82,6 +83,7 @@ def test_without_markers_it_is_what_the_client_sent(run: list[Shape], strategy: 
         assert before == after or unwrapped(before, dialect, model) == unwrapped(after, dialect, model)
 
 
+@pytest.mark.unmeasured
 @each_run
 def test_with_repairs_what_is_prepared_is_what_is_sent_but_for_markers(run: list[Shape]) -> None:
     door = Door(Cache(repair="on"))
@@ -96,6 +98,7 @@ def test_with_repairs_what_is_prepared_is_what_is_sent_but_for_markers(run: list
         assert changed or sent == passage._incoming.body
 
 
+@pytest.mark.unmeasured
 @each_run
 @pytest.mark.parametrize("encoding", ["", "gzip", "zstd"])
 def test_as_the_client_sent_it(run: list[Shape], encoding: str) -> None:

@@ -238,6 +238,7 @@ class TestSaid:
         assert words(body_of("openai_chat", {"messages": [*HI, {"role": "assistant", "content": "x"}, result]})) == "hi"
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", [s for s in shapes.load() if s.body and s.dialect], ids=lambda shape: shape.id)
 def test_recorded_bodies_keep_every_other_byte(shape: shapes.Shape) -> None:
     """What is put in is all that is added: taken out again, the client's own values are left, in their order."""

@@ -195,6 +195,7 @@ def test_a_system_message_at_the_end_is_passed_over() -> None:
 CALLS = [shape for shape in shapes.load() if shape.dialect is not None and shape.body is not None]
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("shape", CALLS, ids=lambda shape: shape.id)
 def test_recorded_requests_take_every_rewrite(shape: shapes.Shape) -> None:
     assert shape.body is not None

@@ -143,14 +143,15 @@ def running(
     ready = threading.Event()
     instance = server(chosen, config, ready.set)
     thread = threading.Thread(target=_run, args=(instance, listener, ready), name="holdfast-gateway")
-    thread.start()
-    ready.wait()
-    try:
+    try:  # who is interrupted while it starts must not wait for it for ever
+        thread.start()
+        ready.wait()
         _check(instance, chosen)
         yield address_of(listener)
     finally:
         instance.end()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         listener.close()
         chosen.close()
 

@@ -107,10 +107,11 @@ def running(simulator: Simulator, host: str = "127.0.0.1", port: int = 0) -> Ite
     address = address_of(listener)
     instance = server(simulator)
     thread = threading.Thread(target=instance.run, args=([listener],), name="holdfast-simulator")
-    thread.start()
     try:
+        thread.start()
         yield address
     finally:
         instance.should_exit = True
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         listener.close()

@@ -59,6 +59,7 @@ def compare(trace: Trace, names: Sequence[str], facts: ModelFacts, *, client: st
         assert list(map(told, quick)) == list(map(told, through(contender, bodies, facts)))
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", NAMES)
 def test_they_agree_on_a_made_session(name: str) -> None:
     compare(made.session(24, compaction=15, agent=True), [name], OPUS)
@@ -118,6 +119,7 @@ def test_what_is_billed_is_what_was_sent(fault: str, repair: Repair) -> None:
     assert (repaired > 0) == (fault in mended)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("ref", ["openai:gpt-6.1-sol", "openai:gpt-5.5", "gemini:gemini-3.1-pro"])
 @pytest.mark.parametrize("name", ["economic", "pydantic-ai", "none"])
 def test_and_with_other_providers(ref: str, name: str) -> None:

@@ -91,6 +91,7 @@ def told(step: Step) -> tuple[str, str | None, int, int]:
     return step.kind, step.reset, 0 if step.reset else kinds.count("tool_use"), kinds.count("tool_result")
 
 
+@pytest.mark.unmeasured
 @ALL_LOGS
 def test_a_session_comes_back_from_a_log_of_it(tmp_path: Path, make: Make) -> None:
     trace = made.session()
