@@ -254,11 +254,12 @@ def test_a_server_that_announces_changes_without_end_is_not_asked_without_end(tm
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_server_that_is_slow_is_waited_for_as_long_as_one_likes_and_comes_later() -> None:
     async def main() -> None:
         running = hub(plain("slow", "--slow"), plain("quick"))
         try:
-            await running.start(patience_s=0.3)
+            await running.start(patience_s=0.9)
             owner = Owner(running.tools())
             running.attach(owner)
             found = {status.server: status.state for status in running.status()}

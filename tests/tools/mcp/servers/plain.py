@@ -168,7 +168,7 @@ def answer(request: dict[str, object]) -> None:
 
 def main() -> None:
     if "--slow" in options:
-        time.sleep(0.8)
+        time.sleep(1.5)
     if "--die" in options:
         sys.exit("no licence found")
     if "--stubborn" in options:
