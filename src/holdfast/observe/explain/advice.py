@@ -12,7 +12,7 @@ from holdfast.facts import ModelFacts
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.cures import IMPROVE as IMPROVE
 from holdfast.prefix.cures import MANAGE as MANAGE
-from holdfast.prefix.cures import Cure, case, cure_for, reset_cure
+from holdfast.prefix.cures import Cure, case, cure_for
 from holdfast.prefix.suspects import Cause
 
 from .pricing import ZERO
@@ -49,11 +49,6 @@ def plain(cause: Cause, model: ModelFacts) -> Cure:
         return Cure(cause, _WORDS[cause])
     finding = Finding(cause=cause, reason=None, tokens=0, dollars=ZERO, expected=0, read=0)
     return cure_for(case(finding, model))
-
-
-def of_reset(reason: str) -> Cure:
-    """The log gives the reason, and no place."""
-    return reset_cure(reason)
 
 
 def with_figures(found: BreakFound, ttl: OtherTtl | None) -> BreakFound:

@@ -16,7 +16,7 @@ from holdfast.config import Settings
 from holdfast.engine.where import Where
 from holdfast.facts import Rates
 from holdfast.observe.tips import applicable
-from holdfast.prefix.cures import Cure
+from holdfast.prefix.cures import Cure, reset_cure
 from holdfast.traces.logs.values import Broken, Logged, Record
 
 from . import advice, report
@@ -210,7 +210,7 @@ class Explainer:
         if by_bytes is not None:
             return _Why(by_bytes.cause, by_bytes.reset, by_bytes.cure, "bytes", by_bytes.where)
         if reset is not None:
-            return _Why(None, reset, advice.of_reset(reset), "usage")
+            return _Why(None, reset, reset_cure(reset), "usage")
         cause = cause_of(lane, usage, record.at, passed)
         return _Why(cause, None, advice.plain(cause, lane.model), "usage")
 
