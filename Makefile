@@ -19,7 +19,8 @@ $(READY): requirements.lock pyproject.toml
 		{ echo "Holdfast needs Python 3.11 or newer; install it or call make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "installing packages into $(VENV): one to three minutes, once"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@# The lock is whole; with its dependencies, pip 23 refuses it when a package that is needed with an extra has a newer release.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
