@@ -92,7 +92,7 @@ class TestAmbiguous:
         assert found("/", {"user-agent": "Mozilla/5.0"}, method="GET") is None
         assert not is_client("", {"user-agent": "curl/8"})
 
-    @pytest.mark.parametrize("path", ["/nothing", "/v2/messages", "/messages", "/chat/completions", "/openaix/v1/m"])
+    @pytest.mark.parametrize("path", ["/nothing", "/v2/messages", "/messagesx", "/chat", "/openaix/v1/m"])
     def test_nobodys_path(self, path: str) -> None:
         assert found(path, ANTHROPIC) is None
         assert ROUTES.style(path, "", ANTHROPIC).name == "anthropic"
@@ -122,6 +122,56 @@ class TestPrefixes:
         routes = Routes(Upstream(openai="https://openrouter.ai/api/v1"))
         assert found("/v1/chat/completions", routes=routes) == ("openai", "/api/v1/chat/completions", "openrouter")
         assert found("/v1/responses", routes=routes) == ("openai", "/api/v1/responses", "openai_responses")
+
+
+class TestSpelling:
+    """What stands between our address and the provider's path: as much of a version as the user exported."""
+
+    @pytest.mark.parametrize(
+        ("path", "headers", "expected"),
+        [
+            ("/v1/v1/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/v1/v1/v1/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("//v1/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/v1beta/v1/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/anthropic/v1/v1/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/anthropic/messages", ANTHROPIC, ("anthropic", "/v1/messages", "anthropic")),
+            ("/messages/count_tokens", ANTHROPIC, ("anthropic", "/v1/messages/count_tokens", None)),
+            ("/v1/api/event_logging/batch", ANTHROPIC, ("anthropic", "/api/event_logging/batch", None)),
+            ("/chat/completions", BEARER, ("openai", "/v1/chat/completions", "openai_chat")),
+            ("/v1/v1/chat/completions", BEARER, ("openai", "/v1/chat/completions", "openai_chat")),
+            ("/responses", BEARER, ("openai", "/v1/responses", "openai_responses")),
+            ("/responses/resp_1/cancel", BEARER, ("openai", "/v1/responses/resp_1/cancel", None)),
+            ("/models", BEARER, ("openai", "/v1/models", None)),
+            ("/models", GOOGLE, ("gemini", "/v1beta/models", None)),
+            ("/models/g:generateContent", GOOGLE, ("gemini", "/v1beta/models/g:generateContent", "gemini")),
+            ("/v1/v1beta/models/g:generateContent", GOOGLE, ("gemini", "/v1beta/models/g:generateContent", "gemini")),
+            ("/v1beta/v1beta/cachedContents", GOOGLE, ("gemini", "/v1beta/cachedContents", None)),
+            ("/cachedContents/c1", GOOGLE, ("gemini", "/v1beta/cachedContents/c1", None)),
+            ("/api/v1/v1/chat/completions", BEARER, ("openrouter", "/api/v1/chat/completions", "openrouter")),
+            ("/api/chat/completions", BEARER, ("openrouter", "/api/v1/chat/completions", "openrouter")),
+            ("/api/v1/v1/messages", BEARER, ("openrouter", "/api/v1/messages", "anthropic")),
+        ],
+    )
+    def test_one_address_serves_every_client(
+        self, path: str, headers: dict[str, str], expected: tuple[str, str, str | None]
+    ) -> None:
+        assert found(path, headers) == expected
+
+    def test_an_address_with_a_version_is_looked_at_too(self) -> None:
+        claude = {"user-agent": "claude-cli/2.1 (external)"}
+        assert found("/v1", claude, method="HEAD") == ("anthropic", "/", None)
+        assert found("/v1", {"user-agent": "Mozilla/5.0"}, method="GET") is None
+
+    @pytest.mark.parametrize("path", ["/v1/models/g:generateContent", "/v1/a/v1/messages", "/v1beta/openai/responses"])
+    def test_what_a_provider_may_have_stays(self, path: str) -> None:
+        route = ROUTES.find("POST", path, "", GOOGLE)
+        assert route is not None
+        assert route.path == path
+
+    def test_azure_names_its_version_in_the_query(self) -> None:
+        assert found("/openai/responses", {"api-key": "k"}, query="api-version=preview") == ("openai", "/responses", None)
 
 
 class TestAddresses:
@@ -179,7 +229,7 @@ class TestEscapes:
     def test_no_path_leads_out(self, path: str) -> None:
         assert found(path, ANTHROPIC) is None
 
-    @pytest.mark.parametrize("path", ["/v1//messages", "/v1/a%2Fb", "/v1/files/a..b", "/v1/files/x.y"])
+    @pytest.mark.parametrize("path", ["/v1//other", "/v1/a%2Fb", "/v1/files/a..b", "/v1/files/x.y"])
     def test_other_oddities_stay_with_their_upstream(self, path: str) -> None:
         route = ROUTES.find("GET", path, "", ANTHROPIC)
         assert route is not None

@@ -1,7 +1,7 @@
 """Where a request goes: its upstream, the path to send, and the dialect if it is a call to plan.
 
 A pure function of path and headers. The addresses come from the configuration; nothing in a request can name another,
-and neither can a model. The path is sent on byte for byte, without the prefixes that are ours.
+and neither can a model. The path is sent on as the provider spells it, without the prefixes that are ours.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from msgspec import Struct
 from holdfast.config.sections.serving import Upstream
 from holdfast.errors import HoldfastError
 from holdfast.wire import DIALECTS, Dialect
+
+from .paths import provider_path
 
 NAMES = ("anthropic", "openai", "gemini", "openrouter")
 _STYLES = {"anthropic": "anthropic", "openai": "openai_chat", "gemini": "gemini", "openrouter": "openrouter"}
@@ -69,11 +71,14 @@ class Routes:
             return None
         chosen = _prefixed(path)
         if chosen is not None:
-            name, path = chosen[1], chosen[2] or "/"
+            name = chosen[1]
+            path = provider_path(chosen[2] or "/", query, google=name == "gemini")
         else:
-            name = _upstream(path, query, headers)
-            if name is None:
+            path = provider_path(path, query, google=_is_google(query, headers))
+            found = _upstream(path, query, headers)
+            if found is None:
                 return None
+            name = found
         if name == "openrouter" and path.startswith("/api/"):
             path = path[4:]  # its base has that part
         address = self.addresses[name]
@@ -84,8 +89,10 @@ class Routes:
     def style(self, path: str, query: str, headers: Mapping[str, str]) -> Dialect:
         """The dialect of an error for a request that is not routed."""
         chosen = _prefixed(path)
-        name = chosen[1] if chosen is not None else _upstream(path, query, headers) or _by_credential(query, headers)
-        return DIALECTS[_STYLES[name]]
+        if chosen is not None:
+            return DIALECTS[_STYLES[chosen[1]]]
+        path = provider_path(path, query, google=_is_google(query, headers))
+        return DIALECTS[_STYLES[_upstream(path, query, headers) or _by_credential(query, headers)]]
 
 
 def _upstream(path: str, query: str, headers: Mapping[str, str]) -> str | None:
@@ -108,7 +115,7 @@ def _upstream(path: str, query: str, headers: Mapping[str, str]) -> str | None:
 
 def is_client(query: str, headers: Mapping[str, str]) -> bool:
     """Whether a request looks like one of a provider's client, whatever its path."""
-    return bool(headers.keys() & {"anthropic-version", "x-api-key", "x-goog-api-key", "authorization"}) or (
+    return bool(headers.keys() & {"anthropic-version", "x-api-key", "api-key", "x-goog-api-key", "authorization"}) or (
         _has_key(query) or _CLAUDE in headers.get("user-agent", "")
     )
 
@@ -117,7 +124,11 @@ def _by_credential(query: str, headers: Mapping[str, str]) -> str:
     """Paths that several providers have: by the manner in which the client shows its key."""
     if "anthropic-version" in headers or "x-api-key" in headers or _CLAUDE in headers.get("user-agent", ""):
         return "anthropic"
-    return "gemini" if "x-goog-api-key" in headers or _has_key(query) else "openai"
+    return "gemini" if _is_google(query, headers) else "openai"
+
+
+def _is_google(query: str, headers: Mapping[str, str]) -> bool:
+    return "x-goog-api-key" in headers or _has_key(query)
 
 
 def _has_key(query: str) -> bool:

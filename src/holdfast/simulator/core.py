@@ -44,6 +44,11 @@ SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-
 _MOST_MODELS = 1_000
 _LONGEST = 1_000  # characters of a client's words in the list of requests
 _block = re.compile(r"\bblock (\d+)")
+_served = re.compile(
+    r"/v1/(?:messages|messages/count_tokens|responses)|(?:/api)?/v1/chat/completions|"
+    r"/v1(?:beta|alpha)?/models/[^/:]+:(?:generateContent|streamGenerateContent|countTokens)"
+).fullmatch
+"""The paths of calls, as the providers spell them; they refuse every other spelling."""
 
 
 class Exchange:
@@ -133,7 +138,7 @@ class Simulator:
         """A request starts now. Never raises on what a client sends."""
         call = _without_prefix(call)
         record = self._opened(call)
-        found = dialect_of(call.path) if call.method == "POST" else None
+        found = dialect_of(call.path) if call.method == "POST" and _served(call.path) else None
         if found is None:
             return Exchange(self.clock, record, self._side(call, record))
         dialect, body, model = self._parsed(found, call, record)
