@@ -142,7 +142,8 @@ class TestClient:
         done = world.run("true")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == (
-            "holdfast: no call came through the gateway; the client may have an address of its own in its settings\n"
+            "holdfast: true went past the gateway: no call of it came here, so whatever it spent is not counted; it "
+            "may have an address of its own in its settings\n"
         )
 
     def test_why_no_call_was_answered(self, world: World) -> None:
@@ -172,7 +173,8 @@ class TestClient:
         assert done.returncode == 4
         assert done.stdout.endswith("\nexec hello\n")
         assert "_BASE_URL" not in done.stdout
-        assert done.stderr.endswith("; it runs without Holdfast\n")
+        assert "; it runs without Holdfast\n" in done.stderr
+        assert done.stderr.endswith("holdfast: codex went past the gateway; whatever it spent is not counted.\n")
 
     def test_it_needs_a_client(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["run"]) == 2
@@ -234,7 +236,7 @@ class TestEnd:
     def test_a_signal_that_ends_the_client(self, world: World) -> None:
         done = world.run("sh", "-c", "kill -9 $$")
         assert done.returncode == 128 + signal.SIGKILL
-        assert "holdfast: no call came" in done.stderr
+        assert "went past the gateway" in done.stderr
 
     def test_a_signal_to_us_is_the_clients(self, world: World) -> None:
         script = 'trap "echo ended; exit 7" TERM; echo ready; while :; do sleep 0.05; done'
@@ -256,7 +258,7 @@ class TestEnd:
             process.kill()
             process.communicate()
         assert (process.returncode, out) == (7, "ended\n")
-        assert "holdfast: no call came" in err
+        assert "went past the gateway" in err
 
     def test_a_signal_while_the_client_is_started_is_not_lost(
         self, capfd: pytest.CaptureFixture[str], world: World, monkeypatch: pytest.MonkeyPatch
@@ -273,13 +275,13 @@ class TestEnd:
         monkeypatch.chdir(world.root)
         monkeypatch.setattr(run_client.subprocess, "Popen", signalled)
         assert main(["run", "--", "sleep", str(PATIENCE)]) == 128 + signal.SIGTERM
-        assert "holdfast: no call came" in capfd.readouterr().err
+        assert "went past the gateway" in capfd.readouterr().err
 
     def test_ctrl_c_reaches_the_client_once_and_the_bill_still_comes(self, world: World) -> None:
         code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", ASKED], until=b"ready", then=b"\x03")
         assert code == 3, shown
         assert b"asked 1" in shown
-        assert b"holdfast: no call came" in shown
+        assert b"went past the gateway" in shown
 
 
 def on_a_terminal(world: World, command: list[str], until: bytes, then: bytes) -> tuple[int, bytes]:

@@ -34,6 +34,7 @@ class TestVariables:
             "PATH": "/bin",
             "ANTHROPIC_BASE_URL": ADDRESS,
             "ANTHROPIC_API_BASE": ADDRESS,
+            "ANTHROPIC_API_URL": ADDRESS,
             "OPENAI_BASE_URL": f"{ADDRESS}/v1",
             "OPENAI_API_BASE": f"{ADDRESS}/v1",
             "GOOGLE_GEMINI_BASE_URL": ADDRESS,
@@ -50,7 +51,7 @@ class TestVariables:
     def test_only_addresses_are_set(self, tmp_path: Path) -> None:
         """A key of ours would take the place of a login with a subscription."""
         names = {each.name for variables in (ANY, *READ.values()) for each in variables}
-        assert all(name.endswith(("_BASE_URL", "_API_BASE")) for name in names)
+        assert all(name.endswith(("_BASE_URL", "_API_BASE", "_API_URL")) for name in names)
         environ = {"ANTHROPIC_API_KEY": "sk-own", "CLAUDE_CODE_OAUTH_TOKEN": "own"}
         assert launch(["claude"], environ, ADDRESS, tmp_path).environment.items() >= environ.items()
 
@@ -113,6 +114,25 @@ class TestCodex:
     def test_one_that_cannot_say_is_left_alone(self, tmp_path: Path) -> None:
         assert outside([str(tmp_path / "codex")], {})
         assert not outside([str(tmp_path / "codex")], {"CODEX_API_KEY": "sk-own"})
+
+
+class TestWrapped:
+    def test_arguments_stand_behind_the_client(self, tmp_path: Path) -> None:
+        ready = launch(["npx", "-y", "codex", "exec"], {"CODEX_API_KEY": "k"}, ADDRESS, tmp_path)
+        assert ready.command == ("npx", "-y", "codex", "-c", f'openai_base_url="{ADDRESS}/v1"', "exec")
+
+    @pytest.mark.parametrize("front", [["env", "-i"], ["sudo"], ["env", "ANTHROPIC_BASE_URL=http://own"]])
+    def test_what_would_be_taken_away_is_said_right_before_it(self, tmp_path: Path, front: list[str]) -> None:
+        ready = launch([*front, "claude", "-p"], {}, ADDRESS, tmp_path)
+        assert ready.command == (*front, "env", f"ANTHROPIC_BASE_URL={ADDRESS}", "claude", "-p")
+
+    def test_a_geminis_login_is_not_put_in_danger(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It takes the address for a way of logging in, which it refuses."""
+        monkeypatch.chdir(tmp_path)
+        environ = TestGemini().login(tmp_path, "oauth-personal")
+        told = launch(["make", "agent"], environ, ADDRESS, tmp_path).environment
+        assert "GOOGLE_GEMINI_BASE_URL" not in told
+        assert told["ANTHROPIC_BASE_URL"] == ADDRESS
 
 
 class TestGemini:

@@ -171,7 +171,11 @@ class TestSpelling:
         assert route.path == path
 
     def test_azure_names_its_version_in_the_query(self) -> None:
-        assert found("/openai/responses", {"api-key": "k"}, query="api-version=preview") == ("openai", "/responses", None)
+        assert found("/openai/responses", {"api-key": "k"}, query="api-version=preview") == (
+            "openai",
+            "/responses",
+            None,
+        )
 
 
 class TestAddresses:

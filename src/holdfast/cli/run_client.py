@@ -46,8 +46,9 @@ def command(client: tuple[str, ...]) -> int:
 
     A gateway that runs already (`holdfast serve`) is used, with its settings, if it forwards to the same upstreams;
     otherwise one is started for as long as the client runs. The client finds it by the variables it reads its address
-    from (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL…); Codex and pi are told by an argument. Keys and
-    logins stay as they are. An address of your own in one of these variables is where the gateway forwards to.
+    from (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL…); Codex and pi are told by an argument. It may
+    stand behind npx, env, timeout, `node SCRIPT`, `bash -c` and the like; one that is not known is told in every way.
+    Keys and logins stay as they are. An address of your own in one of these variables is where the gateway forwards to.
 
     The exit code is the client's, 128 and the signal's number if a signal ended it, 127 if there is no such program.
 
@@ -56,6 +57,7 @@ def command(client: tuple[str, ...]) -> int:
       holdfast run -- claude
       holdfast run -- claude -p "Fix the tests" --allowedTools Bash,Edit
       holdfast run -- codex exec "Fix the tests"
+      holdfast run -- npx opencode run "Fix the tests"
       holdfast run -- aider --model sonnet
       holdfast run -- python my_agent.py
     """
@@ -67,23 +69,27 @@ def command(client: tuple[str, ...]) -> int:
         why = "it cannot be executed; `chmod +x` lets it" if exists else "there is no such program on PATH; install it"
         _say(f"{client[0]}: {why}, or give another command, such as `holdfast run -- python my_agent.py`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
+    name = launch.client_name(client)
     outside = launch.outside(client, os.environ)
     if outside:
         _say(f"{outside}; it runs without Holdfast")
-        return _attend(launch.Launch(client, os.environ))
+        code = _attend(launch.Launch(client, os.environ))
+        _say(f"{name} went past the gateway; whatever it spent is not counted.")
+        return code
     use_configured_facts()
     config = load_here()
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         code, seen = _through(config, client, Path(scratch))
-    for line in (*said, *_bill(config, seen)):
+    for line in (*said, *_bill(config, name, seen)):
         _say(line)
     return code
 
 
 def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int, Seen | None]:
     """Run the client; its exit code, and what the gateway saw of it."""
-    run, name = secrets.token_hex(8), launch.client_name(client)
-    chosen = launch.chosen(name, os.environ, reach.place(config), asdict(Upstream()))
+    run = secrets.token_hex(8)
+    environ = launch.environment(client, os.environ)
+    chosen = launch.chosen(launch.client_name(client), environ, reach.place(config), asdict(Upstream()))
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
         _say(f"the gateway forwards to {value}, the address in the environment")
@@ -163,10 +169,13 @@ def _in_foreground() -> bool:
         return False
 
 
-def _bill(config: Config, seen: Seen | None) -> Iterator[str]:
+def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
     """What the session cost, in lines."""
     if seen is None or not seen.requests:
-        yield "no call came through the gateway; the client may have an address of its own in its settings"
+        yield (
+            f"{tables.printable(name)} went past the gateway: no call of it came here, so whatever it spent is not "
+            "counted; it may have an address of its own in its settings"
+        )
         return
     total, last = _settled(config, seen) if seen.calls else (None, None)
     if total is None or not total.calls:

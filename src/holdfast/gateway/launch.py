@@ -1,5 +1,8 @@
 """How a client is told where the gateway is: variables it reads, for some an argument or a file.
 
+A client that is not known, or that a shell starts, is told in every way: all variables are set, and the programs that
+take an argument stand on its PATH as scripts that add it.
+
 Addresses only, never keys. An address that the user has chosen for a client is respected: it becomes the upstream of
 the gateway or stays as it is, since a key must not reach another server than the one it was meant for. A client that is
 logged in with a subscription, whose calls go elsewhere, is left alone.
@@ -9,12 +12,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from .commands import name_of, program_of
 
 V1 = "/v1"
 _STATUS_S = 10
@@ -34,14 +41,15 @@ class Variable(Struct, frozen=True):
 _ANTHROPIC = Variable("ANTHROPIC_BASE_URL", "anthropic")
 _OPENAI = Variable("OPENAI_BASE_URL", "openai", V1)
 _GEMINI = Variable("GOOGLE_GEMINI_BASE_URL", "gemini")
+_LANGCHAIN = Variable("ANTHROPIC_API_URL", "anthropic")
 _LITELLM = (
     Variable("ANTHROPIC_API_BASE", "anthropic"),
     Variable("OPENAI_API_BASE", "openai", V1),
     Variable("GEMINI_API_BASE", "gemini", "/v1beta"),
     Variable("OPENROUTER_API_BASE", "openrouter", "/api/v1"),
 )
-ANY = (_ANTHROPIC, _OPENAI, _GEMINI, *_LITELLM)
-"""What the providers' SDKs and LiteLLM read, for programs that are not known here."""
+ANY = (_ANTHROPIC, _OPENAI, _GEMINI, _LANGCHAIN, *_LITELLM)
+"""What any known client, the providers' SDKs, LangChain and LiteLLM read, for programs that are not known here."""
 
 READ: Mapping[str, tuple[Variable, ...]] = {
     "claude": (_ANTHROPIC,),
@@ -73,8 +81,8 @@ class Launch(Struct, frozen=True):
 
 
 def client_name(command: Sequence[str]) -> str:
-    """The client that a command starts, by the name of its program."""
-    return PurePath(command[0]).name.lower().removesuffix(".exe").removesuffix(".cmd")
+    """What a command is called: the client it starts, else its program."""
+    return program_of(command).client or name_of(command[0])
 
 
 def variables(client: str) -> tuple[Variable, ...]:
@@ -101,14 +109,30 @@ def chosen(client: str, environ: Mapping[str, str], ours: str, official: Mapping
     return Chosen(upstreams, tuple(kept))
 
 
+def environment(command: Sequence[str], environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment in which a command starts its client, with what it sets itself (`env NAME=VALUE client`)."""
+    program = program_of(command)
+    return environ if program.index is None else {**environ, **program.environ}
+
+
 def outside(command: Sequence[str], environ: Mapping[str, str]) -> str:
     """Why a client has to be left alone: its calls go where no gateway is, or would not arrive. Empty if it has not."""
-    client = client_name(command)
-    if client == "codex" and not environ.get("CODEX_API_KEY") and not _codex_has_key(command[0], environ):
-        return "Codex takes another address only when it is logged in with an API key (codex login --with-api-key)"
-    if client == "gemini" and _gemini_login(environ) != "gemini-api-key":
+    program = program_of(command)
+    environ = {**environ, **program.environ}
+    if (
+        program.client == "codex"
+        and program.index is not None  # the script on the PATH of a shell asks for itself
+        and not environ.get("CODEX_API_KEY")
+        and not _codex_has_key(command[: program.index + 1], environ)
+    ):
+        return _CODEX_LOGIN
+    if program.client == "gemini" and _gemini_login(environ) != _GEMINI_KEY:
         return "the Gemini CLI takes another address only with `Use Gemini API Key` chosen in /auth"
-    if client == "qwen" and not environ.get(_OPENAI.name) and '"baseUrl"' in _settings("qwen", environ.get("HOME", "")):
+    if (
+        program.client == "qwen"
+        and not environ.get(_OPENAI.name)
+        and '"baseUrl"' in _settings("qwen", environ.get("HOME", ""))
+    ):
         return "Qwen Code has an address of its own in its settings"
     return ""
 
@@ -117,14 +141,67 @@ def launch(
     command: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path, kept: Sequence[str] = ()
 ) -> Launch:
     """The command and the environment with which a client's calls come to `address`; files go into `scratch`."""
-    client = client_name(command)
-    told = {each.name: address + each.path for each in variables(client) if each.name not in kept}
-    arguments: tuple[str, ...] = ()
+    program = program_of(command)
+    told = {each.name: address + each.path for each in variables(program.client) if each.name not in kept}
+    if not program.client and _gemini_login(environ) not in ("", _GEMINI_KEY):
+        told.pop(_GEMINI.name, None)  # a Gemini CLI with another login takes it for a login, and refuses it
+    ours = {**told, **_past_proxies(environ)}
+    if program.index is None:
+        ours |= _path_with_scripts(environ, address, scratch)
+        return Launch(tuple(command), {**environ, **ours})
+    at = program.index + 1
+    arguments = _arguments(program.client, command[at:], environ, address, scratch)
+    before = tuple(command[: program.index])
+    if program.cleared or program.environ.keys() & ours.keys():  # `env -i` and `sudo` take away what we set
+        before += ("env", *(f"{name}={value}" for name, value in ours.items()))
+    return Launch((*before, command[program.index], *arguments, *command[at:]), {**environ, **ours})
+
+
+def _arguments(
+    client: str, behind: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path
+) -> tuple[str, ...]:
+    """What is put behind the name of a client that is told by an argument."""
     if client == "codex":
-        arguments = ("-c", f"openai_base_url={json.dumps(address + V1)}")
-    elif client == "pi" and not (len(command) > 1 and command[1] in _PI_COMMANDS):
-        arguments = ("--extension", str(_pi_extension(environ, address, scratch)))
-    return Launch((command[0], *arguments, *command[1:]), {**environ, **told, **_past_proxies(environ)})
+        return "-c", f"openai_base_url={json.dumps(address + V1)}"
+    if client == "pi" and not (behind and behind[0] in _PI_COMMANDS):
+        return "--extension", str(_pi_extension(environ, address, scratch))
+    return ()
+
+
+def _path_with_scripts(environ: Mapping[str, str], address: str, scratch: Path) -> dict[str, str]:
+    """A PATH on which the clients that are told by an argument are scripts that add it; empty where there are none."""
+    folder, path = scratch / "bin", environ.get("PATH", "")
+    written = False
+    for name in ("codex", "pi"):
+        program = shutil.which(name, path=path)
+        if program is None:
+            continue
+        told = shlex.join([program, *_arguments(name, (), environ, address, scratch)])
+        alone = shlex.quote(program)
+        folder.mkdir(exist_ok=True)
+        script = folder / name
+        text = _PI_SCRIPT if name == "pi" else _CODEX_SCRIPT
+        script.write_text(text.format(told=told, alone=alone, says=shlex.quote(f"holdfast: {_CODEX_LOGIN}")), "utf-8")
+        script.chmod(0o700)
+        written = True
+    return {"PATH": f"{folder}:{path}"} if written else {}
+
+
+_CODEX_LOGIN = "Codex takes another address only when it is logged in with an API key (codex login --with-api-key)"
+_GEMINI_KEY = "gemini-api-key"
+_CODEX_SCRIPT = """#!/bin/sh
+if [ -n "$CODEX_API_KEY" ] || {alone} login status </dev/null 2>&1 | grep -qi "api key"; then
+  exec {told} "$@"
+fi
+echo {says}"; it runs without Holdfast" >&2
+exec {alone} "$@"
+"""
+_PI_SCRIPT = f"""#!/bin/sh
+case "$1" in
+  {"|".join(_PI_COMMANDS)}) exec {{alone}} "$@" ;;
+esac
+exec {{told}} "$@"
+"""
 
 
 def _base(value: str, variable: Variable) -> str | None:
@@ -151,11 +228,11 @@ def _place(address: str) -> tuple[str, int | None]:
         return "", None
 
 
-def _codex_has_key(program: str, environ: Mapping[str, str]) -> bool:
+def _codex_has_key(command: Sequence[str], environ: Mapping[str, str]) -> bool:
     """What Codex itself says. Logged in with ChatGPT its calls go to another service, and must."""
     try:
         done = subprocess.run(
-            [program, "login", "status"],
+            [*command, "login", "status"],
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
