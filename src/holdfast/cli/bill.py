@@ -10,6 +10,7 @@ import click
 from holdfast import observe
 from holdfast.cli import completing, tables
 from holdfast.cli.asking import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
+from holdfast.cli.subscriptions import STARRED, priced
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import Bill, SessionSums, Sums
 
@@ -83,6 +84,8 @@ def _lines(found: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
     if len(shown) < len(groups):
         dropped = counted(len(groups) - len(shown), f"more {by}")
         yield from tables.wrapped(f"{dropped} in the total alone; --limit shows them.", room)
+    if found.total.list_price is not None:
+        yield from tables.wrapped(STARRED, room)
     for sentence in sentences(found.total):
         yield from tables.wrapped(sentence, room)
 
@@ -109,7 +112,7 @@ def _row(name: str, each: Sums, saved: bool) -> tuple[str, ...]:
         tables.count(each.prompt_tokens),
         tables.count(each.output_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced),
+        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
         tables.cost(each.without_cache, each.unpriced),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
@@ -139,7 +142,7 @@ def sentences(total: Sums) -> Iterator[str]:
     if total.cost is None:
         yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
     else:
-        yield f"{calls} for {dollars(total.cost)}{_against(total)}."
+        yield f"{calls} for {priced(total.cost, total.list_price)}{_against(total)}."
     if not total.breaks and total.creation_tokens > total.cached_tokens:
         yield "More was written to the cache than read: a first request writes, those that go on from it read."
     if total.unpriced and total.cost is not None:

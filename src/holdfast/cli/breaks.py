@@ -19,6 +19,7 @@ from holdfast.cli.asking import (
     whose,
     window_options,
 )
+from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import BreakReport, BreakReports
 from holdfast.observe.explain.sentences import CATALOGUE, others, with_others
@@ -99,7 +100,8 @@ def _print(found: BreakReports) -> None:
     lost, resets = _sum(found.breaks), sum(each.reason is not None for each in found.breaks)
     number = counted(len(found.breaks) - resets, "break") + (f" and {counted(resets, 'reset')}" if resets else "")
     more = ", the newest; --limit shows more" if found.more else ""
-    for line in tables.wrapped(f"{number}: {dollars(lost)}{more}. `holdfast show CALL` shows one call.", room):
+    listed = f" {STARRED}" if any(each.subscription for each in found.breaks) else ""
+    for line in tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room):
         click.echo(line)
 
 
@@ -111,7 +113,7 @@ def _row(
         what(each),
         where(each),
         tables.count(each.tokens),
-        dollars(each.dollars),
+        dollars(each.dollars) + "*" * each.subscription,
         each.cure if curable(each) and each.cure else "-",
         sessions[each.session],
         calls[each.call],

@@ -79,6 +79,7 @@ def examine(*, offline: bool) -> Report:
     if offline:
         lines.append(Line("note", "upstream", "not looked at (--offline)"))
     lines += checked("keys", partial(doctor_here.keys, os.environ))
+    lines += checked("subscriptions", partial(doctor_here.subscriptions, config))
     lines += checked("extras", doctor_here.extras)
     tips: list[Advised] = []
 

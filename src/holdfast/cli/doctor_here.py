@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from holdfast.cli.doctor_values import Line
+from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.config.show import notes
@@ -56,6 +57,12 @@ def configuration(config: Config) -> Iterator[Line]:
         for note in notes(config, agent):
             whose = f"agent {printable(agent)}: " if agent else ""
             yield Line("warning", "configuration", f"{whose}{note}", "set the strategy, or remove the key")
+
+
+def subscriptions(config: Config) -> Iterator[Line]:
+    managed = config.settings.gateway.subscriptions == "manage"
+    cure = "" if managed else 'gateway.subscriptions = "manage" lets Holdfast plan them'
+    yield Line("ok", "subscriptions", treatment(config), cure)
 
 
 _ELSEWHERE = "set HOLDFAST_HOME to a directory of yours"

@@ -23,6 +23,7 @@ from msgspec.structs import asdict
 from holdfast import observe
 from holdfast.cli import bill, tables
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.subscriptions import treatment
 from holdfast.config import Config, load_here
 from holdfast.config.sections.serving import Upstream
 from holdfast.errors import HoldfastError
@@ -78,6 +79,8 @@ def command(client: tuple[str, ...]) -> int:
         return code
     use_configured_facts()
     config = load_here()
+    if launch.subscribed(client, os.environ):
+        _say(f"{treatment(config)}.")
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         code, seen = _through(config, client, Path(scratch))
     for line in (*said, *_bill(config, name, seen)):

@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 import click
 
 from holdfast.cli.setup import use_configured_facts
+from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, load_here
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
+from holdfast.identity import is_subscription
 from holdfast.serving import address_of, listen
 
 
@@ -67,7 +69,8 @@ def introduction(config: Config, address: str, *, needs_key: bool) -> str:
         lines += [
             f"  KEY is in {config.home / ACCESS_KEY}; clients that can, send it as the header x-holdfast-key.",
         ]
-    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config)}", "  Ctrl-C ends it.", ""]
+    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config)}"]
+    lines += [f"  Subscriptions: {treatment(config)}.", "  Ctrl-C ends it.", ""]
     return "\n".join(lines)
 
 
@@ -102,6 +105,8 @@ def line(call: Call) -> str:
     if passage.prepared is not None and (verdict := passage.prepared.verdict) is not None:
         used = verdict.usage
         parts.append(f"read {used.read:,}  written {used.written:,}  input {used.input:,}")
+    if is_subscription(passage.lane.tenant):
+        parts.append("subscription, observed" if passage.lane.observed else "subscription")
     if passage.bypass is not None:
         parts.append(f"bypassed: {passage.bypass}")
     if passage.call is not None:

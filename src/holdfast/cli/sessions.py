@@ -16,6 +16,7 @@ from holdfast.cli.asking import (
     whose,
     window_options,
 )
+from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import SessionReports, SessionSummary
 
@@ -82,7 +83,8 @@ def _print(found: SessionReports) -> None:
     unpriced = sum(each.unpriced for each in found.sessions)
     unknown = f" The price of {counted(unpriced, 'call')} is unknown." if unpriced else ""
     click.echo("")
-    for line in tables.wrapped(f"{shown}{more}.{unknown} `holdfast show SESSION` shows one.", room):
+    listed = f" {STARRED}" if any(each.list_price is not None for each in found.sessions) else ""
+    for line in tables.wrapped(f"{shown}{more}.{unknown}{listed} `holdfast show SESSION` shows one.", room):
         click.echo(line)
 
 
@@ -94,7 +96,7 @@ def _row(each: SessionSummary, short: dict[str, str], tenants: dict[str, str]) -
         tables.count(each.calls),
         tables.count(each.prompt_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced),
+        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
         dollars(each.without_cache) if each.cost is not None else "-",

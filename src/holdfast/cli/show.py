@@ -13,6 +13,7 @@ from holdfast.cli.asking import limit_option, looking, nothing_yet, print_json, 
 from holdfast.cli.bill import sentences
 from holdfast.cli.breaks import cures, what
 from holdfast.cli.show_call import call_lines
+from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted
 from holdfast.errors import HoldfastError
 from holdfast.identity.core import LOCAL
@@ -120,6 +121,8 @@ def _session_lines(found: SessionReport, room: int | None) -> Iterator[str]:
     short = tables.short_ids(each.id for each in found.calls)
     yield from tables.table(CALLS, [_call(each, short, names) for each in found.calls], room)
     yield ""
+    if whole.list_price is not None:
+        yield from tables.wrapped(STARRED, room)
     yield from cures(tuple(each for call in found.calls for each in call.breaks), room)
     if found.left_out:
         older = counted(found.left_out, "older call")
@@ -140,7 +143,7 @@ def _lane(each: LaneReport, names: dict[str, str]) -> tuple[str, ...]:
         tables.count(each.calls),
         tables.count(each.prompt_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced),
+        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
         tables.count(each.breaks),
         each.agent or "-",
         names.get(each.parent or "", each.parent) or "-",
@@ -156,7 +159,7 @@ def _call(each: CallReport, short: dict[str, str], names: dict[str, str]) -> tup
         "-" if used is None else tables.count(used.read),
         "-" if used is None else tables.count(used.written),
         "-" if used is None else tables.count(used.input),
-        "-" if used is None else tables.dollars(used.cost),
+        "-" if used is None else tables.dollars(used.cost) + "*" * each.subscription,
         note(each),
         " ".join(marker.ttl for marker in each.plan.markers) or "-" if each.plan is not None else "-",
         "-" if used is None else tables.count(used.output),

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from holdfast.cli import tables
 from holdfast.cli.breaks import what, where
+from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import dollars
 from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
 from holdfast.store.rows import ShownEntry
@@ -82,7 +83,8 @@ def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
         yield "Cost", "price unknown"
         return
     without = f"; without a cache {dollars(found.without_cache)}" if found.without_cache is not None else ""
-    yield "Cost", f"{dollars(used.cost)}{without} ({used.price_version or 'prices of an unknown version'})"
+    listed = f" {AT_LIST_PRICE}" if found.subscription else ""
+    yield "Cost", f"{dollars(used.cost)}{listed}{without} ({used.price_version or 'prices of an unknown version'})"
     if found.saved is not None:
         nothing = "" if found.saved else "nothing; it was "
         yield "Saved", f"{nothing}{tables.saving(found.saved)} the client alone would have paid"
@@ -114,7 +116,8 @@ def _repair(repair: RepairReport) -> str:
 def _break(each: BreakReport) -> Iterator[tuple[str, str]]:
     place = f" at {where(each)}" if each.path is not None else ""
     owner = f" of {each.owner}" if each.owner else ""
-    yield "Break", f"{what(each)}{place}{owner}: {each.tokens:,} tokens lost, {dollars(each.dollars)}"
+    listed = f" {AT_LIST_PRICE}" if each.subscription else ""
+    yield "Break", f"{what(each)}{place}{owner}: {each.tokens:,} tokens lost, {dollars(each.dollars)}{listed}"
     if each.advice:
         setting = f" Or set {each.setting}." if each.setting else ""
         yield "Cure", f"{each.cure}: {each.advice}{setting}"

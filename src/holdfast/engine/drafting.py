@@ -111,7 +111,9 @@ def draft(
     if repaired.new:
         writes += state.keeper.keep_bytes(lane, repaired.new, now)
     proposal, because = None, None
-    if ledger.edits or edits:
+    if lane.observed:
+        because = BYPASSED if ledger.edits and _departs(ledger.last, reading.prompt) else None
+    elif ledger.edits or edits:
         sent, reading, proposal, because = _edited(state, sent, reading, model, lane, ledger, edits, now, writes)
     if repaired.new or (proposal is not None and proposal.made):
         writes += state.keeper.write_lane(lane)
@@ -184,11 +186,21 @@ def _edited(
     return *state.reread(body, reading, body.apply(played.splices), dialect, model), proposal, proposal.reset
 
 
+def _departs(last: Sent | None, ours: Prompt) -> bool:
+    """Whether this request does not repeat all of the lane's last one."""
+    return last is not None and _shared(last, ours) < min(len(last), len(ours.blocks))
+
+
+def _shared(last: Sent, ours: Prompt) -> int:
+    """How many blocks of the lane's last request this one begins with."""
+    pairs = zip(range(len(last)), ours.blocks, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
+
+
 def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:
     """Whether this request parts from the lane's last one, which was the client's own, past us, at a block that is not
     the client's: at what is repaired or edited again."""
-    pairs = zip(range(len(last)), ours.blocks, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
+    same = _shared(last, ours)
     here = slice(same, same + 1)
     return same < len(last) and _digests(ours.blocks[here]) != _digests(theirs.blocks[here])
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
 
 from holdfast.caches.streams import Room
 from holdfast.config.schema import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.cache import Cache, Gemini, Keepalive, OpenAI
 from holdfast.facts import ModelFacts
 from holdfast.prefix.core import Tenant
 from holdfast.prefix.ledger import Ledger
@@ -39,6 +42,19 @@ FIRST_BYTES = 12_000_000
 """First bytes of all tenants together, beside those of the tenant at hand."""
 
 
+_OBSERVING: dict[str, Any] = {
+    "strategy": "passthrough",
+    "client_markers": "respect",
+    "repair": "off",
+    "edits": "never",
+    "padding": "off",
+    "gemini": Gemini(enabled=False),
+    "openai": OpenAI(store_completions=False),
+    "keepalive": Keepalive(enabled=False),
+}
+"""The settings under which a request goes out as it came."""
+
+
 class State:
     """What is known, loaded where it is first asked for. Not safe for threads: the engine holds a lock."""
 
@@ -56,7 +72,8 @@ class State:
         self._bytes = 0
 
     def settings(self, lane: Lane) -> Cache:
-        return self._settings(lane.agent).cache
+        settings = self._settings(lane.agent).cache
+        return replace(settings, **_OBSERVING) if lane.observed else settings
 
     def settings_of(self, agent: str) -> Settings:
         return self._settings(agent)

@@ -22,7 +22,8 @@ from .contents import Send
 class Lane(Struct, frozen=True, kw_only=True):
     """One linear conversation: tenant, session, agent and model make its id. `parent` is the lane it was started from.
 
-    A lane with an unknown id begins anew; who sends a request decides which lane it belongs to.
+    A lane with an unknown id begins anew; who sends a request decides which lane it belongs to. One that is `observed`
+    is planned as the client sends it: nothing of its requests is changed, and nothing is sent for it beside them.
     """
 
     tenant: str
@@ -32,6 +33,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     agent: str = ""
     parent: str | None = None
     subagent: bool = False
+    observed: bool = False
 
 
 class SideCall(Struct, frozen=True):

@@ -137,6 +137,19 @@ def outside(command: Sequence[str], environ: Mapping[str, str]) -> str:
     return ""
 
 
+def subscribed(command: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether Claude Code is logged in with a subscription, as far as its environment and files say."""
+    if program_of(command).client != "claude":
+        return False
+    environ = environment(command, environ)
+    if environ.get("CLAUDE_CODE_OAUTH_TOKEN") or environ.get("ANTHROPIC_AUTH_TOKEN", "").startswith(_CLAUDE_LOGIN):
+        return True
+    if environ.get("ANTHROPIC_API_KEY") or environ.get("ANTHROPIC_AUTH_TOKEN"):
+        return False
+    home = Path(environ.get("CLAUDE_CONFIG_DIR") or f"{environ.get('HOME', '')}/.claude")
+    return '"claudeAiOauth"' in _text(home / ".credentials.json")
+
+
 def launch(
     command: Sequence[str], environ: Mapping[str, str], address: str, scratch: Path, kept: Sequence[str] = ()
 ) -> Launch:
@@ -188,6 +201,7 @@ def _path_with_scripts(environ: Mapping[str, str], address: str, scratch: Path) 
 
 
 _CODEX_LOGIN = "Codex takes another address only when it is logged in with an API key (codex login --with-api-key)"
+_CLAUDE_LOGIN = "sk-ant-oat"
 _GEMINI_KEY = "gemini-api-key"
 _CODEX_SCRIPT = """#!/bin/sh
 if [ -n "$CODEX_API_KEY" ] || {alone} login status </dev/null 2>&1 | grep -qi "api key"; then

@@ -6,7 +6,7 @@ wire, the store and what lies below them; knows nothing of sockets.
 
 from .clients import client_of
 from .core import Identities
-from .credentials import credentials_of
-from .values import Found, Headers
+from .credentials import credentials_of, is_login
+from .values import Found, Headers, is_subscription
 
-__all__ = ["Found", "Headers", "Identities", "client_of", "credentials_of"]
+__all__ = ["Found", "Headers", "Identities", "client_of", "credentials_of", "is_login", "is_subscription"]

@@ -23,14 +23,17 @@ from holdfast.wire.prompts import Reading
 from . import records
 from .chains import SIZE, Chain, Chains
 from .clients import client_of
-from .credentials import credentials_of
+from .credentials import credentials_of, is_login
 from .known import Known, KnownLanes
 from .names import Named, named, previous_response
 from .sides import is_side
-from .values import Found, Headers, keyed, lane_id, safe_name
+from .values import SUBSCRIPTION, Found, Headers, keyed, lane_id, safe_name
 
 LOCAL = "local"
 """The tenant of requests without a credential."""
+
+KEY = "t-"
+"""How the tenants of providers' keys begin."""
 
 MOST_TENANTS = 2_000
 MOST_HEADS = 4_000
@@ -66,11 +69,13 @@ class Identities:
         self._chains: OrderedDict[int, tuple[Body, bytes, Chain]] = OrderedDict()  # of bodies on their way to `sent`
 
     def tenant(self, headers: Headers, query: str) -> str:
-        """A keyed hash of the credential, the same wherever it stands in the request; `local` without one."""
+        """A keyed hash of the credential, the same wherever it stands in the request; `local` without one. That of a
+        subscription's login says so."""
         found = credentials_of(headers, query)
         if not found:
             return LOCAL
-        return "t-" + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
+        kind = SUBSCRIPTION if is_login(headers) else KEY
+        return kind + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
 
     def find(
         self,

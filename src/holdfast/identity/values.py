@@ -13,6 +13,9 @@ from holdfast.engine.values import Lane
 Headers = Mapping[str, str]
 """Headers by lower-case name; of a repeated one the first."""
 
+SUBSCRIPTION = "s-"
+"""How the tenants of subscriptions' logins begin: what they spend is not billed by the token."""
+
 _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}").fullmatch
 _MODEL = re.compile(r"[A-Za-z0-9._:@/~+-]{1,128}").fullmatch
 
@@ -30,6 +33,11 @@ class Found(Struct, frozen=True):
     why: str = ""
     scope: bytes = b""
     project: bytes = b""
+
+
+def is_subscription(tenant: str) -> bool:
+    """Whether a tenant pays by subscription: its dollars are what the same tokens would cost at list price."""
+    return tenant.startswith(SUBSCRIPTION)
 
 
 def keyed(key: bytes, text: str) -> bytes:

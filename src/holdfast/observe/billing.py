@@ -97,7 +97,7 @@ class _Adding:
             usage = left.usage()
             without = plain_cost(usage, model, hour, usage.prompt // left.calls)
             known = usage if without is not None or usage.cost else replace(usage, cost=None)
-            self._parts[_Key(tenant, model, self._day(hour))].add_usage(left.calls, known, without)
+            self._parts[_Key(tenant, model, self._day(hour))].add_usage(left.calls, known, without, tenant)
 
     def by(self, common: Callable[[_Key], K]) -> dict[K, Tally]:
         groups: defaultdict[K, Tally] = defaultdict(Tally)

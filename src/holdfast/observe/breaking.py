@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from holdfast.identity import is_subscription
 from holdfast.store import Break, Store
 
 from .tally import dollars_of, moment, window
@@ -66,6 +67,7 @@ def report(found: Break, client: str | None) -> BreakReport:
         tenant=found.tenant,
         client=client,
         model=found.model,
+        subscription=is_subscription(found.tenant),
     )
 
 

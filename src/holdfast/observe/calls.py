@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.canonical import Usage
 from holdfast.events import Envelope, Event
 from holdfast.events.calls import CachePlanned, CacheVerdict
+from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, Store
 
 from . import breaking
@@ -109,6 +110,7 @@ def report(row: Call, told: Told, broken: Sequence[Break]) -> CallReport:
         events=told.others,
         error=row.error,
         why=stored.why,
+        subscription=is_subscription(row.tenant),
     )
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.canonical import Usage
 from holdfast.facts import rates
+from holdfast.identity import is_subscription
 from holdfast.store import Break, Call
 from holdfast.store.rollups import effectiveness
 
@@ -84,7 +85,7 @@ def plus(sum_: Decimal | None, more: Decimal | None) -> Decimal | None:
 
 _TOKENS = ("_input", "_read", "_written", "_output")
 _COUNTS = ("calls", "unanswered", "unpriced", "breaks", "break_tokens", "resets", "reset_tokens", *_TOKENS)
-_DOLLARS = ("cost", "without", "saved", "break_cost", "reset_cost")
+_DOLLARS = ("cost", "without", "saved", "break_cost", "reset_cost", "list_price")
 
 
 class Tally:
@@ -98,6 +99,7 @@ class Tally:
         self.saved: Decimal | None = None
         self.break_cost: Decimal | None = None
         self.reset_cost: Decimal | None = None
+        self.list_price: Decimal | None = None
         self._kinds: Counter[str] = Counter()
         self._input = self._read = self._written = self._output = 0
 
@@ -108,10 +110,10 @@ class Tally:
             self.calls += 1
             self.unanswered += 1
         else:
-            self.add_usage(1, call.usage, without)
+            self.add_usage(1, call.usage, without, call.tenant)
             self.saved = plus(self.saved, saved)
 
-    def add_usage(self, calls: int, usage: Usage, without: Decimal | None) -> None:
+    def add_usage(self, calls: int, usage: Usage, without: Decimal | None, tenant: str) -> None:
         """Calls that were answered, with all their tokens."""
         self.calls += calls
         self._input += usage.input
@@ -122,6 +124,8 @@ class Tally:
             self.unpriced += calls
         else:
             self.cost = plus(self.cost, usage.cost)
+            if is_subscription(tenant):
+                self.list_price = plus(self.list_price, usage.cost)
             self.without = plus(self.without, usage.cost if without is None else without)
 
     def add_break(self, found: Break, dollars: Decimal | None) -> None:
@@ -165,4 +169,5 @@ class Tally:
             resets=self.resets,
             reset_tokens=self.reset_tokens,
             reset_cost=self.reset_cost,
+            list_price=self.list_price,
         )

@@ -25,7 +25,8 @@ class Sums(Struct, frozen=True, kw_only=True):
     which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
     had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
     client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
-    reason; `break_cost` is None if none of them has a price.
+    reason; `break_cost` is None if none of them has a price. `list_price` is the part of `cost` that nobody is billed
+    for: calls of a subscription's login at list price, None where there are none.
     """
 
     id: str | None = None
@@ -48,6 +49,7 @@ class Sums(Struct, frozen=True, kw_only=True):
     resets: int = 0
     reset_tokens: int = 0
     reset_cost: Decimal | None = None
+    list_price: Decimal | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -80,6 +82,7 @@ class BreakReport(Struct, frozen=True, kw_only=True):
     """A break, or a reset if it has a reason. `offset` counts bytes of the body that was sent.
 
     `cure` is the name of what was recognised, `advice` says in a sentence what to do, `setting` what does it for them.
+    `subscription` says that the call was paid by one: the dollars are at list price.
     """
 
     id: str
@@ -100,6 +103,7 @@ class BreakReport(Struct, frozen=True, kw_only=True):
     tenant: str
     client: str | None
     model: str
+    subscription: bool = False
 
 
 class BreakReports(Struct, frozen=True, kw_only=True):
@@ -155,7 +159,8 @@ class CallEvent(Struct, frozen=True):
 
 
 class CallReport(Struct, frozen=True, kw_only=True):
-    """Everything known of one call. `why` says why one that was not planned was not."""
+    """Everything known of one call. `why` says why one that was not planned was not; `subscription` that its dollars
+    are at list price."""
 
     id: str
     tenant: str
@@ -179,6 +184,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
     events: tuple[CallEvent, ...] = ()
     error: str | None = None
     why: str | None = None
+    subscription: bool = False
 
 
 class LaneReport(Sums, frozen=True, kw_only=True):

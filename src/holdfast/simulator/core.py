@@ -323,7 +323,8 @@ def _name(key: bytes) -> str:
 
 def workspace(call: Call) -> str:
     """Who shares entries: a credential stands for its workspace. Only its digest is kept."""
-    key = call.headers.get("x-api-key") or call.headers.get("x-goog-api-key") or call.query.get("key")
+    named = ("x-api-key", "x-goog-api-key", "api-key")
+    key = next((call.headers[name] for name in named if call.headers.get(name)), "") or call.query.get("key")
     key = key or call.headers.get("authorization", "").removeprefix("Bearer ")
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 

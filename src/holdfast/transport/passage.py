@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Literal
 
+from msgspec.structs import replace
+
 from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.serving import Gateway
@@ -19,7 +21,7 @@ from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.state import facts_of
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
-from holdfast.identity import Found, Identities
+from holdfast.identity import Found, Identities, is_subscription
 from holdfast.wire import Body, Dialect, Unreadable
 from holdfast.wire.prompts import Reading
 from holdfast.wire.stream import Report
@@ -151,7 +153,7 @@ class Passage:
         self._next("prepare", most)
         prepared = self.prepared = engine.prepare(
             given.body,
-            lane=found.lane,
+            lane=self.lane,
             now=started,
             skip=asked.skip,
             reset=asked.reset or given.reset,
@@ -165,7 +167,7 @@ class Passage:
         identities.sent(found, body, read, started)
         if not self._fly(prepared, asked, gateway):
             return
-        if prepared.raw != plain:
+        if prepared.raw != plain and not self.lane.observed:
             self.raw, self.verbatim = prepared.raw, False
         with quiet("went"):
             given.went()
@@ -180,13 +182,13 @@ class Passage:
         self._next(MEMORY, most)
         reminder = Reminder(
             body=body,
-            lane=found.lane,
+            lane=self.lane,
             read=read,
             now=self.started,
             patience=(most / 1_000 - passages.timer() + self._begun) / 2,  # the rest is for what comes after it
             project=asked.project,
             directory=self._incoming.project,
-            off=asked.no_memory,
+            off=asked.no_memory or self.lane.observed,
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
@@ -236,9 +238,12 @@ class Passage:
 
     @property
     def lane(self) -> Lane:
-        """The lane it belongs to, or one for what could not be identified."""
+        """The lane it belongs to, or one for what could not be identified. A subscription's is only observed, unless
+        the settings say otherwise."""
         if self.found is not None:
-            return self.found.lane
+            lane = self.found.lane
+            observed = self._gateway is not None and self._gateway.subscriptions == "observe"
+            return replace(lane, observed=True) if observed and is_subscription(lane.tenant) else lane
         tenant = self._incoming.tenant
         if tenant is None:
             tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
@@ -293,7 +298,7 @@ class Passage:
         with quiet("bypassed"):
             if self._untold:
                 self._untold = False
-                engine.bypassed(found.lane, body, now=self._now())
+                engine.bypassed(self.lane, body, now=self._now())
         with quiet("sent"):
             self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.engine import Prepared
+from holdfast.identity import is_subscription
 from holdfast.wire import Dialect, WireError
 
 _LONGEST = 1_000
@@ -34,6 +35,8 @@ def planned(prepared: Prepared, warning: str | None, memory: str = "") -> list[H
         predicted += f"; usd={_dollars(flight.this)}"
     if flight.cold is not None:
         predicted += f"; cold_usd={_dollars(flight.cold)}"
+    if is_subscription(prepared.lane.tenant):
+        predicted += "; at=list-price"
     found = [
         _header(b"x-holdfast-call", prepared.call),
         _header(b"x-holdfast-plan", marked),
@@ -43,6 +46,8 @@ def planned(prepared: Prepared, warning: str | None, memory: str = "") -> list[H
         done = [repair.name for repair in prepared.repairs if repair.applied]
         if done:
             found.append(_header(b"x-holdfast-repairs", ", ".join(dict.fromkeys(done))))
+    if prepared.lane.observed:
+        found.append((b"x-holdfast-observed", b"subscription"))
     if memory:
         found.append(_header(b"x-holdfast-memory", memory))
     if prepared.reset is not None:

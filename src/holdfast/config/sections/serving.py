@@ -48,6 +48,10 @@ class Gateway(Struct, frozen=True):
     preflight_usd: (
         Annotated[float, about("Dollars above which `preflight` acts; unset: it never does.", ge=0, le=MANY)] | None
     ) = None
+    subscriptions: Annotated[
+        Literal["observe", "manage"],
+        about("Requests of subscription logins (Claude, ChatGPT): sent on as they came, or planned like all others."),
+    ] = "observe"
     limits: Limits = Limits()
 
 
