@@ -14,7 +14,7 @@ from holdfast.events import IDS, Bus, Event
 from holdfast.wire import Body, Dialect
 from holdfast.wire.prompts import Reading
 
-from . import idle, objects
+from . import idle, objects, succession
 from .idle import DuePing
 from .noting import Noted
 from .reports import Reports
@@ -58,6 +58,20 @@ class Beside:
             self._state.keeper.put_call(noted.row())
             self._teller.noted(noted, self._lost(noted) if kind == "bypassed" else 0)
         return noted.call
+
+    def succeed(self, lane: Lane, model: str, *, now: float) -> None:
+        """The login of this lane's tenant turned out to be a renewed one: what was learned and what is believed to be
+        cached under the token before it (`lane.before`) counts for it too. `model` is the lane's."""
+        with self._lock:
+            state = self._state
+            state.pools(lane.before, facts.model(model), now)
+            mine = state.tenant(lane.tenant)
+            succession.share(mine, state.tenant(lane.before), now)
+            state.keeper.save_tenant(lane.tenant, mine)
+            theirs = state.keeper.ledger_of(lane.before, lane.id)
+            if theirs is not None and state.keeper.known(lane):
+                succession.take_over(state.ledger(lane, now), theirs)
+                state.keeper.save_lane(lane)
 
     def call_id(self) -> str:
         """An id for a call that will be noted."""

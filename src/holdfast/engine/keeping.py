@@ -30,7 +30,7 @@ from holdfast.store import Lane as LaneRow
 from holdfast.store import Session as SessionRow
 from holdfast.store.base import Merge
 
-from . import editing
+from . import editing, succession
 from .effects import Pools, pools_of, stored_effects
 from .learning import Learning
 from .shelf import Shelf
@@ -103,7 +103,7 @@ class Keeper:
 
     def _load(self, lane: Lane, now: float) -> Kept:
         if self._store is None:
-            return Kept(Ledger(client=lane.client), Version())
+            return Kept(self._of_account(lane) or Ledger(client=lane.client), Version())
         row = self._store.ledger(lane.tenant, lane.id)
         found = None if row is None else ledger.decode(row.data)
         if row is None and (self._store.down or self._store.ledger_version(lane.tenant, lane.id) != 0):
@@ -111,9 +111,22 @@ class Keeper:
             return Kept(Ledger(client=lane.client), Version(unread=True))
         if found is None:
             self._enter(lane, now)
+            found = self._of_account(lane)
         state = Kept(found or Ledger(client=lane.client), Version(0 if row is None else row.version))
         state.ledger.edits.update(editing.recorded(self._store, lane.tenant, lane.id))
         return state
+
+    def _of_account(self, lane: Lane) -> Ledger | None:
+        """What the lane of this id sent under the account's token before; None where there was none."""
+        theirs = self.ledger_of(lane.before, lane.id) if lane.before else None
+        return None if theirs is None else succession.without_texts(theirs)
+
+    def ledger_of(self, tenant: str, lane: str) -> Ledger | None:
+        """A lane's ledger, to look at."""
+        if (kept := self._lanes.get((tenant, lane))) is not None:
+            return kept.ledger
+        row = None if self._store is None else self._store.ledger(tenant, lane)
+        return None if row is None else ledger.decode(row.data)
 
     def _enter(self, lane: Lane, now: float) -> None:
         """Store that there is such a lane."""

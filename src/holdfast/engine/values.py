@@ -24,6 +24,8 @@ class Lane(Struct, frozen=True, kw_only=True):
 
     A lane with an unknown id begins anew; who sends a request decides which lane it belongs to. One that is `observed`
     is planned as the client sends it: nothing of its requests is changed, and nothing is sent for it beside them.
+    `before` is the tenant that this one was until its login was renewed: its lane of the same id goes on here, without
+    any text of it.
     """
 
     tenant: str
@@ -34,6 +36,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     subagent: bool = False
     observed: bool = False
+    before: str = ""
 
 
 class SideCall(Struct, frozen=True):

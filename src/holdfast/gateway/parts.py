@@ -63,7 +63,7 @@ class Gateway:
             reports=Reports.configured(config),
             patience=limits.stages_ms / 1_000,
         )
-        self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
+        self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store, continues=loopback)
         memory = _memory(config, self.engine, self.store, clock)
         self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
         warm_up()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from msgspec import Struct
@@ -21,13 +21,14 @@ from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
 
 from . import records
+from .accounts import Accounts, client_id, organisation_of
 from .chains import SIZE, Chain, Chains
 from .clients import client_of
 from .credentials import credentials_of, is_login
 from .known import Known, KnownLanes
 from .names import Named, named, previous_response
 from .sides import is_side
-from .values import SUBSCRIPTION, Found, Headers, keyed, lane_id, safe_name
+from .values import SUBSCRIPTION, Found, Headers, is_subscription, keyed, lane_id, safe_name
 
 LOCAL = "local"
 """The tenant of requests without a credential."""
@@ -54,11 +55,14 @@ class _Who(Struct, frozen=True):
 class Identities:
     """Finds whom requests belong to and remembers what they sent. May be used from several threads.
 
-    `key` keys every digest of what came from outside. With a store, lanes known by their chain survive a restart.
+    `key` keys every digest of what came from outside. With a store, lanes known by their chain survive a restart, and
+    so do accounts whose login was renewed. `continues` says that such a one goes on as the tenant it was, with all that
+    was put into its lanes: for a gateway that nobody but this machine's user reaches.
     """
 
-    def __init__(self, key: bytes, *, store: Store | None = None) -> None:
+    def __init__(self, key: bytes, *, store: Store | None = None, continues: bool = False) -> None:
         self._key = key
+        self._accounts, self._continues = Accounts(key, store), continues
         self._store = store
         self._ulids = Ulids()
         self._lock = threading.Lock()
@@ -70,12 +74,34 @@ class Identities:
 
     def tenant(self, headers: Headers, query: str) -> str:
         """A keyed hash of the credential, the same wherever it stands in the request; `local` without one. That of a
-        subscription's login says so."""
+        subscription's login says so; where it is known to be a renewed one, it may be that of the account's first."""
         found = credentials_of(headers, query)
         if not found:
             return LOCAL
-        kind = SUBSCRIPTION if is_login(headers) else KEY
-        return kind + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
+        name = keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
+        if not is_login(headers):
+            return KEY + name
+        return self._accounts.first(SUBSCRIPTION + name) if self._continues else SUBSCRIPTION + name
+
+    def before(self, tenant: str) -> str:
+        """The tenant that a renewed login was before, where it does not go on as that one; else empty."""
+        if self._continues or not is_subscription(tenant):
+            return ""
+        first = self._accounts.first(tenant)
+        return "" if first == tenant else first
+
+    def recognise(
+        self, found: Found, headers: Headers, body: Body, answer: Iterable[tuple[bytes, bytes]], now: float
+    ) -> bool:
+        """The provider has answered a login's request, with these headers. Says whether the login turned out to be a
+        renewed one that has a tenant of its own, with one before it."""
+        tenant = found.lane.tenant
+        organisation = organisation_of(answer) if is_subscription(tenant) else ""
+        if not organisation:
+            return False
+        client = client_id(headers, body, found.lane.client)
+        linked = bool(client) and self._accounts.link(tenant, organisation, client, now)
+        return linked and not self._continues
 
     def find(
         self,

@@ -132,7 +132,7 @@ def _anthropic_user(headers: Headers, body: Body, client: str) -> Named | None:
     if not isinstance(user, str):
         return None
     if user.startswith("{"):
-        inner = _json(user.encode("utf-8", "surrogatepass"))
+        inner = json_of(user.encode("utf-8", "surrogatepass"))
         session = inner.get("session_id") if isinstance(inner, dict) else None
     else:
         match = _OLD_USER_ID(user)
@@ -159,12 +159,12 @@ def previous_response(body: Body) -> str | None:
 
 
 def _field(body: Body, name: str) -> Any:
-    raw = body.member(name)
-    return None if raw is None else _json(raw)
+    return json_of(body.member(name))
 
 
-def _json(raw: bytes) -> Any:
-    if len(raw) > _LONGEST_FIELD:
+def json_of(raw: bytes | None) -> Any:
+    """A short field's value; None where it cannot be read."""
+    if raw is None or len(raw) > _LONGEST_FIELD:
         return None
     try:
         return msgspec.json.decode(raw)

@@ -105,9 +105,11 @@ class Provider:
 
 
 def _identified(exchange: Exchange, dialect: str) -> Answer:
-    """The answer with the header by which the provider names a request, unless it has one."""
-    answer = exchange.answer
-    headers = checks.id_headers(dialect, f"req_sim{exchange.record.number:012d}") if dialect else ()
+    """The answer with the headers by which the provider names a request, unless it has them, and whose it was."""
+    answer, record = exchange.answer, exchange.record
+    headers = checks.id_headers(dialect, f"req_sim{record.number:012d}") if dialect else ()
+    if dialect and answer.status != 401:
+        headers = (*headers, *checks.organisation_headers(dialect, record.workspace))
     missing = tuple(header for header in headers if header[0] not in dict(answer.headers))
     return Answer(answer.status, (*answer.headers, *missing), answer.body, answer.chunks)
 

@@ -322,10 +322,12 @@ def _name(key: bytes) -> str:
 
 
 def workspace(call: Call) -> str:
-    """Who shares entries: a credential stands for its workspace. Only its digest is kept."""
+    """Who shares entries: a credential stands for its workspace, what stands behind an `@` in it for an organisation
+    that several have in common. Only a digest is kept."""
     named = ("x-api-key", "x-goog-api-key", "api-key")
     key = next((call.headers[name] for name in named if call.headers.get(name)), "") or call.query.get("key")
     key = key or call.headers.get("authorization", "").removeprefix("Bearer ")
+    key = key.rpartition("@")[2] or key
     return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

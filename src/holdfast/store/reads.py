@@ -32,6 +32,11 @@ def _where(
     return " AND ".join(term for term, _ in terms) or "1", [value for _, value in terms]
 
 
+def account(connection: sqlite3.Connection, name: str) -> str | None:
+    row = connection.execute("SELECT tenant FROM accounts WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def session(connection: sqlite3.Connection, tenant: str, id_: str) -> Session | None:
     row = connection.execute(
         f"SELECT {names(SESSION_COLUMNS)} FROM sessions WHERE tenant = ? AND id = ?", (tenant, id_)

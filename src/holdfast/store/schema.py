@@ -121,8 +121,16 @@ _SURFACED = (
         PRIMARY KEY (tenant, lane))""",
 )
 
+_ACCOUNTS = (
+    # Tenants of login tokens, each with the one that its account was known as first; and what links them. Digests.
+    """CREATE TABLE accounts (
+        name TEXT PRIMARY KEY, tenant TEXT NOT NULL, seen_at INTEGER NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX accounts_by_tenant ON accounts (tenant)",
+)
+
 VERSIONS: tuple[tuple[str, ...], ...] = (
     _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
     _KNOWLEDGE + _SURFACED,
+    _ACCOUNTS,
 )
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""

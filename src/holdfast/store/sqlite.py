@@ -66,6 +66,9 @@ class SqliteWrites(KnowledgeWrites):
     def put_session(self, session: Session) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_session, session, Session))
 
+    def put_account(self, name: str, tenant: str, *, at: int) -> Future[None]:
+        return self._add(partial(writes.put_account, name, tenant, at))
+
     def put_lane(self, lane: Lane) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_lane, lane, Lane))
 
@@ -205,6 +208,9 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
 
     def sessions(self, tenant: str | None = None, *, limit: int = 100) -> list[Session]:
         return self._read(reads.sessions, tenant, limit)
+
+    def account(self, name: str) -> str | None:
+        return self._read(reads.account, name)
 
     def lane(self, tenant: str, id: str) -> Lane | None:
         return self._read(reads.lane, tenant, id)

@@ -65,6 +65,10 @@ def put_session(session: Session, transaction: Transaction) -> None:
     transaction.connection.execute(_PUT_SESSION, [getattr(session, name) for name in SESSION_COLUMNS])
 
 
+def put_account(name: str, tenant: str, at: int, transaction: Transaction) -> None:
+    transaction.connection.execute("INSERT OR REPLACE INTO accounts VALUES (?, ?, ?)", (name, tenant, at))
+
+
 def put_lane(lane: Lane, transaction: Transaction) -> None:
     transaction.connection.execute(_PUT_LANE, [getattr(lane, name) for name in LANE_COLUMNS])
 

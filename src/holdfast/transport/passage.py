@@ -242,8 +242,10 @@ class Passage:
         the settings say otherwise."""
         if self.found is not None:
             lane = self.found.lane
+            if not is_subscription(lane.tenant):
+                return lane
             observed = self._gateway is not None and self._gateway.subscriptions == "observe"
-            return replace(lane, observed=True) if observed and is_subscription(lane.tenant) else lane
+            return replace(lane, observed=observed, before=self._passages.identities.before(lane.tenant))
         tenant = self._incoming.tenant
         if tenant is None:
             tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
@@ -282,8 +284,18 @@ class Passage:
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head of the response is there."""
+        if self._body is not None and is_subscription(self.lane.tenant) and 200 <= status < 300:
+            headers = tuple(headers)
+            self._recognise(self._body, headers)
         given = self._given is not None and self._given.body is not self._body
         self._heard.head(self._dialect, status, headers, self._refused if given else None)
+
+    def _recognise(self, body: Body, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        """The answer may show that a login was renewed: from the next request on its account goes on."""
+        identities, found = self._passages.identities, self.found
+        with quiet("account"):
+            if found is not None and identities.recognise(found, self._incoming.named(), body, headers, self.started):
+                self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
 
     def _refused(self, status: int, said: str) -> None:
         """Who has given it memory hears why it was refused."""

@@ -8,6 +8,7 @@ does not know are accepted. Knows no sockets, no clock and no cache state: wheth
 from __future__ import annotations
 
 from collections.abc import Collection
+from uuid import NAMESPACE_OID, uuid5
 
 from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
@@ -26,6 +27,7 @@ __all__ = [
     "id_headers",
     "is_text",
     "not_found",
+    "organisation_headers",
     "provider_of",
     "unauthorised",
 ]
@@ -107,6 +109,15 @@ def id_headers(dialect: str, request_id: str) -> tuple[tuple[str, str], ...]:
     if not request_id or dialect == "gemini":
         return ()
     return (("request-id" if dialect == "anthropic" else "x-request-id", request_id),)
+
+
+def organisation_headers(dialect: str, workspace: str) -> tuple[tuple[str, str], ...]:
+    """The header by which a provider says whose organisation a request was billed to."""
+    if dialect == "gemini":
+        return ()
+    if dialect == "anthropic":
+        return (("anthropic-organization-id", str(uuid5(NAMESPACE_OID, workspace))),)
+    return (("openai-organization", f"org-{workspace}"),)
 
 
 def provider_of(call: Call) -> str:
