@@ -86,7 +86,7 @@ def test_what_is_told_stands_behind_a_text_that_became_a_list(dialect: str, furt
         done = lane.send(said(minute, content))
     told = json.loads(done.raw)["messages"][-1]["content"]
     assert json.dumps(told[:1]) == json.dumps(other)
-    assert [block["type"] for block in told] == ["text", "text"]
+    assert [block["type"] for block in told] == ["text", "text", "text"]  # the second and the third minute
     sent = json.loads(lane.send(said(3, "question", 1)).raw)["messages"]
     assert told in [message["content"] for message in sent]
     assert lane.breaks() == []

@@ -28,7 +28,7 @@ def test_the_first_value_stays_and_the_current_one_is_told_once_and_replayed() -
     fourth = lane.send(talk(3, clock(0)))
     assert said(fourth)[1:] == ["Current values: Current time: 2026-11-02T09:00:00.000+00:00"]
     assert lane.breaks() == []
-    assert set(second.new) == {lane.state.texts[0].text, *(i.text for i in lane.state.inserts[key(lane, 0)])}
+    assert set(second.new) == {lane.state.texts[0].patch, *(i.text for i in lane.state.inserts[key(lane, 0)])}
 
 
 def key(lane: Lane, number: int) -> bytes:
@@ -45,25 +45,63 @@ def test_inside_a_tool_loop_results_stay_first() -> None:
     assert lane.breaks() == []
 
 
-def test_nothing_is_told_behind_an_answer_that_has_begun() -> None:
+def test_behind_an_answer_that_has_begun_nothing_is_told_and_values_stay_where_the_client_says_them() -> None:
     lane = Lane()
     lane.send(talk(0, clock(0)))
-    request = talk(1, clock(1))
-    request["messages"].append({"role": "assistant", "content": "It"})
-    done = lane.send(request)
-    assert json.loads(done.raw)["messages"] == request["messages"]
-    assert json.loads(done.raw)["system"] == clock(0)
+    lane.send(talk(1, clock(1)))
+
+    def begun(minute: int) -> Any:
+        request = talk(2, clock(minute))
+        request["messages"].append({"role": "assistant", "content": "It"})
+        return request
+
+    done = lane.send(begun(2))
+    assert (json.loads(done.raw), done.reset) == (begun(2), "bypassed")
+    assert lane.send(talk(2, clock(2))).reset == "bypassed"  # it comes back to what was sent before
+    same = lane.send(begun(2))
+    assert (json.loads(same.raw)["system"], same.reset) == (clock(0), None)  # there is nothing to tell
 
 
-def test_a_resend_says_what_it_said_even_when_the_clock_went_on() -> None:
+def test_a_turn_sent_again_is_told_what_has_changed_since_behind_what_it_said() -> None:
     lane = Lane()
     lane.send(talk(0, clock(0)))
     first = lane.send(talk(1, clock(1)))
+    assert lane.send(talk(1, clock(1))).raw == first.raw
     again = lane.send(talk(1, clock(5)))
-    assert again.raw == first.raw
-    later = lane.send(talk(2, clock(5)))
-    assert said(later)[1:] == ["Current values: Current time: 2026-11-02T09:05:00.000+00:00"]
+    assert said(again) == [*said(first), "Current values: Current time: 2026-11-02T09:05:00.000+00:00"]
+    back = lane.send(talk(1, clock(0)))
+    assert said(back) == [*said(again), "Current values: Current time: 2026-11-02T09:00:00.000+00:00"]
+    later = lane.send(talk(2, clock(0)))
+    assert said(later) == ["question 2"]
     assert lane.breaks() == []
+
+
+def test_a_turn_with_two_answers_is_told_in_front_of_each_what_was_told_there() -> None:
+    """A turn is sent again after the conversation went on from its first answer; then both go on."""
+    lane = Lane()
+    lane.send(talk(0, clock(0)))
+    lane.send(talk(1, clock(1)))
+    one = lane.send(talk(2, clock(1)))
+    fork = lane.send(talk(1, clock(5)))
+    other = talk(2, clock(5))
+    other["messages"][5] = {"role": "assistant", "content": "another answer"}
+    del other["messages"][6:8]
+    went = lane.send(other)
+    assert said(went, 4) == said(fork)
+    assert extends(lane.prompts[3], lane.prompts[4])
+    on = lane.send(talk(3, clock(5)))
+    assert said(on, 4) == said(one, 4)
+    assert extends(lane.prompts[2], lane.prompts[5])
+    assert said(on) == ["question 3", "Current values: Current time: 2026-11-02T09:05:00.000+00:00"]
+
+
+def test_a_turn_that_is_sent_again_too_often_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair_texts, "MOST_BEHIND", 3)
+    lane = Lane()
+    lane.send(talk(0, clock(0)))
+    resets = [lane.send(talk(1, clock(minute))).reset for minute in range(1, 6)]
+    assert resets == [None, None, None, "repair_forgotten", None]
+    assert json.loads(lane.send(talk(1, clock(4))).raw)["system"] == clock(4)
 
 
 def test_a_fork_is_told_what_its_own_history_does_not_say() -> None:
@@ -117,7 +155,8 @@ def test_a_restart_replays_from_the_disk() -> None:
         lane.send(talk(turn, clock(turn)))
     before = lane.send(talk(3, clock(3)))
     lane.restart()
-    assert lane.send(talk(3, clock(4))).raw == before.raw
+    assert lane.send(talk(3, clock(3))).raw == before.raw
+    lane.restart()
     done = lane.send(talk(4, clock(4)))
     assert (lane.breaks(), done.reset) == ([], None)
 
@@ -151,13 +190,70 @@ def test_an_instruction_that_changes_is_not_kept_back() -> None:
     assert lane.send(raw).raw == raw
 
 
-def test_a_text_that_begins_anew_is_told_where_history_says_otherwise() -> None:
+def test_where_a_text_begins_anew_nothing_stands_that_was_told_of_it() -> None:
     lane = Lane()
     lane.send(talk(0, clock(0)))
     lane.send(talk(1, clock(1)))
-    done = lane.send(talk(2, "Be kind.\n" + clock(2)))
-    assert json.loads(done.raw)["system"] == "Be kind.\n" + clock(2)
-    assert said(done) == ["question 2", "Current values: Current time: 2026-11-02T09:02:00.000+00:00"]
+    raw = json.dumps(talk(2, "Be kind.\n" + clock(2))).encode()
+    assert lane.send(raw).raw == raw
+    done = lane.send(talk(3, "Be kind.\n" + clock(3)))
+    assert said(done) == ["question 3", "Current values: Current time: 2026-11-02T09:03:00.000+00:00"]
+    assert lane.breaks() == [2]
+
+
+def test_a_text_that_moves_behind_another_one_is_not_contradicted() -> None:
+    lane = Lane()
+    lane.send(talk(0, clock(0)))
+    lane.send(talk(1, clock(1)))
+    raw = json.dumps(talk(2, [{"type": "text", "text": text} for text in ("Be kind.", clock(2))])).encode()
+    assert lane.send(raw).raw == raw
+    raw = json.dumps(talk(3, tools=TOOLS) | {"system": []}).encode()
+    assert lane.send(raw).raw == raw
+
+
+def test_values_that_look_alike_stay_where_they_are() -> None:
+    """Two lines with the same words around their values: what is told of one might be taken for the other."""
+    lane = Lane()
+
+    def system(one: int, two: int) -> str:
+        return f"Be brief.\nIt is 09:{one:02} now.\nBe kind.\nIt is 09:{two:02} now."
+
+    for turn, minutes in enumerate(((0, 1), (2, 3), (2, 4), (2, 3), (2, 3))):
+        raw = json.dumps(talk(turn, system(*minutes))).encode()
+        done = lane.send(raw)
+        assert (done.raw == raw) is (turn != 2)
+    assert "Current values" not in done.raw.decode()
+
+
+def test_of_a_long_line_all_values_are_told_once_one_was() -> None:
+    lane = Lane()
+
+    def system(one: int, two: int) -> str:
+        return f"It is 09:{one:02} here. {'Be brief and kind to all. ' * 20}It is 11:{two:02} there."
+
+    lane.send(talk(0, system(0, 0)))
+    assert said(lane.send(talk(1, system(0, 1))))[1:] == ["Current values: It is 11:01 there."]
+    done = lane.send(talk(2, system(2, 0)))
+    assert said(done)[1:] == ["Current values: It is 09:02 here … It is 11:00 there."]
+    assert lane.breaks() == []
+
+
+def test_a_value_in_the_schema_of_a_tool_is_told_too() -> None:
+    lane = Lane()
+
+    def tools(minute: int, hour: int) -> list[dict[str, Any]]:
+        schema = {"type": "object", "description": f"The time is 09:{minute:02} now."}
+        return [TOOLS[0] | {"description": f"It is {hour}:00 now.", "input_schema": schema}, *TOOLS[1:]]
+
+    lane.send(talk(0, tools=tools(0, 9)))
+    done = lane.send(talk(1, tools=tools(1, 9)))
+    assert json.loads(done.raw)["tools"] == tools(0, 9)
+    assert "09:01" in said(done)[1]
+    assert "09:00" in said(lane.send(talk(2, tools=tools(0, 9))))[1]
+    both = said(lane.send(talk(2, tools=tools(2, 10))))[2]
+    assert "09:02" in both
+    assert "It is 10:00 now." in both
+    assert lane.breaks() == []
 
 
 def test_the_line_by_which_a_client_is_billed_goes_through() -> None:

@@ -16,12 +16,14 @@ from holdfast.prefix.edits import FINAL
 from holdfast.prefix.repairs import texts
 from holdfast.prefix.repairs.history import History, Match, Walk, grown, recall, record, settled
 from holdfast.prefix.repairs.order import first_order, set_of
+from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.values import DIGEST
 from holdfast.prefix.volatile import between
 from holdfast.wire import rewrite
 from holdfast.wire.body import is_border
 from holdfast.wire.values import object_of, string_of
 
+from . import repair_firsts
 from .repair_work import Work
 
 MOST_REKEYED = 64
@@ -30,6 +32,9 @@ MOST_COMPARED = 5_000
 """Blocks of one request that are looked at for another order of their keys."""
 MOST_VALUES = 200
 """Tools of a lane whose values are kept."""
+_NAME = 32  # bytes of what a text is known by
+_OF_TOOLS = (b"t", b"u")
+"""The first bytes of slots that belong to a tool: to what it says of itself, and to the rest of it."""
 _encode = msgspec.msgpack.Encoder().encode
 _REKEYED = "its keys came in another order than when it was first sent"
 
@@ -226,7 +231,7 @@ def tools(work: Work) -> None:
     memory = work.memory
     digests = [work.prompt.blocks[number].digest for number in work.tools]
     name = b"".join(digests)
-    told = any(slot[:1] == b"t" for _, insert in work.present for slot in insert.told) if work.present else False
+    told = work.moves and bool(work.state.inserts) and any(slot[:1] in _OF_TOOLS for slot in work.slots())
     if name == work.state.tools_sent and not told:
         if name in memory.whole:
             return
@@ -308,21 +313,19 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
     firsts: dict[str, bytes] = {}
     if order and set_of([tool.id for tool in found]) != work.state.tools:
         for name in order:
-            if name not in present and (first := _kept(work, name)) is not None:
+            if name not in present and (first := _kept(work, name, found)) is not None:
                 firsts[_title(first)] = name
     for tool in found:
-        title = _title(tool.raw) if firsts or work.present else ""
-        slot = b"t" + texts.digest(title)
+        title = _title(tool.raw) if firsts or work.moves else ""
         kept = firsts.get(title)
         if kept is None:
-            if work.told(slot):
-                work.lines[slot] = (_said(tool.raw), _said(tool.raw))
+            _say(work, title, tool.raw, tool.raw)
             continue
         if kept not in work.state.kept_tools and len(work.state.kept_tools) >= MOST_VALUES:
             continue
-        raw = _kept(work, kept) or b""
+        raw = _kept(work, kept, found) or b""
         kinds = between(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))
-        if tool.id in order or not kinds:
+        if tool.id in order or not kinds or not title:
             continue
         skipped = "volatile-value" in work.skip
         applied = work.on and not skipped
@@ -330,20 +333,31 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         why = f"the {' and '.join(kinds)} in this tool changes by itself"
         work.report("volatile-value", tool.block, why, applied=applied)
         if applied:
-            if kept not in work.state.kept_tools:
-                work.state.kept_tools[kept] = ref = work.memory.keep(raw)
-                work.new[ref] = raw
-            work.lines[slot] = (_said(raw), _said(tool.raw))
+            known = work.state.kept_tools.get(kept, b"")
+            name = known[:_NAME] or work.memory.keep(raw)
+            work.state.kept_tools[kept] = name + repair_firsts.keep(work, raw, tool.raw, known[_NAME:])
+            _say(work, title, raw, tool.raw)
             tool.id, tool.value = kept, True
     return undone
 
 
-def _kept(work: Work, name: bytes) -> bytes | None:
+def _say(work: Work, title: str, first: bytes, now: bytes) -> None:
+    """What a tool says of itself, and the rest of it, where they differ or were told before."""
+    if not work.moves or (first == now and not work.state.inserts):
+        return
+    (one, rest), (other, others) = _parts(first), _parts(now)
+    for kind, said in ((b"t", Said(one, other)), (b"u", Said(f"{title}: {rest}", f"{title}: {others}"))):
+        slot = kind + texts.digest(title)
+        if said.first != said.now or work.told(slot):
+            work.lines[slot] = said
+
+
+def _kept(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:
     """The first bytes of a tool; those of one whose values are kept survive a restart."""
     first = work.state.first[name]
     raw = work.memory.get(first)
-    if raw is None and (ref := work.state.kept_tools.get(name)) is not None:
-        raw = work.memory.get(ref)
+    if raw is None and (known := work.state.kept_tools.get(name)) is not None:
+        raw = repair_firsts.recall(work, known[:_NAME], known[_NAME:], (tool.raw for tool in found))
         if raw is not None:
             work.memory.put(first, raw)
     return raw
@@ -354,9 +368,9 @@ def _title(raw: bytes) -> str:
     return string_of((object_of(members.get("function", b"")) or members).get("name")) or ""
 
 
-def _said(raw: bytes) -> str:
-    """What a tool says of itself, or all of it where that is nothing."""
+def _parts(raw: bytes) -> tuple[str, str]:
+    """What a tool says of itself, and the rest of it."""
     members = object_of(raw) or {}
-    return string_of((object_of(members.get("function", b"")) or members).get("description")) or raw.decode(
-        "utf-8", "replace"
-    )
+    literal = (object_of(members.get("function", b"")) or members).get("description", b"")
+    said = string_of(literal)
+    return said or "", (raw if said is None else raw.replace(literal, b"", 1)).decode("utf-8", "replace")

@@ -7,15 +7,41 @@ from hashlib import sha256
 
 from holdfast.canonical import encode_string
 from holdfast.facts import estimate
+from holdfast.prefix.edits import FINAL
+from holdfast.prefix.redact import holds_secret
 from holdfast.prefix.repairs import Insert, Kept, texts
+from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.repairs.values import Name
 from holdfast.wire import rewrite
 from holdfast.wire.values import string_of
 
+from . import repair_firsts
 from .repair_work import Work
 
 LONGEST = 300_000
 """Bytes of a system text up to which it is looked at: all other requests wait meanwhile."""
+MOST_BEHIND = 32
+"""Texts behind one turn: a turn that is sent again more often, with other values each time, begins anew."""
+MOST_FOLLOWERS = 8
+_FOLLOWER = 8  # bytes of a digest
+_OF_TEXTS = (b"v", b"s")
+"""The first bytes of slots that belong to a system text."""
+
+
+class BeginAnewError(Exception):
+    """What was told in this request's history cannot be told apart from what the client says now: nothing of it may
+    stand there. `reason` is why the prefix changes, None where the client has changed it itself."""
+
+    def __init__(self, reason: str | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def forget(work: Work) -> None:
+    """The lane begins anew: every text of the client's as it is now, and nothing of ours."""
+    work.state.inserts.clear()
+    work.state.texts.clear()
+    work.state.kept_tools.clear()
 
 
 def retire(work: Work) -> None:
@@ -23,9 +49,7 @@ def retire(work: Work) -> None:
     state = work.state
     applied = [kept for kept in state.texts.values() if kept.applied or kept.split]
     if state.inserts or state.kept_tools or applied:
-        state.inserts.clear()
-        state.texts.clear()
-        state.kept_tools.clear()
+        forget(work)
         work.because("bypassed")
 
 
@@ -44,7 +68,29 @@ def find_inserts(work: Work) -> None:
         if len(kept) < len(inserts.get(key, ())):
             work.because("repair_forgotten")
             inserts[key] = kept
-        work.present += [(work.origin[number], insert) for insert in kept]
+        work.present += [(work.origin[number], insert) for insert in _in_front(work, number, kept)]
+
+
+def _in_front(work: Work, number: int, inserts: list[Insert]) -> list[Insert]:
+    """Those of the inserts behind a block that stand in front of what follows it here. A turn that was sent again with
+    other values may have two answers, and more was told before the second."""
+    after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_said(work, n)), None)
+    if after is None or not inserts:
+        return inserts
+    follower = work.restored.get(after, work.prompt.blocks[after].digest)[:_FOLLOWER]
+    for place, insert in enumerate(inserts):
+        known = (insert.before[at : at + _FOLLOWER] for at in range(0, len(insert.before), _FOLLOWER))
+        if follower in known:
+            return inserts[: place + 1]
+    if len(inserts[-1].before) < MOST_FOLLOWERS * _FOLLOWER:
+        inserts[-1].before += follower
+    return inserts
+
+
+def _is_said(work: Work, number: int) -> bool:
+    """Whether a block is neither a thought, which may be gone from the next request, nor a note of the client's."""
+    block = work.prompt.blocks[number]
+    return block.kind not in FINAL and block.role not in ("system", "developer")
 
 
 def _key(digest: bytes, occurrence: int) -> bytes:
@@ -53,27 +99,35 @@ def _key(digest: bytes, occurrence: int) -> bytes:
 
 def system(work: Work) -> None:
     """Every system text: as it came, as it was first sent, or cut in two."""
-    splits = 0
+    splits, seen = 0, set[bytes]()
     for place, number in enumerate(work.texts):
-        splits += _text(work, place, number, splits)
+        slots = _slots(work, place)
+        splits += _text(work, place, number, splits, slots)
+        seen.update(slots)
+    if work.moves and any(slot[:1] in _OF_TEXTS and slot not in seen for slot in work.slots()):
+        raise BeginAnewError(None)  # a text is gone of which something was told
 
 
-def _text(work: Work, place: int, number: int, splits: int) -> bool:
+def _text(work: Work, place: int, number: int, splits: int, slots: list[bytes]) -> bool:
     """One system text; whether it was cut in two."""
     kept, digest = work.state.texts.get(place), work.prompt.blocks[number].digest
-    if kept is not None and kept.digest == digest and not kept.split and not (work.present and _slots(work, place)):
+    if kept is not None and kept.digest == digest and not kept.split and not slots:
         return False
     index = work.origin[number]
     span = rewrite.text_span(work.body, index)
     literal = work.body.raw[slice(*span)] if span is not None else b""
     now = string_of(literal)
     if now is None or texts.is_attribution(now):
+        if slots:
+            raise BeginAnewError(None)
         return False
     sent = literal
     if kept is None:
+        if slots:
+            raise BeginAnewError(None)
         work.state.texts[place] = Kept(digest, work.memory.keep(literal))
-    elif kept.digest != digest or _slots(work, place):
-        sent = _changed(work, place, number, now, literal)
+    elif work.moves or not work.on:
+        sent = _changed(work, place, number, now, literal, slots)
     if _split(work, place, number, sent, splits):
         return True
     if sent is not literal:
@@ -83,33 +137,30 @@ def _text(work: Work, place: int, number: int, splits: int) -> bool:
 
 def _slots(work: Work, place: int) -> list[bytes]:
     """The values and sections of a system text that were told in this request's history."""
-    if not work.present:
+    if not work.moves or not work.state.inserts:
         return []
     here = place.to_bytes(2, "big")
-    found = dict.fromkeys(slot for _, insert in work.present for slot in insert.told)
-    return [slot for slot in found if slot[:1] in (b"v", b"s") and slot[1:3] == here]
+    return [slot for slot in work.slots() if slot[:1] in _OF_TEXTS and slot[1:3] == here]
 
 
-def _changed(work: Work, place: int, number: int, now: str, literal: bytes) -> bytes:
+def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slots: list[bytes]) -> bytes:
     """A text that differs from the one sent before, or of which something was told; returns the literal to send."""
     kept, digest = work.state.texts[place], work.prompt.blocks[number].digest
-    before = work.memory.get(kept.text)
+    if kept.digest == digest and not slots:
+        return literal
+    before = repair_firsts.recall(work, kept.text, kept.patch, (literal,))
     fresh = Kept(digest, work.memory.keep(literal))
     if before is None:
-        if kept.applied:
-            work.because("repair_forgotten")
-        return _begin_anew(work, place, fresh, now, literal)
+        return _begin_anew(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
     if max(len(before), len(literal)) > LONGEST:
-        return _begin_anew(work, place, fresh, now, literal)
+        return _begin_anew(work, place, fresh, literal, slots)
     diff = texts.compare(first := string_of(before) or "", now, place)
     if diff.repairable:
-        if _names(diff) & work.skip:
-            return literal
         _report(work, number, diff)
         if work.on:
-            if first != now and not kept.applied:
-                work.new[kept.text], kept.applied = before, True
-            _gather(work, place, first, now, diff)
+            if first != now:
+                kept.patch, kept.applied = repair_firsts.keep(work, before, literal, kept.patch), True
+            _gather(work, place, first, now, diff, slots)
             return before
     elif diff.splits and _can_split(work, place, number):
         if not work.on:
@@ -118,22 +169,22 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes) -> b
             fresh.split, fresh.head = kept.split, kept.head
         else:
             fresh.split, fresh.head = diff.stable, _head(now, diff.stable)
-    return _begin_anew(work, place, fresh, now, literal)
+    return _begin_anew(work, place, fresh, literal, slots)
 
 
-def _begin_anew(work: Work, place: int, fresh: Kept, now: str, literal: bytes) -> bytes:
+def _begin_anew(
+    work: Work, place: int, fresh: Kept, literal: bytes, slots: list[bytes], reason: str | None = None
+) -> bytes:
     """The client's text becomes the first one. What history says of it may not be true any more."""
+    if slots:
+        raise BeginAnewError(reason)
+    if reason is not None:
+        work.because(reason)
     work.state.texts[place] = fresh
-    if work.on:
-        _gather(work, place, now, now, texts.Difference({}))
     return literal
 
 
 _SPLIT = "only its end changes, so that its beginning can be read from the cache if it stands alone"
-
-
-def _names(diff: texts.Difference) -> set[str]:
-    return ({"volatile-value"} if diff.values else set()) | ({"memory-to-tail"} if diff.section else set())
 
 
 def _report(work: Work, number: int, diff: texts.Difference) -> None:
@@ -145,18 +196,22 @@ def _report(work: Work, number: int, diff: texts.Difference) -> None:
         work.report("memory-to-tail", number, why, applied=work.on)
 
 
-def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference) -> None:
+def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference, slots: list[bytes]) -> None:
     """What the model may have to be told: what differs, and what was told before and may have changed back."""
     work.lines |= diff.values
-    slots = _slots(work, place)
     others = [slot for slot in slots if slot[:1] == b"v" and slot not in diff.values]
-    work.lines |= {slot: (line, line) for slot, line in texts.value_lines(now, place, others).items()}
+    for slot, found in texts.value_lines(now, place, others).items():
+        if len(found) != 1:  # it is gone, or one of several that look alike
+            raise BeginAnewError("volatile_system_changed")
+        work.lines[slot] = Said(found[0], found[0])
     lines = now.split("\n")
     if diff.section is not None:
         _section(work, diff.section, lines, diff.first_section)
     for slot in slots:
         if slot[:1] != b"s" or (diff.section is not None and slot == diff.section.slot):
             continue
+        if max(texts.headings(now, place, slot), texts.headings(first, place, slot)) > 1:
+            raise BeginAnewError("memory_block_changed")
         section, old = texts.section_of(now, place, slot), texts.section_of(first, place, slot)
         if section is not None:
             _section(work, section, lines, first.split("\n")[old.start : old.end] if old is not None else ())
@@ -196,7 +251,8 @@ def _split(work: Work, place: int, number: int, literal: bytes, splits: int) -> 
 
 
 def tell(work: Work) -> None:
-    """Put the news behind the newest turn, once: a request that is sent again says what it said."""
+    """Put the news behind the newest turn. A request that is sent again says what it said, and what has changed since
+    behind that: what the client says now is what is said last."""
     told = {slot: said[-1] for slot in work.lines if (said := work.told(slot))}
     line, values = texts.tell_values(told, work.lines)
     news = "\n\n".join(text for text, _, _ in work.sections)
@@ -205,19 +261,22 @@ def tell(work: Work) -> None:
 
 
 def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None:
-    index = rewrite.newest(work.body) if text else None
+    if not text:
+        return
+    index = rewrite.newest(work.body)
     if index is None or index not in work.origin:
+        work.untold = True
         return
     number = work.origin.index(index)
     digests = [work.restored.get(n, block.digest) for n, block in enumerate(work.prompt.blocks)]
-    first = next(n for n, block in enumerate(work.prompt.blocks) if block.section == "messages")
-    key = _key(digests[number], digests[first : number + 1].count(digests[number]))
+    key = _key(digests[number], digests[work.said : number + 1].count(digests[number]))
     inserts = work.state.inserts.setdefault(key, [])
-    if any(insert.name == name for insert in inserts):
-        return
+    if len(inserts) >= MOST_BEHIND:
+        raise BeginAnewError("repair_forgotten")
     literal = encode_string(text)
     insert = Insert(name, work.memory.keep(literal), told)
-    work.new[insert.text] = literal
+    if not holds_secret(text):
+        work.new[insert.text] = literal
     inserts.append(insert)
     work.present.append((index, insert))
 
@@ -226,9 +285,9 @@ def replay(work: Work) -> None:
     """Every text of ours in its place, byte for byte."""
     behind: dict[int, list[bytes]] = {}
     reported = {item.name for item in work.repairs}
-    for index, insert in work.present:
+    for index, insert in work.present if work.moves else ():
         literal = work.memory.get(insert.text)
-        if literal is None or insert.name in work.skip:
+        if literal is None:
             continue
         behind.setdefault(index, []).append(literal)
         if insert.name not in reported:

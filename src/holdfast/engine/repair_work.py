@@ -7,9 +7,17 @@ from functools import cached_property
 
 from holdfast.caches.values import Prompt
 from holdfast.prefix.repairs import ByteMemory, Insert, Mode, Repair, RepairState
+from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.repairs.values import Name
 from holdfast.wire import rewrite
 from holdfast.wire.body import Body, Splice
+from holdfast.wire.injecting import continued
+
+MOVING = frozenset({"volatile-value", "memory-to-tail"})
+"""Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because
+what one of them told may contradict what stands in its old place."""
+UNKNOWN = b"=" + bytes(8)
+"""Stands for something that was told and is no present value of anything."""
 
 
 class Work:
@@ -18,14 +26,18 @@ class Work:
 
     `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
     that become lists by that. `present` are the inserts this request has room for, by the block of the body they
-    follow, `lines` and `sections` what the model is to be told.
+    follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
+    whether values may be told elsewhere than where the client says them. Of a request that is `continued` most stands
+    at the provider already, so that what the model was told last is not known.
     """
 
     def __init__(
         self, body: Body, prompt: Prompt, state: RepairState, memory: ByteMemory, mode: Mode, skip: frozenset[str]
     ) -> None:
         self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
-        self.on, self.skip = mode == "on", skip
+        self.mode, self.on, self.skip = mode, mode == "on", skip
+        self.moves = self.on and not skip & MOVING
+        self.continued = self.on and bool(continued(body))
         self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
         self.tools: list[int] = []
         self.texts: list[int] = []
@@ -44,8 +56,9 @@ class Work:
         self.restored: dict[int, bytes] = {}
         self.widened: set[int] = set()
         self.present: list[tuple[int, Insert]] = []
-        self.lines: dict[bytes, tuple[str, str]] = {}
+        self.lines: dict[bytes, Said] = {}
         self.sections: list[tuple[str, bytes, bytes]] = []
+        self.untold = False
 
     @cached_property
     def sent(self) -> dict[bytes, bytes]:
@@ -77,6 +90,16 @@ class Work:
         self.repairs.append(Repair(name, path, why, self.saved(block) if saved is None else saved, applied))
         self.state.altered |= applied
 
+    def slots(self) -> list[bytes]:
+        """The values and sections that were told in this request's history, or may have been."""
+        if self.continued:
+            inserts = [insert for each in self.state.inserts.values() for insert in each]
+        else:
+            inserts = [insert for _, insert in self.present]
+        return list(dict.fromkeys(slot for insert in inserts for slot in insert.told))
+
     def told(self, slot: bytes) -> list[bytes]:
         """What was told of a value or a section in this request's history, oldest first."""
+        if self.continued:
+            return [UNKNOWN] if slot in self.slots() else []
         return [insert.told[slot] for _, insert in self.present if slot in insert.told]

@@ -14,10 +14,12 @@ from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
 from holdfast.prefix.repairs import ByteMemory, Mode, Repair, RepairState
+from holdfast.wire import rewrite
 from holdfast.wire.body import Body
 
 from . import repair_order, repair_texts
-from .repair_work import Work
+from .repair_texts import BeginAnewError
+from .repair_work import MOVING, Work
 
 
 class Repaired(Struct, frozen=True):
@@ -50,32 +52,52 @@ def repair(
     if mode == "off":
         return _retired(body, state)
     undone = False
-    if skip:
+    skip |= MOVING if skip & MOVING else frozenset()
+    if skip or (mode == "on" and not _can_tell(body, prompt)):
         trial = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=RepairState)
-        whole = _run(Work(body, prompt, trial, memory, mode, frozenset()))
+        whole, untold = _run(Work(body, prompt, trial, memory, mode, frozenset()))
+        skip |= MOVING if untold else frozenset()  # what cannot be told stays where the client says it
         undone = any(item.applied and item.name in skip for item in whole.repairs)
-    done = _run(Work(body, prompt, state, memory, mode, skip))
+    done, _ = _run(Work(body, prompt, state, memory, mode, skip))
     if undone or state.bypassed:  # this request departs, or the one before did and this one comes back
         done = replace(done, reset="bypassed")
     state.bypassed = undone
     return done
 
 
-def _run(work: Work) -> Repaired:
+def _can_tell(body: Body, prompt: Prompt) -> bool:
+    """Whether something can be put behind the newest turn: not where the answer has begun."""
+    newest = rewrite.newest(body)
+    return newest is not None and (not prompt.origin or newest in prompt.origin)
+
+
+def _run(work: Work) -> tuple[Repaired, bool]:
+    """The request repaired; and whether there was something to tell and no place for it."""
+    try:
+        _repair(work)
+    except BeginAnewError as found:
+        repair_texts.forget(work)
+        again = Work(work.body, work.prompt, work.state, work.memory, work.mode, work.skip)
+        again.reset = work.reset or found.reason
+        _repair(again)
+        work = again
+    work.state.length = len(work.prompt.blocks)
+    raw = work.body.apply(work.splices) if work.splices else work.body.raw
+    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new), work.untold
+
+
+def _repair(work: Work) -> None:
     if not work.on:
         repair_texts.retire(work)
     repair_order.keys(work)
-    if work.state.inserts:
+    if work.state.inserts and work.moves:
         repair_texts.find_inserts(work)
     repair_order.tools(work)
     repair_texts.system(work)
-    if work.lines or work.sections:
+    if work.moves and (work.lines or work.sections):
         repair_texts.tell(work)
     if work.present:
         repair_texts.replay(work)
-    work.state.length = len(work.prompt.blocks)
-    raw = work.body.apply(work.splices) if work.splices else work.body.raw
-    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new)
 
 
 def _retired(body: Body, state: RepairState) -> Repaired:

@@ -9,7 +9,7 @@ a rule counts as a meter or a counter. All patterns are bounded and without nest
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 KINDS = ("clock", "date", "uuid", "git", "meter", "counter")
 
@@ -68,6 +68,9 @@ _rule = re.compile(
     r"|whenever|once|until|unless|after|before|every|each|stop|warn|ask|allow(?:ed)?|required?)\b|n't\b"
 )
 _stop = re.compile(r"[.;!?](?=\s|$)|\n|\\n|\"\s{0,9}[,:\]}]")
+_FIRST, _LAST = 0xF0000, 0xFFFFD  # characters without a meaning, to number values with
+_numbers = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
+_named = re.compile(f"\0[a-z]+([{chr(_FIRST)}-{chr(_LAST)}])\0")
 _REACH = 200  # characters of a sentence looked at on each side of a value
 
 
@@ -88,6 +91,30 @@ def between(one: str, other: str, *, ragged: int = 0) -> tuple[str, ...]:
     return _ordered(kind for (kind, a), (_, b) in zip(values, others, strict=False) if a != b)
 
 
+def parted(text: str) -> tuple[list[str], list[str]]:
+    """What stands around the values of a text, and the values: one part more than there are values, and the text is
+    both of them in turn. A text that cannot be taken apart like this is one part."""
+    if _numbers.search(text):
+        return [text], []
+    whole, values = _mask(text, numbered=True)
+
+    def value(match: re.Match[str]) -> str:
+        return _named.sub(value, values[ord(match[1]) - _FIRST][1])
+
+    parts, found, at = [], [], 0
+    for match in _named.finditer(whole):
+        parts.append(whole[at : match.start()])
+        found.append(value(match))
+        at = match.end()
+    parts.append(whole[at:])
+    return (parts, found) if joined(parts, found) == text else ([text], [])
+
+
+def joined(parts: Sequence[str], values: Sequence[str]) -> str:
+    """The text that was taken apart."""
+    return "".join(part + value for part, value in zip(parts, [*values, ""], strict=True))
+
+
 def tells_use(text: str) -> bool:
     """Whether a text has a word by which a meter is known."""
     return _use.search(text) is not None
@@ -103,8 +130,14 @@ def is_git(text: str) -> bool:
     return _about_git.search(text) is not None
 
 
-def _mask(text: str) -> tuple[str, list[tuple[str, str]]]:
+def _mask(text: str, *, numbered: bool = False) -> tuple[str, list[tuple[str, str]]]:
+    """A masked text and its values, in the order they were found. `numbered` masks say which value they stand for."""
     values: list[tuple[str, str]] = []
+
+    def mask(kind: str, value: str) -> str:
+        number = chr(min(_FIRST + len(values), _LAST)) if numbered else ""
+        values.append((kind, value))
+        return f"\0{kind}{number}\0"
 
     def plain(match: re.Match[str]) -> str:
         group = match.lastgroup or ""
@@ -113,18 +146,15 @@ def _mask(text: str) -> tuple[str, list[tuple[str, str]]]:
             return match[0]
         if group == "meter" and not tells_use(sentence):
             return match[0]
-        values.append((kind, match[0]))
-        return f"\0{kind}\0"
+        return mask(kind, match[0])
 
     def behind(kind: str, match: re.Match[str]) -> str:
         if kind == "counter" and is_rule(_sentence(match)):
             return match[0]
-        values.append((kind, match["value"]))
-        return f"{match['before']}\0{kind}\0"
+        return match["before"] + mask(kind, match["value"])
 
     def sha(match: re.Match[str]) -> str:
-        values.append(("git", match[0]))
-        return "\0git\0"
+        return mask("git", match[0])
 
     text = _plain.sub(plain, text)
     text = _git.sub(lambda match: behind("git", match), text)

@@ -8,9 +8,10 @@ from .values import Name
 
 
 class Kept(Struct):
-    """A system text as it was sent. `digest` is its block's, `text` refers to its literal.
+    """A system text as it was sent. `digest` is its block's, `text` names its literal.
 
-    Once `applied`, the text is sent in the place of the client's. `split` is where the block is cut in two (0: it is
+    Once `applied`, the text is sent in the place of the client's; `patch` refers to what it can be restored from when
+    its literal is lost (nothing where that must not be stored). `split` is where the block is cut in two (0: it is
     not), `head` the digest of the part before.
     """
 
@@ -19,14 +20,20 @@ class Kept(Struct):
     applied: bool = False
     split: int = 0
     head: bytes = b""
+    patch: bytes = b""
 
 
 class Insert(Struct):
-    """A text of ours that was sent behind a client's block. `told` says by digests what the model knows from it."""
+    """A text of ours that was sent behind a client's block. `told` says by digests what the model knows from it.
+
+    The same turn may be sent again with other values, so that more is told behind it. `before` are the beginnings of
+    the digests of the blocks that this text was the last one of ours in front of.
+    """
 
     name: Name
     text: bytes
     told: dict[bytes, bytes]
+    before: bytes = b""
 
 
 class RepairState(Struct):
@@ -36,9 +43,9 @@ class RepairState(Struct):
     each set in their first order, `tools` is the set sent last and `tools_sent` the digests of the section it was sent
     as. `history` names the message blocks of the request before, `rekeyed` are the digests of those of them that were
     sent with their keys in another order than the client's, one after the other. `texts` are system texts by number,
-    `inserts` belong to the block they follow (digest and occurrence). `kept_tools` refers to the bytes of tools whose
-    first values are kept. `length` counts the blocks of the request before, `altered` if anything was ever repaired,
-    `bypassed` if the request before went without.
+    `inserts` belong to the block they follow (digest and occurrence). `kept_tools` are the tools whose first values are
+    kept: what they are known by, and what they can be restored from. `length` counts the blocks of the request before,
+    `altered` if anything was ever repaired, `bypassed` if the request before went without.
     """
 
     first: dict[bytes, bytes] = field(default_factory=dict)

@@ -6,12 +6,13 @@ Works on lines. What is equal is not looked at.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from ..volatile import between, masked
+from ..volatile import between, masked, parted
 
 LONGEST_SECTION = 16_000
 """Characters of a section that is told anew when it changes."""
@@ -43,14 +44,21 @@ class Section(Struct, frozen=True):
     end: int
 
 
+class Said(NamedTuple):
+    """A line, or what a tool says of itself: as it was first sent, and as it is now."""
+
+    first: str
+    now: str
+
+
 class Difference(Struct, frozen=True):
     """What changed. `values` are the lines that differ in such values alone, as they were and as they are.
 
-    `repairable` if values and the one section are all there is. `stable` is the character in the new text up to which
-    nothing else changed, on a border of paragraphs or lines.
+    `repairable` if values and the one section are all there is, and each can be told from all others. `stable` is the
+    character in the new text up to which nothing else changed, on a border of paragraphs or lines.
     """
 
-    values: dict[Slot, tuple[str, str]]
+    values: dict[Slot, Said]
     kinds: tuple[str, ...] = ()
     section: Section | None = None
     first_section: tuple[str, ...] = ()
@@ -81,10 +89,12 @@ def compare(first: str, now: str, place: int) -> Difference:
     tail = _common(zip(reversed(before[head:]), reversed(after[head:]), strict=False))
     old_end, end = len(before) - tail, len(after) - tail
     pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
-    values = dict(_values([pair for pair in pairs if pair[0] != pair[1]], place))
-    found = between("\n".join(one for one, _ in values.values()), "\n".join(now for _, now in values.values()))
+    changed = [Said(one, other) for one, other in pairs if one != other]
+    values = {_slot(b"v", place, masked(said.now)): said for said in changed}
+    alone = len(values) == len(changed)
+    found = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
     if head == len(before) == len(after):
-        return Difference(values, found, stable=len(now))
+        return Difference(values, found, repairable=alone, stable=len(now))
     at = _border(after, head)
     stable = sum(len(line) + 1 for line in after[:at])
     section = _section(before[head:old_end], after, head, end, place)
@@ -93,20 +103,27 @@ def compare(first: str, now: str, place: int) -> Difference:
         old = before[section.start : section.end - len(after) + len(before)]
         new = after[section.start : section.end]
         grows = _entries(old) <= _entries(new)
-        if not (grows or _remembers(section.title)) or sum(map(len, new)) > LONGEST_SECTION:
+        alike = max(headings(first, place, section.slot), headings(now, place, section.slot))
+        if not (grows or _remembers(section.title)) or sum(map(len, new)) > LONGEST_SECTION or alike > 1:
             section = None
-    return Difference(values, found, section, tuple(old), section is not None, 0 if stable >= len(now) else stable)
+    repairable = alone and section is not None
+    return Difference(values, found, section, tuple(old), repairable, 0 if stable >= len(now) else stable)
 
 
-def value_lines(now: str, place: int, wanted: Iterable[Slot]) -> dict[Slot, str]:
+def value_lines(now: str, place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:
     """The lines of a text that these slots stand for."""
-    left = set(wanted)
-    found = {}
-    for line in now.split("\n") if left else ():
+    found: dict[Slot, list[str]] = {slot: [] for slot in wanted}
+    for line in now.split("\n") if found else ():
         slot = _slot(b"v", place, masked(line))
-        if slot in left:
-            found[slot] = line
+        if slot in found:
+            found[slot].append(line)
     return found
+
+
+def headings(text: str, place: int, slot: Slot) -> int:
+    """How many headings of a text this slot may stand for."""
+    found = (line for line in text.split("\n") if _level(line) is not None)
+    return sum(_slot(b"s", place, masked(line)) == slot for line in found)
 
 
 def section_of(now: str, place: int, slot: Slot) -> Section | None:
@@ -137,17 +154,42 @@ def clause(first: str, now: str) -> str:
     return now[max(begin, start - _LONGEST) : min(until, end + _LONGEST)].strip()
 
 
-def tell_values(told: Mapping[Slot, bytes], lines: Mapping[Slot, tuple[str, str]]) -> tuple[str, dict[Slot, bytes]]:
-    """The line that says what values are now, and what it tells; empty where all is known."""
+def clauses(now: str) -> str:
+    """A line with all its values; of a long one, the sentences around them."""
+    line = now.strip()
+    if len(line) <= _LONGEST:
+        return line
+    parts, values = parted(now)
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for part, value in zip(parts, values, strict=False):
+        start += len(part)
+        end = start + len(value)
+        begin = max((match.end() for match in _stop.finditer(now, 0, start)), default=0)
+        stop = _stop.search(now, end)
+        span = max(begin, start - _LONGEST), min(len(now) if stop is None else stop.start(), end + _LONGEST)
+        if spans and span[0] <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(span[1], spans[-1][1])
+        else:
+            spans.append(span)
+        start = end
+    return " … ".join(now[begin:end].strip() for begin, end in spans) or line
+
+
+def tell_values(told: Mapping[Slot, bytes], lines: Mapping[Slot, Said]) -> tuple[str, dict[Slot, bytes]]:
+    """The line that says what values are now, and what it tells; empty where all is known.
+
+    Of a line that was told before, all values are: which of them were told is not known.
+    """
     news = {
-        slot: (first, now)
-        for slot, (first, now) in lines.items()
-        if told.get(slot, digest(first.strip())) != digest(now.strip())
+        slot: said
+        for slot, said in lines.items()
+        if told.get(slot, digest(said.first.strip())) != digest(said.now.strip())
     }
     if not news:
         return "", {}
-    text = "Current values: " + "; ".join(clause(first, now) for first, now in news.values())
-    return text, {slot: digest(now.strip()) for slot, (_, now) in news.items()}
+    shown = [clauses(said.now) if slot in told else clause(said.first, said.now) for slot, said in news.items()]
+    return "Current values: " + "; ".join(shown), {slot: digest(said.now.strip()) for slot, said in news.items()}
 
 
 def tell_section(section: Section, lines: Sequence[str], known: frozenset[bytes]) -> tuple[str, bytes]:
@@ -187,11 +229,6 @@ def _common(pairs: Iterable[tuple[str, str]]) -> int:
             break
         count += 1
     return count
-
-
-def _values(pairs: Iterable[tuple[str, str]], place: int) -> Iterator[tuple[Slot, tuple[str, str]]]:
-    for first, now in pairs:
-        yield _slot(b"v", place, masked(now)), (first, now)
 
 
 def _slot(kind: bytes, place: int, text: str) -> Slot:

@@ -1,0 +1,141 @@
+"""What has to be stored of a first text so that it can be put together again from the client's present one.
+
+Of lines that the client still says, digests; of lines that differ in values alone, those values; of others, the lines
+that are gone. Never more: who reads what is stored learns what was changed and not the rest of the prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from ..redact import holds_secret
+from ..volatile import joined, masked, parted
+
+_BREAK = b"\\n"
+"""How a line ends in a JSON string. Where a text is cut does not matter, as long as it is always there."""
+_SIZE = 8
+_AROUND = 64  # characters in front of a value that may say what it is
+
+
+class Values(Struct, frozen=True, array_like=True):
+    """The values of a first line that differ from the present one's, by their number. `line` and `mask` are digests of
+    the first line and of what it has in common with the present one."""
+
+    line: bytes
+    mask: bytes
+    values: dict[int, str]
+
+
+class Patch(Struct, frozen=True, array_like=True):
+    """`lines` are the digests of the first text's lines, one after the other; `gone` are lines as they were."""
+
+    lines: bytes
+    gone: tuple[bytes, ...] = ()
+    values: tuple[Values, ...] = ()
+
+
+_decoder = msgspec.msgpack.Decoder(Patch)
+
+
+def encode(patch: Patch) -> bytes:
+    return msgspec.msgpack.encode(patch)
+
+
+def decode(data: bytes) -> Patch | None:
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def difference(first: bytes, now: bytes, known: Patch | None = None) -> Patch | None:
+    """What is needed to restore a first text from the present one, and from those that `known` was made for.
+
+    None where that would be the whole text, or holds what looks like a credential: then nothing may be stored.
+    """
+    before, after = _lines(first), _lines(now)
+    known = known or Patch(b"".join(map(_digest, before)))
+    present, lines = set(after), set(before)
+    missing = [line for line in dict.fromkeys(before) if line not in present]
+    others = _by_mask(line for line in after if line not in lines) if missing else {}
+    gone, values = dict.fromkeys(known.gone), {each.line: each for each in known.values}
+    for line in missing:
+        if line in gone:
+            continue
+        try:
+            found = _values(line, others, values.get(_digest(line)))
+        except UnicodeError:
+            return None
+        if found is not None:
+            values[found.line] = found
+        elif len(before) == 1 or holds_secret(line.replace(b"\\", b"").decode("utf-8", "replace")):
+            return None
+        else:
+            gone[line] = None
+        if found is not None and _is_secret(line, found):
+            return None
+    return Patch(known.lines, tuple(gone), tuple(values.values()))
+
+
+def restored(patch: Patch, now: bytes, name: bytes) -> bytes | None:
+    """The first text, known by its SHA-256, from the present one; None where it cannot be put together."""
+    present = _lines(now)
+    lines = {_digest(line): line for line in (*present, *patch.gone)}
+    try:
+        masks = _by_mask(present) if patch.values else {}
+    except UnicodeError:
+        return None
+    for each in patch.values:
+        for line in masks.get(each.mask, ()):
+            parts, values = parted(line.decode())
+            line = joined(parts, [each.values.get(n, value) for n, value in enumerate(values)]).encode()
+            lines.setdefault(_digest(line), line)
+    digests = [patch.lines[at : at + _SIZE] for at in range(0, len(patch.lines), _SIZE)]
+    if not all(digest in lines for digest in digests):
+        return None
+    text = now[:1] + _BREAK.join(lines[digest] for digest in digests) + now[-1:]
+    return text if sha256(text).digest() == name else None
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines between a text's quotes, or between a tool's braces."""
+    return text[1:-1].split(_BREAK)
+
+
+def _values(line: bytes, others: dict[bytes, list[bytes]], known: Values | None) -> Values | None:
+    """The values of a first line that one of the present text's lines has others of."""
+    mask = _mask(line)
+    found = others.get(mask)
+    if not found:
+        return None
+    _, mine = parted(line.decode())
+    _, theirs = parted(found[0].decode())
+    if not mine or len(mine) != len(theirs):
+        return None
+    news = {n: one for n, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other}
+    return Values(_digest(line), mask, ({} if known is None else known.values) | news)
+
+
+def _is_secret(line: bytes, found: Values) -> bool:
+    parts, _ = parted(line.decode())
+    said = (parts[n][-_AROUND:] + value for n, value in found.values.items())
+    return any(holds_secret(each.replace("\\", "")) for each in said)
+
+
+def _by_mask(lines: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+    found: dict[bytes, list[bytes]] = {}
+    for line in lines:
+        found.setdefault(_mask(line), []).append(line)
+    return found
+
+
+def _mask(line: bytes) -> bytes:
+    return _digest(masked(line.decode()).encode())
+
+
+def _digest(data: bytes) -> bytes:
+    return sha256(data).digest()[:_SIZE]

@@ -1,0 +1,105 @@
+"""Repairs through a gateway: what the client says now is what is said last, nobody is sent a text of another's
+conversation, and nothing is stored that need not be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from holdfast.simulator import Call, Simulator
+from holdfast.simulator.core import Exchange
+from holdfast.simulator.serve import running as simulating
+from tests.simulator.served import Client
+
+from .gate import Gated, gated
+
+HOST = "You look after a loader that reads every record of a file. " * 20
+KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+
+
+class Witness(Simulator):
+    """A simulator that keeps every body it was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        super().__init__()
+
+    def begin(self, call: Call) -> Exchange:
+        self.bodies.append(call.body)
+        return super().begin(call)
+
+
+class Door:
+    """A gateway with all repairs on, before a simulator."""
+
+    def __init__(self, gate: Gated, witness: Witness) -> None:
+        self.gate, self.witness, self.client = gate, witness, Client(gate.address)
+
+    def send(self, system: str, *texts: str, session: str = "", **more: Any) -> dict[str, Any]:
+        """A request of one conversation; gives what the provider got."""
+        messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+        body = {"model": "claude-opus-4-6", "max_tokens": 900, "system": system, "messages": messages, **more}
+        headers = KEY | ({"x-holdfast-session": session} if session else {})
+        self.response = self.client.post("/v1/messages", body, headers)
+        assert self.response.status == 200, self.response
+        return json.loads(self.witness.bodies[-1])
+
+    @property
+    def reset(self) -> str | None:
+        return self.response.headers.get("x-holdfast-reset")
+
+
+@contextlib.contextmanager
+def opened(home: Path, **flags: Any) -> Iterator[Door]:
+    witness = Witness()
+    with simulating(witness) as upstream, gated(home, upstream, **{"cache__repair": "on", **flags}) as gate:
+        yield Door(gate, witness)
+
+
+def told(body: dict[str, Any]) -> str:
+    """All that the model is told, in its order."""
+    return json.dumps([body["system"], body["messages"]], ensure_ascii=False)
+
+
+def remembering(fact: str, minute: int = 0) -> str:
+    return f"{HOST}\nIt is 2026-11-02T09:{minute:02}:00Z.\n\n# Memory\n- {fact}"
+
+
+# What the client says now
+
+
+def test_a_turn_sent_again_says_what_the_client_says_now(tmp_path: Path) -> None:
+    with opened(tmp_path) as door:
+        door.send(remembering("likes tabs", 0), "q0", session="s")
+        door.send(remembering("likes spaces", 1), "q0", "a0", "q1", session="s")
+        third = told(door.send(remembering("PROD IS FROZEN", 2), "q0", "a0", "q1", session="s"))
+        assert third.rindex("PROD IS FROZEN") > third.rindex("likes spaces") > third.rindex("likes tabs")
+        assert third.rindex("09:02") > third.rindex("09:01") > third.rindex("09:00")
+        again = told(door.send(remembering("PROD IS FROZEN", 2), "q0", "a0", "q1", session="s"))
+        assert again == third
+        back = told(door.send(remembering("likes tabs", 0), "q0", "a0", "q1", session="s"))
+        assert back.rindex("likes tabs") > back.rindex("PROD IS FROZEN")
+        assert back.rindex("09:00") > back.rindex("09:02")
+
+
+# Conversations that began alike
+
+
+def test_of_three_users_alike_so_far_none_gets_what_another_remembers(tmp_path: Path) -> None:
+    random = Random(7)
+    said = ["Hello"]
+    for turn in range(20):
+        said += ["So.", f"And record {turn}?"]
+    turns, facts = [1, 1, 1], [0, 0, 0]
+    with opened(tmp_path) as door:
+        for _ in range(60):
+            user = random.randrange(3)
+            facts[user] += random.random() < 0.5
+            body = told(door.send(remembering(f"user{user} fact{facts[user]}"), *said[: turns[user]]))
+            turns[user] = min(turns[user] + (2 if random.random() < 0.8 else 0), len(said))
+            assert f"user{user} fact{facts[user]}" in body
+            assert not [other for other in range(3) if other != user and f"user{other} " in body]
