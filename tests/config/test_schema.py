@@ -48,6 +48,7 @@ def test_the_keys_a_workspace_cannot_set() -> None:
     guarded = {"gateway.host", "store.url", "store.keep_bodies", "mcp.project"}
     guarded |= {"memory.inject", "memory.inject_tenants", "memory.inject_as", "memory.model_dir", "memory.project"}
     guarded |= {"tools.confirm.mode", "tools.confirm.allow", "tools.confirm.deny"}
+    guarded |= {"tools.command.hide", "tools.command.pass"}
     upstreams = {name for name in KEYS if name.startswith("upstream.")}
     assert {name for name, key in KEYS.items() if key.guarded} == guarded | upstreams
 
