@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ def same(one: object, other: object) -> bool:
 
 def at(settings: object, name: str) -> object:
     for part in name.split("."):
-        settings = getattr(settings, part)
+        settings = getattr(settings, f"{part}_" if iskeyword(part) else part)
     return settings
 
 
