@@ -123,6 +123,8 @@ OWN: dict[str, object] = {
     "tools.command.max_timeout_s": 600,
     "tools.command.max_output_bytes": 50_000_000,
     "tools.command.max_background": 8,
+    "tools.command.hide": (),
+    "tools.command.pass": (),
     "mcp.project": "ask",
     "mcp.timeout_s": 300,
     "mcp.start_timeout_s": 30,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from keyword import iskeyword
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -72,7 +73,7 @@ def place(tmp_path: Path) -> Place:
 def at(config: Config, name: str) -> object:
     value: object = config.settings
     for part in name.split("."):
-        value = getattr(value, part)
+        value = getattr(value, f"{part}_" if iskeyword(part) else part)
     return value
 
 

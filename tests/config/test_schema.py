@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ def same(one: object, other: object) -> bool:
 
 def at(settings: object, name: str) -> object:
     for part in name.split("."):
-        settings = getattr(settings, part)
+        settings = getattr(settings, f"{part}_" if iskeyword(part) else part)
     return settings
 
 
@@ -48,6 +49,7 @@ def test_the_keys_a_workspace_cannot_set() -> None:
     guarded = {"gateway.host", "store.url", "store.keep_bodies", "mcp.project"}
     guarded |= {"memory.inject", "memory.inject_tenants", "memory.inject_as", "memory.model_dir", "memory.project"}
     guarded |= {"tools.confirm.mode", "tools.confirm.allow", "tools.confirm.deny"}
+    guarded |= {"tools.command.hide", "tools.command.pass"}
     upstreams = {name for name in KEYS if name.startswith("upstream.")}
     assert {name for name, key in KEYS.items() if key.guarded} == guarded | upstreams
 

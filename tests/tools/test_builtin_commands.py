@@ -17,9 +17,9 @@ import pytest
 
 from holdfast.config.sections.agent import Command, Tools
 from holdfast.events.sessions import ProcessExited, ProcessStarted
+from holdfast.facts.credentials import MASK
 from holdfast.tools.builtin import Processes, builtin_tools, groups
 from holdfast.tools.builtin.cleaning import clean, whole_characters
-from holdfast.tools.builtin.commands import environment
 from holdfast.tools.values import Cancel, ToolExecutionError
 
 from .builtins import Session, children, descriptors, running
@@ -84,11 +84,15 @@ class TestACommand:
         monkeypatch.setenv("HOLDFAST_STORE_URL", "postgresql://me:hush3@db/x")
         monkeypatch.setenv("HOLDFAST_HOME", "/somewhere")
         monkeypatch.setenv("OTHER_KEY", "theirs")
+        monkeypatch.setenv("OPENAI_API_KEY", "hush4")
+        monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "hush5")
+        monkeypatch.setenv("SOME_NAME", "sk-" + "ant-api03-hush6hush6hush6")
         said = session.says("run_command", command="env")
         assert "hush" not in said
         assert "HOLDFAST_HOME=/somewhere" in said
         assert "OTHER_KEY=theirs" in said
-        assert environment({"HOLDFAST_STORE_URL": "sqlite:///x"}) == {"HOLDFAST_STORE_URL": "sqlite:///x"}
+        monkeypatch.setenv("HOLDFAST_STORE_URL", "sqlite:///x")
+        assert "HOLDFAST_STORE_URL=sqlite:///x" in session.says("run_command", command="env")
 
     def test_is_told_of(self, session: Session) -> None:
         session.does("run_command", command="exit 4")
@@ -113,6 +117,12 @@ class TestACommand:
         said = session.says("run_command", command=r"printf 'a\000b\377c \033[31mred\033[0m\r\n50%%\r100%%\007\n'")
         assert said == "ab\ufffdc red\n50%\n100%\n[exit code 0]"
         said.encode("utf-8")
+
+    def test_no_key_is_streamed_even_in_pieces(self, session: Session) -> None:
+        key = "sk-" + "ant-api03-Abc123Def456"
+        script = f"printf 'a {key[:12]}'; sleep 0.1; echo '{key[12:]} b'; printf '{key}'"
+        session.does("run_command", command=script)
+        assert "".join(session.streamed) == f"a sk-ant-{MASK} b\nsk-ant-{MASK}"
 
     def test_is_streamed_while_it_runs(self, session: Session) -> None:
         async def watch() -> str:
@@ -325,6 +335,32 @@ class TestInTheBackground:
         assert session.told == [
             ProcessStarted(process="p1", command=f"echo ready; sleep {token}", directory=".", background=True),
             ProcessExited(process="p1", exit_code=-signal.SIGTERM, background=True),
+        ]
+
+    def test_a_key_that_comes_in_pieces_is_masked(self, session: Session) -> None:
+        first, second = "sk-" + "ant-api03-Abc123", "Def456Ghi789"
+        pem = "-----BEGIN PRIVATE KEY-----\\n" + "Abc123Def456" * 5 + "\\n"
+        rest = "Def456Abc123" * 5 + "\\n-----END PRIVATE KEY-----\\n"
+        script = f"printf 'a {first}'; cat gate1; printf '{second} b\\n{pem}'; cat gate2; printf '{rest}'"
+        for name in ("gate1", "gate2"):
+            os.mkfifo(session.root / name)
+
+        async def whole() -> list[str]:
+            await session.call("run_command", command=script, background=True)
+            said = [""]
+            for gate, wanted in (("gate1", "a "), ("gate2", "-----BEGIN"), (None, "exit")):
+                while wanted not in said[-1]:
+                    said[-1] += await session.said("process_output", process="p1", wait_s=0.02)
+                if gate:
+                    await asyncio.to_thread((session.root / gate).write_text, "")
+                    said.append("")
+            return said
+
+        pieces = [piece.replace("[p1: running]", "").strip() for piece in session.run(whole())]
+        assert pieces == [
+            "a",
+            f"sk-ant-{MASK} b\n-----BEGIN PRIVATE KEY-----{MASK}",
+            f"{MASK}-----END PRIVATE KEY-----\n[p1: exit code 0]",
         ]
 
     def test_its_end_can_be_waited_for(self, session: Session) -> None:

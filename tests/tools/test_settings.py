@@ -232,6 +232,20 @@ def test_c58_commands(agent: Any, key: str, value: Any, beside: Any, answer: str
     assert answer in ours("run_command", command="echo fine; sleep 0.2")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "name", "beside"),
+    [("command.hide", ["CORP_*"], "CORP_DB", "set"), ("command.pass", ["OPENAI_API_KEY"], "OPENAI_API_KEY", "unset")],
+)
+def test_c58_variables_of_commands(
+    agent: Any, monkeypatch: pytest.MonkeyPatch, key: str, value: Any, name: str, beside: str
+) -> None:
+    monkeypatch.setenv(name, "given")
+    ours, plain = agent(key, value)
+    command = f'test -n "${name}" && echo set || echo unset'
+    assert plain("run_command", command=command) == f"{beside}\n[exit code 0]"
+    assert ours("run_command", command=command) == f"{'unset' if beside == 'set' else 'set'}\n[exit code 0]"
+
+
 def test_c58_commands_in_the_background(agent: Any) -> None:
     ours, _ = agent("command.max_background", 1)
     calls = [ToolUse(f"c{n}", "run_command", b'{"command":"sleep 9","background":true}') for n in range(2)]

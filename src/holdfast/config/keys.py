@@ -89,7 +89,7 @@ def _allowed(plain: Any, kind: Kind, meta: Meta, extra: Mapping[str, Any]) -> st
 def _keys(section: type[Struct], prefix: str = "") -> Iterator[Key]:
     defaults = section()
     for field, hint in get_type_hints(section, include_extras=True).items():
-        name = prefix + field
+        name = prefix + field.rstrip("_")  # Python has words of its own, such as `pass`
         default = getattr(defaults, field)
         if isinstance(default, Struct):
             yield from _keys(type(default), name + ".")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from holdfast.prefix.redact import is_mixed
+from holdfast.facts.credentials import holds_key, is_mixed
 
 from .wording import END, NOTES
 
@@ -67,18 +67,11 @@ _ORDERS = re.compile(
     re.IGNORECASE,
 )
 
-_KEYS = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"(?P<mixed>(?:sk|pk|rk|hf|npm|pypi|glpat|gh[opsur]|github_pat|xox[abeprs])[-_][-_A-Za-z0-9]{16,512}"
-    r"|(?i:bearer)[ \t]{1,4}[-_A-Za-z0-9+/=.~]{16,512})"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[-_A-Za-z0-9]{30,512}"
-    r"|eyJ[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096})"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY"
-)
 _NAMED = re.compile(
     r"(?i)(?:pass(?:word|wd|phrase)|secret|token|credential|api[_ -]?key|(?:access|private|secret)[_ -]?key)"
     r"[\"'`*]{0,3}[ \t]{0,4}(?::|=|\bis\b)[ \t]{0,4}[\"'`*]{0,3}([^\s\"'`,;]{6,512})"
 )
+_PRIVATE = "PRIVATE KEY-----"
 _IN_URL = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,100}:([^\s/@]{1,200})@")
 _NO_SECRET = re.compile(
     r"[$<{%/~.(\[].*|.*(?:\(|\*\*|\.\.\.|…).*|[A-Z][A-Z0-9]*_[A-Z0-9_]*"  # a variable, a path, a call, a gap
@@ -113,7 +106,7 @@ def refused(text: str) -> Passage | None:
     ):
         if found := pattern.search(folded):
             return Passage(" ".join(found[0].split()), why)
-    if any(_secrets(text)):
+    if holds_key(text) or _PRIVATE in text or any(_secrets(text)):
         return Passage("", "looks like a password, key or token; memory holds no secrets, say where it is kept instead")
     return None
 
@@ -127,9 +120,7 @@ def _folded(text: str) -> str:
 
 
 def _secrets(text: str) -> Iterator[str]:
-    for found in _KEYS.finditer(text):
-        if found["mixed"] is None or is_mixed(found[0]):
-            yield found[0]
+    """What is said to be a password, key or token, whatever its form."""
     for named in (*_NAMED.finditer(text), *_IN_URL.finditer(text)):
         certain = named.re is _IN_URL  # whatever stands there is a password
         if not _NO_SECRET.fullmatch(named[1]) and (certain or is_mixed(named[1])):

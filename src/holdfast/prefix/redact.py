@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from difflib import unified_diff
 
+from holdfast.facts.credentials import BEGINNINGS, is_mixed
+
 AROUND = 24
 """Characters shown on each side of a divergence."""
 
@@ -25,8 +27,8 @@ _NAMED = re.compile(
     r"[\"']{0,2}(?:bearer[ \t]{1,4}|basic[ \t]{1,4})?([^\s\"',;]{3,512})"
 )
 _KNOWN = re.compile(
-    r"(?:sk|pk|rk|ghp|gho|ghs|ghu|xox[abeprs]|glpat|hf|github_pat)[-_][-_A-Za-z0-9]{6,512}"
-    r"|(?:AKIA|ASIA|AIza)[-_A-Za-z0-9]{8,512}|(?i:bearer)[ \t]{1,4}[^\s\"']{4,512}"
+    rf"(?:{'|'.join(map(re.escape, (*BEGINNINGS, 'sk_', 'pk_', 'rk_')))})[-_A-Za-z0-9]{{6,512}}"
+    r"|(?i:bearer)[ \t]{1,4}[^\s\"']{4,512}"
 )
 _SHAPED = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|hf|npm|pypi|glpat|gh[oprsu]|github_pat|xox[abeprs])[-_][-_A-Za-z0-9]{8,512}"
@@ -118,11 +120,6 @@ def _masked(char: str) -> str:
     if char.isascii():
         return char if char.isprintable() or char in "\n\t" else "?"
     return "·"
-
-
-def is_mixed(run: str) -> bool:
-    """Letters and digits: words seldom are, and nearly every key is."""
-    return any(char.isdigit() for char in run) and any(char.isalpha() for char in run)
 
 
 def _one_line(text: str) -> str:

@@ -24,6 +24,7 @@ from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInp
 
 from .answering import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
 from .confirming import Confirmations
+from .keys import Keys
 from .resolving import read_input, unknown
 from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
 from .telling import Teller
@@ -94,6 +95,7 @@ class Dispatcher:
         tell: Teller | None = None,
         shape: Shape | None = None,
         shorten: Shorten | None = None,
+        keys: Keys | None = None,
         skills: SkillsInUse | None = None,
         memory: Any = None,
         stream: Callable[[str, str], None] | None = None,
@@ -106,6 +108,7 @@ class Dispatcher:
         self._confirmations = confirmations or Confirmations(settings.confirm)
         self._bus, self._teller = bus, tell or Teller(bus, session)
         self._shape, self._shorten = shape, shorten
+        self._keys = keys or Keys(settings.command)
         self._skills, self._memory, self._stream = skills, memory, stream
         self._writing, self._shaping = writing or LoopLock(), LoopLock()
         self._grace = grace_s
@@ -220,7 +223,7 @@ class Dispatcher:
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
         try:
-            output = await self._until(job, stop)
+            output = await self._masked(await self._until(job, stop))
             return self._completed(job, await self._shaped(job, output))
         except asyncio.CancelledError:
             answer = self._failed(job, CANCELLED, cancelled=True)
@@ -228,11 +231,11 @@ class Dispatcher:
                 raise
             return answer
         except _Invalid as error:
-            text = str(error)
+            text = self._keys.masked(str(error))
             job.context.tell(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
             return failure(job.call, job.name, text)
         except HoldfastError as error:
-            text = await self._error_text(job, words(error))
+            text = await self._error_text(job, self._keys.masked(words(error)))
             return self._failed(job, text, metadata=getattr(error, "metadata", None))
         except Died as error:
             return self._failed(job, f"{job.name} failed: {error}.")
@@ -241,6 +244,10 @@ class Dispatcher:
         except BaseException as error:
             logger.info("%s raised an exception", job.name, exc_info=error)
             return self._failed(job, f"{job.name} failed: {said(error)}")
+
+    async def _masked(self, output: ToolOutput) -> ToolOutput:
+        large = len(text_of(output.blocks)) > _LARGE
+        return await in_thread(self._keys.output, output) if large else self._keys.output(output)
 
     async def _until(self, job: _Job, stop: asyncio.Task[None]) -> ToolOutput:
         """The call's output, or the end of it when somebody says stop."""
@@ -263,6 +270,7 @@ class Dispatcher:
         problem = await self._problem(tool, found.input, len(job.call.input))
         if problem is not None:
             raise _Invalid(problem)
+        self._keys.check(tool, found.input)
         self._check_paths(tool, found.input)
         decision = await self._confirmations.decide(tool, found.input, context)
         if not decision.allowed:
@@ -339,7 +347,7 @@ class Dispatcher:
                 tool_use_id=job.call.id,
                 output=text_of(output.blocks),
                 elapsed_us=job.elapsed_us,
-                metadata=as_json(output.metadata),
+                metadata=self._keys.masked(as_json(output.metadata)),
                 files_modified=_places(output.files_modified),
                 command_executed=None if output.command_executed is None else str(output.command_executed),
             )
@@ -347,6 +355,7 @@ class Dispatcher:
         return success(job.call, job.name, output, job.elapsed_us or 0)
 
     def _failed(self, job: _Job, text: str, *, metadata: object = None, cancelled: bool = False) -> Answer:
+        text = self._keys.masked(text)
         answer = failure(job.call, job.name, text, cancelled=cancelled, elapsed_us=job.elapsed_us or 0)
         job.context.tell(
             ToolFailed(
@@ -354,7 +363,7 @@ class Dispatcher:
                 tool_use_id=job.call.id,
                 error_message=answer.error or "",
                 elapsed_us=job.elapsed_us,
-                metadata=as_json(metadata),
+                metadata=self._keys.masked(as_json(metadata)),
             )
         )
         return answer

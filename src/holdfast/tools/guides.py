@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.canonical import Block, Message, Text, ToolResult
 from holdfast.errors import HoldfastError
+from holdfast.facts.credentials import masked
 
 HEADING = "[Tool Guide - shown once per session]"
 
@@ -34,7 +35,7 @@ class Guides:
     """The guides of one session. Safe from any thread: of results that come side by side one gets the guide."""
 
     def __init__(self, guides: Mapping[str, str] = {}, sections: Sequence[Section] = ()) -> None:
-        self._guides = {name: text for name, text in guides.items() if text.strip()}
+        self._guides = {name: masked(text) for name, text in guides.items() if text.strip()}
         self._sections = tuple(section for section in sections if section.text.strip())
         self._delivered: set[str] = set()
         self._lock = threading.Lock()
@@ -56,7 +57,7 @@ class Guides:
         """
         with self._lock:
             if guide and guide.strip():
-                self._guides.setdefault(tool, guide)
+                self._guides.setdefault(tool, masked(guide))
             due = [(key, text) for key, text in self._of(tool) if key not in self._delivered]
             self._delivered.update(key for key, _ in due)
         return tuple(Text(wrapped(text)) for _, text in due)

@@ -30,6 +30,7 @@ from .decisions import FILE as DECISIONS
 from .declared import Redeclared, ToolSetState
 from .dispatcher import Dispatcher
 from .guides import Guides, Section
+from .keys import Keys
 from .lifecycle import Usage, UsageState
 from .masking import Masker
 from .mcp.approving import FILE as APPROVALS
@@ -48,16 +49,8 @@ if TYPE_CHECKING:
 
     from .mcp import Hub
 
-_OURS = (
-    OFFLOADS,
-    DECISIONS,
-    APPROVALS,
-    "holdfast.toml",
-    "holdfast.db",
-    "access-key",
-    "admin-token",
-    "tenant-key",
-)
+_SECRETS = ("access-key", "admin-token", "tenant-key")
+_OURS = (OFFLOADS, DECISIONS, APPROVALS, "holdfast.toml", "holdfast.db", *_SECRETS)
 """What no tool may touch where HOLDFAST_HOME is the workspace itself; elsewhere all of it is closed."""
 
 DIALECT_OF = {"anthropic": "anthropic", "openai": "openai_responses", "gemini": "gemini", "openrouter": "openrouter"}
@@ -154,7 +147,8 @@ class Toolbox:
         self.processes = Processes(started=0 if known is None else known.processes)
         self.usage = Usage(None if known is None else known.usage)
         self._failed = dict.fromkeys(() if known is None else known.failed)
-        own = builtin_tools(settings, self.processes) if builtins else ()
+        keys = Keys(settings.command, [home / each for each in _SECRETS])
+        own = builtin_tools(settings, self.processes, keys) if builtins else ()
         if skills is not None:
             skills.used_by(session)
             own = (*own, *skills.tools)
@@ -187,6 +181,7 @@ class Toolbox:
             tell=self.tell,
             shape=shaper(self.offloader, self.guides),
             shorten=shortener(self.offloader),
+            keys=keys,
             skills=skills,
             memory=memory,
             stream=stream,

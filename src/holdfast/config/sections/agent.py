@@ -217,7 +217,7 @@ class Confirm(Struct, frozen=True):
     deny: Annotated[Names, about("Tools that are refused without a question.", guarded=True)] = ()
 
 
-class Command(Struct, frozen=True):
+class Command(Struct, frozen=True, rename={"pass_": "pass"}):
     """Commands that run_command starts."""
 
     timeout_s: Annotated[float, about("Seconds a command may take when the call names none.", gt=0, le=86400)] = 120
@@ -226,6 +226,17 @@ class Command(Struct, frozen=True):
         int, count("Bytes of output kept of one command; what comes after is counted and dropped.", least=1)
     ] = 50_000_000
     max_background: Annotated[int, count("Background commands of one session at the same time.", least=1)] = 8
+    hide: Annotated[
+        Names,
+        about(
+            "Variables that commands do not get, by name or pattern (`CORP_*`), beside the keys of model providers.",
+            guarded=True,
+        ),
+    ] = ()
+    pass_: Annotated[
+        Names,
+        about("Variables that commands get although they hold a key, by name or pattern.", guarded=True),
+    ] = ()
 
 
 class Tools(Struct, frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holdfast.config.sections.agent import Tools
 
+from ..keys import Keys
 from ..values import Tool
 from .commands import process_output, process_stop, run_command
 from .files import list_dir, read_file, write_file
@@ -17,17 +18,17 @@ from .processes import Processes
 __all__ = ["Processes", "builtin_tools"]
 
 
-def builtin_tools(settings: Tools, processes: Processes | None = None) -> tuple[Tool, ...]:
+def builtin_tools(settings: Tools, processes: Processes | None = None, keys: Keys | None = None) -> tuple[Tool, ...]:
     """All of them, in the order in which they are declared. Whoever gives `processes` closes them; otherwise they end
     with the tools."""
-    processes = processes or Processes()
+    processes, keys = processes or Processes(), keys or Keys(settings.command)
     return (
         read_file(settings.offload),
         write_file(),
         patch_file(),
         list_dir(),
         grep_files(processes),
-        run_command(settings.command, processes),
-        process_output(processes),
+        run_command(settings.command, processes, keys),
+        process_output(processes, keys),
         process_stop(processes),
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +16,9 @@ from typing import Any
 from holdfast.config.sections.agent import Command
 from holdfast.events import Event
 from holdfast.events.sessions import ProcessExited, ProcessStarted
+from holdfast.facts.credentials import open_end
 
+from ..keys import Keys
 from ..running import in_thread
 from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from .cleaning import output_text, whole_characters
@@ -30,26 +31,17 @@ SHELL = "/bin/sh"
 MOST_WAIT_S = 300
 MOST_NEW = 1 << 20
 """Bytes of new output that one call of process_output gives."""
+_LOOK_BACK = 1 << 15
+"""Bytes before new output in which a private key may have begun that goes on in it."""
 _SPARE_S = 30.0
 """Beyond its own limit, before a call is ended from outside."""
-_OURS = re.compile(r"HOLDFAST_.*(?:KEY|TOKEN|SECRET|PASSW|AUTH|CRED)", re.IGNORECASE)
-_WITH_PASSWORD = re.compile(r"\w+://[^/\s]*@")
 
 
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """What commands get of our environment: all but Holdfast's own credentials."""
-    return {
-        name: value
-        for name, value in variables.items()
-        if not _OURS.match(name) and not (name.startswith("HOLDFAST_") and _WITH_PASSWORD.match(value))
-    }
-
-
-def run_command(settings: Command, processes: Processes) -> Tool:
+def run_command(settings: Command, processes: Processes, keys: Keys) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if input.get("background"):
-            return _background(input, context, settings, processes)
-        return await _foreground(input, context, settings, processes)
+            return _background(input, context, settings, processes, keys)
+        return await _foreground(input, context, settings, processes, keys)
 
     return Tool(
         name="run_command",
@@ -88,6 +80,7 @@ def _begin(
     context: ToolContext,
     settings: Command,
     processes: Processes,
+    keys: Keys,
     *,
     heard: Callable[[bytes], None] | None = None,
     after: Callable[[Group], None] | None = None,
@@ -100,7 +93,7 @@ def _begin(
         return processes.begin(
             [SHELL, "-c", command],
             directory=str(directory),
-            environment={**environment(os.environ), "PWD": str(directory)},
+            environment={**keys.environment(os.environ), "PWD": str(directory)},
             keep=settings.max_output_bytes,
             heard=heard,
             after=after,
@@ -114,12 +107,12 @@ def _begin(
 
 
 async def _foreground(
-    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes
+    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes, keys: Keys
 ) -> ToolOutput:
     command = input["command"]
     limit = min(float(input.get("timeout_s", settings.timeout_s)), settings.max_timeout_s)
-    stream = Stream(context.stream)
-    group = _begin(input, context, settings, processes, heard=stream)
+    stream = Stream(context.stream, keys.masked)
+    group = _begin(input, context, settings, processes, keys, heard=stream)
     name = context.tool_use_id or "command"
     context.tell(ProcessStarted(process=name, command=command, directory=input.get("cwd", ".")))
     try:
@@ -158,7 +151,9 @@ def _with(said: str, notes: list[str]) -> str:
     return said + between + "\n".join(notes)
 
 
-def _background(input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes) -> ToolOutput:
+def _background(
+    input: Mapping[str, Any], context: ToolContext, settings: Command, processes: Processes, keys: Keys
+) -> ToolOutput:
     running = processes.running
     if len(running) >= settings.max_background:
         raise ToolExecutionError(
@@ -167,7 +162,7 @@ def _background(input: Mapping[str, Any], context: ToolContext, settings: Comman
         )
     known: list[str] = []
     tell = context.tell
-    group = _begin(input, context, settings, processes, after=lambda ended: _told(tell, known, ended))
+    group = _begin(input, context, settings, processes, keys, after=lambda ended: _told(tell, known, ended))
     name = processes.name(group)
     tell(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", "."), background=True))
     known.append(name)
@@ -182,7 +177,7 @@ def _told(tell: Callable[[Event], None], known: list[str], group: Group) -> None
         tell(ProcessExited(process=known.pop(), exit_code=group.code, background=True))
 
 
-def process_output(processes: Processes) -> Tool:
+def process_output(processes: Processes, keys: Keys) -> Tool:
     async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         one = processes.get(input["process"])
         if wait := input.get("wait_s"):
@@ -190,13 +185,16 @@ def process_output(processes: Processes) -> Tool:
         ended = one.group.ended.done()  # before the output is read, so that none can come in between
         data = one.group.output(one.read, MOST_NEW)
         more = one.read + len(data) < one.group.size
+        before = one.group.output(max(0, one.read - _LOOK_BACK), min(one.read, _LOOK_BACK))
         if more or not ended:
             data = data[: whole_characters(data)]
+            data = data[: max(0, open_end((before + data).decode("latin-1")) - len(before))]
         one.read += len(data)
         notes = ["[There is more: call process_output again.]"] if more else _notes(one.group) if ended else []
         notes.append(f"[{one.name}: {ending(one.group.code) if ended else 'running'}]")
         return ToolOutput(
-            content=_with(output_text(data), notes), metadata={"process": one.name, **facts_of(one.group)}
+            content=_with(output_text(keys.masked_after(before, data)), notes),
+            metadata={"process": one.name, **facts_of(one.group)},
         )
 
     return Tool(

@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from holdfast.facts.credentials import open_end
+
 from ..values import ToolExecutionError
 
 PIECE = 1 << 16
@@ -193,6 +195,7 @@ def _cut(text: str, line: int, limit: int | None, skip: int, most: int) -> tuple
             if at >= most // 2 and at > 0:
                 return at, line, 0
             end = most - 1 if text[most - 1 : most + 1] == "\r\n" and most > at + 1 else most
+            end = at + open_end(text[at:end]) or end  # half a key would not be known as one
             return end, line, end - at + (skip if line == first else 0)
         at = end
         line += 1

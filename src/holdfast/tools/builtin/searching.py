@@ -20,6 +20,8 @@ from typing import BinaryIO, NamedTuple, TextIO
 LONGEST_LINE = 1 << 20  # characters; a longer line is searched in pieces
 SHOWN = 300  # characters of a line
 BEFORE = 100  # of these, in front of the match
+LONGEST_WORD = 512
+_WORD = re.compile(r"[-_A-Za-z0-9+/.~]*")
 LOOK = 8192
 DEEPEST = 100
 _FLAGS = os.O_RDONLY
@@ -235,9 +237,18 @@ class Search:
 
     def _row(self, number: int, mark: str, line: str, at: int) -> None:
         start = max(0, at - BEFORE) if len(line) > SHOWN else 0
-        shown = line[start : start + SHOWN]
-        cut = "…" if start else "", "…" if start + SHOWN < len(line) else ""
+        end = min(len(line), start + SHOWN)
+        start, end = start - _word(line[:start][::-1]), end + _word(line[end:])
+        shown = line[start:end]
+        cut = "…" if start else "", "…" if end < len(line) else ""
         self._out.write(f"{number}{mark}{cut[0]}{shown}{cut[1]}\n".replace("\0", "\ufffd"))
+
+
+def _word(rest: str) -> int:
+    """How much of a word is cut off: a key is not known as one by its half. What is longer is no word."""
+    found = _WORD.match(rest, 0, LONGEST_WORD + 1)
+    length = found.end() if found else 0
+    return length if length <= LONGEST_WORD else 0
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:

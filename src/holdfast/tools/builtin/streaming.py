@@ -11,6 +11,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from holdfast.facts.credentials import open_end
+
 from .cleaning import clean
 
 MOST_WAITING = 1 << 16
@@ -18,10 +20,11 @@ logger = logging.getLogger(__name__)
 
 
 class Stream:
-    """Called with bytes in any thread; hands text to `watcher` in the loop that made it."""
+    """Called with bytes in any thread; hands text to `watcher` in the loop that made it, as `masked` leaves it."""
 
-    def __init__(self, watcher: Callable[[str], None]) -> None:
-        self._watcher = watcher
+    def __init__(self, watcher: Callable[[str], None], masked: Callable[[str], str]) -> None:
+        self._watcher, self._masked = watcher, masked
+        self._held = ""
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
@@ -47,15 +50,17 @@ class Stream:
     def close(self) -> None:
         """Hand on what is left. In the loop's thread."""
         if not self._closed:
-            self._flush()
+            self._flush(last=True)
             self._closed = True
 
-    def _flush(self) -> None:
+    def _flush(self, *, last: bool = False) -> None:
         with self._lock:
             data, self._waiting = bytes(self._waiting), bytearray()
             missed, self._missed = self._missed, 0
             self._called = False
-        said = clean(self._decoder.decode(data))
+        said = self._held + clean(self._decoder.decode(data))
+        whole = len(said) if last or missed else open_end(said)
+        said, self._held = self._masked(said[:whole]), said[whole:]
         if missed:
             said += f"\n[{missed} bytes not shown]\n"
         if said and not self._closed:
