@@ -177,7 +177,7 @@ def spoken(
     *,
     close: bool = True,
 ) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "host: gateway.test", *(f"{name}: {value}" for name, value in headers)]
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", *(f"{name}: {value}" for name, value in headers)]
     if body or method == "POST":
         lines.append(f"content-length: {len(body)}")
     if close:
