@@ -51,8 +51,10 @@ def test_headers_arrive_to_the_byte(stage: Stage, method: str, large: bool) -> N
 
 
 def test_trailers_do_not_become_headers(stage: Stage) -> None:
-    head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: k\r\ntransfer-encoding: chunked\r\nconnection: close"
-    heard = stage.hear(head + b"\r\n\r\n%x\r\n%b\r\n0\r\nx-trail: 1\r\nx-api-key: evil\r\n\r\n" % (len(BODY), BODY))
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: k\r\ntransfer-encoding: chunked\r\n"
+    heard = stage.hear(
+        head + b"connection: close\r\n\r\n%x\r\n%b\r\n0\r\nx-trail: 1\r\nx-api-key: evil\r\n\r\n" % (len(BODY), BODY)
+    )
     (found,) = stage.provider.received
     assert heard.status == 200
     assert found.body == BODY

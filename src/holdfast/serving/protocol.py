@@ -1,8 +1,8 @@
 """HTTP connections of our servers: uvicorn's, with more that an application can ask of one.
 
 It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves, and answers
-one that only stops sending. An offer to go on in another protocol is removed from the request, trailers are ignored, and
-a head that does not end or does not come closes the connection.
+one that only stops sending. An offer to go on in another protocol is removed from the request, trailers are ignored,
+and a head that does not end or does not come closes the connection.
 """
 
 from __future__ import annotations
