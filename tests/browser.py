@@ -1,7 +1,7 @@
 """A real Chromium for tests: found on this machine, or installed where a continuous integration runs as root.
 
 It is spoken to in the DevTools protocol over a pipe: nothing listens on a port, nothing more has to be installed. Names
-are not resolved: a page reaches this machine by its address and nothing else.
+are not resolved, but for those that a test makes point here: a page reaches this machine and nothing else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ FLAGS = (
     "--disable-gpu",
     "--disable-sync",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 
 # The browser speaks on the descriptors 3 and 4: the two ends of ours are moved there before it starts.
@@ -105,26 +104,30 @@ def _runs(command: list[str], seconds: float) -> bool:
 
 
 @contextmanager
-def launched() -> Iterator[Browser]:
-    """A browser for as long as it is needed; without one the test is left out by name."""
+def launched(*names: str) -> Iterator[Browser]:
+    """A browser for as long as it is needed, for which `names` point at this machine; without one the test is left out
+    by name."""
     program = chromium()
     if program is None:
         pytest.skip("no Chromium is installed (looked for " + ", ".join(PROGRAMS) + ")")
     profile = tempfile.TemporaryDirectory(prefix="holdfast-browser-", ignore_cleanup_errors=True)
-    with profile as folder, Browser(program, Path(folder)) as browser:
+    with profile as folder, Browser(program, Path(folder), names) as browser:
         yield browser
 
 
 class Browser:
     """One running Chromium with an empty profile."""
 
-    def __init__(self, program: str, profile: Path) -> None:
+    def __init__(self, program: str, profile: Path, names: tuple[str, ...] = ()) -> None:
         self._sent = 0
         self._rest = b""
         self.events: list[dict[str, Any]] = []
         theirs, self._out = os.pipe()
         self._in, theirs_too = os.pipe()
-        flags = [*FLAGS, f"--user-data-dir={profile}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        here = [f"MAP {name} 127.0.0.1" for name in names]
+        rules = ", ".join([*here, "MAP * ~NOTFOUND", "EXCLUDE 127.0.0.1"])
+        flags = [*FLAGS, f"--host-resolver-rules={rules}", f"--user-data-dir={profile}"]
+        flags += ["--no-sandbox"] if os.geteuid() == 0 else []
         self._process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCH, str(theirs), str(theirs_too), program, *flags, "about:blank"],
             pass_fds=(theirs, theirs_too),

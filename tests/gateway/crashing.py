@@ -113,7 +113,7 @@ class Talker:
         headers |= {"x-api-key": f"sk-{self.name}", "authorization": f"Bearer sk-{self.name}"}
         if self.named:
             headers["x-claude-code-session-id"] = f"session-{self.name}"
-        lines = [f"POST {_PATHS[self.dialect]} HTTP/1.1", "host: gateway.test", "anthropic-version: 2023-06-01"]
+        lines = [f"POST {_PATHS[self.dialect]} HTTP/1.1", "host: localhost", "anthropic-version: 2023-06-01"]
         return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items())]).encode() + b"\r\n\r\n"
 
     def _body(self) -> bytes:

@@ -55,7 +55,7 @@ class Case(Struct):
 
     def pieces(self) -> Iterator[bytes]:
         """What goes over the socket."""
-        head = [f"{self.method} {self.target} HTTP/1.1".encode("latin-1"), b"Host: gateway.test"]
+        head = [f"{self.method} {self.target} HTTP/1.1".encode("latin-1"), b"Host: localhost"]
         head += [name + b": " + value for name, value in self.headers]
         if self.manner == "chunked":
             head += [b"Transfer-Encoding: chunked"]

@@ -6,11 +6,12 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import Config, load
+from holdfast.gateway.app import Refused
 from holdfast.gateway.parts import Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import running
@@ -33,6 +34,7 @@ class Gated(NamedTuple):
     gateway: Gateway
     config: Config
     calls: list[Call]
+    refused: Sequence[Refused] = ()
 
     @property
     def token(self) -> str:
@@ -43,9 +45,10 @@ class Gated(NamedTuple):
 def gated(home: Path, upstream: str, clock: Callable[[], float] = time.time, **flags: Any) -> Iterator[Gated]:
     config = configured(home, upstream, **flags)
     calls: list[Call] = []
-    gateway = Gateway(config, on_call=calls.append, clock=clock)
+    refused: list[Refused] = []
+    gateway = Gateway(config, on_call=calls.append, on_refused=refused.append, clock=clock)
     with running(config, gateway=gateway) as address:
-        yield Gated(address, gateway, config, calls)
+        yield Gated(address, gateway, config, calls, refused)
 
 
 class Received(NamedTuple):
@@ -177,7 +180,7 @@ def spoken(
     *,
     close: bool = True,
 ) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "host: gateway.test", *(f"{name}: {value}" for name, value in headers)]
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", *(f"{name}: {value}" for name, value in headers)]
     if body or method == "POST":
         lines.append(f"content-length: {len(body)}")
     if close:

@@ -195,7 +195,7 @@ class TestBodies:
     def test_chunks_and_permission(self, gate: Gated, provider: Provider) -> None:
         provider.received.clear()
         pieces = b"".join(b"%x\r\n%b\r\n" % (len(BODY[i : i + 7]), BODY[i : i + 7]) for i in range(0, len(BODY), 7))
-        head = b"POST /v1/files HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nexpect: 100-continue\r\n"
+        head = b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nexpect: 100-continue\r\n"
         with connect(gate.address) as connection:
             connection.sendall(head + b"connection: close\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 100")

@@ -36,7 +36,7 @@ def test_headers_arrive_to_the_byte(stage: Stage, method: str, large: bool) -> N
     odd = [(b"x-latin", b"caf\xe9"), (b"x-utf", "café".encode()), (b"x-any", bytes(range(0x80, 0x100)))]
     body = BODY.replace(b"hi", b"hi\\r\\n " * (40_000 if large else 1)) if method == "POST" else b""
     lines, path = b"".join(b"%b: %b\r\n" % each for each in odd), "/v1/messages/count_tokens"
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\nx-api-key: k\r\ncontent-length: {len(body)}\r\n".encode()
+    head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: k\r\ncontent-length: {len(body)}\r\n".encode()
     with connect(stage.gate.address) as client:
         for _ in range(2):  # the second by the same connection to the provider
             client.sendall(head + lines + b"\r\n" + body)
@@ -51,8 +51,10 @@ def test_headers_arrive_to_the_byte(stage: Stage, method: str, large: bool) -> N
 
 
 def test_trailers_do_not_become_headers(stage: Stage) -> None:
-    head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: k\r\ntransfer-encoding: chunked\r\nconnection: close"
-    heard = stage.hear(head + b"\r\n\r\n%x\r\n%b\r\n0\r\nx-trail: 1\r\nx-api-key: evil\r\n\r\n" % (len(BODY), BODY))
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: k\r\ntransfer-encoding: chunked\r\n"
+    heard = stage.hear(
+        head + b"connection: close\r\n\r\n%x\r\n%b\r\n0\r\nx-trail: 1\r\nx-api-key: evil\r\n\r\n" % (len(BODY), BODY)
+    )
     (found,) = stage.provider.received
     assert heard.status == 200
     assert found.body == BODY
@@ -81,7 +83,7 @@ def test_a_question_mark_stays(stage: Stage, target: str) -> None:
 )
 def test_a_body_in_a_coding_that_is_not_read_is_not_taken_for_another(stage: Stage, codings: list[str]) -> None:
     lines = "".join(f"transfer-encoding: {each}\r\n" for each in codings).encode()
-    heard = stage.hear(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n" + lines + b"\r\n5\r\nhello\r\n0\r\n\r\n")
+    heard = stage.hear(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n" + lines + b"\r\n5\r\nhello\r\n0\r\n\r\n")
     assert heard.status == 400
     assert stage.targets == []
 
@@ -89,7 +91,7 @@ def test_a_body_in_a_coding_that_is_not_read_is_not_taken_for_another(stage: Sta
 @pytest.mark.parametrize("begun", [b"", b"{"])
 def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path, begun: bytes) -> None:
     with Stage(tmp_path, gateway__limits__idle_s=0.1) as stage:
-        heard = stage.hear(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n" + begun)
+        heard = stage.hear(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n" + begun)
         assert heard.status == 408
         assert stage.targets == []
 

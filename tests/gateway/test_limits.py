@@ -51,19 +51,19 @@ class TestBodies:
     @pytest.mark.slow
     def test_too_large_as_it_comes(self, provider: Provider, tmp_path: Path) -> None:
         chunks = b"".join(b"%x\r\n%b\r\n" % (900, b"x" * 900) for _ in range(100)) + b"0\r\n\r\n"
-        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
         with gated(tmp_path, provider.address, gateway__limits__body_bytes=1_000) as gate:
             heard = hear(gate.address, head + chunks)
         assert (heard.status, provider.received) == (413, [])
 
     def test_who_asks_first_need_not_send_it(self, provider: Provider, tmp_path: Path) -> None:
-        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\nexpect: 100-continue\r\n\r\n"
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\nexpect: 100-continue\r\n\r\n"
         with gated(tmp_path, provider.address, gateway__limits__body_bytes=1_000) as gate:
             heard = hear(gate.address, head)
         assert (heard.status, b"100 Continue" in heard.data) == (413, False)
 
     def test_a_body_that_does_not_come(self, provider: Provider, tmp_path: Path) -> None:
-        head = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n\r\n{"
+        head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n{"
         with gated(tmp_path, provider.address, gateway__limits__idle_s=0.1) as gate:
             heard = hear(gate.address, head)
         assert (heard.status, "did not come within 0.1 seconds" in error(heard)) == (408, True)

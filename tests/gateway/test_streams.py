@@ -282,7 +282,9 @@ class TestDepartures:
 
         with Provider(answer) as provider, gated(tmp_path, provider.address) as gate:
             client = connect(gate.address)
-            client.sendall(b"POST /v1/files HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:1])
+            client.sendall(
+                b"POST /v1/files HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body[:1]
+            )
             threading.Event().wait(0.05)
             client.sendall(body[1:])
             eventually(lambda: provider.received)
@@ -293,7 +295,7 @@ class TestDepartures:
     def test_while_it_still_sends(self, tmp_path: Path) -> None:
         with Provider() as provider, gated(tmp_path, provider.address) as gate:
             client = connect(gate.address)
-            client.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{")
+            client.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{")
             threading.Event().wait(0.05)
             client.close()
             eventually(lambda: gate.calls)

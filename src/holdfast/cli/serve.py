@@ -10,6 +10,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, load_here
+from holdfast.gateway.app import Refused
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
@@ -49,7 +50,12 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
     with listen(address, chosen.port) as listener:
-        gateway = Gateway(config, host=address, on_call=_tell if verbose else None)
+        gateway = Gateway(
+            config,
+            host=address,
+            on_call=(lambda call: _tell(line(call))) if verbose else None,
+            on_refused=(lambda refused: _tell(refusal(refused))) if verbose else None,
+        )
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
         serve(config, gateway, listener, lambda: click.echo(text))
 
@@ -87,16 +93,16 @@ def _memory(config: Config) -> str:
     return f"{which} are given {whose} (memory.inject)."
 
 
-def _tell(call: Call) -> None:
+def _tell(text: str) -> None:
     try:
-        click.echo(printable(line(call)))
+        click.echo(printable(text))
     except OSError:
         """Nobody reads any more; the clients are still served."""
 
 
 def line(call: Call) -> str:
     """One request: when, where to, what became of it. The query is left out: it may hold a key."""
-    at = datetime.fromtimestamp(call.started, UTC).astimezone().strftime("%H:%M:%S")
+    at = _clock(call.started)
     status = "left" if call.left else str(call.status or "-")
     parts = [at, status, f"{call.method} {call.route.upstream.name} {call.route.path}"]
     passage = call.passage
@@ -112,3 +118,12 @@ def line(call: Call) -> str:
     if passage.call is not None:
         parts.append(passage.call)
     return "  ".join(parts)
+
+
+def refusal(refused: Refused) -> str:
+    """A request that went nowhere: when, what was asked for, and why not."""
+    return f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}  refused: {refused.reason}"
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S")

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.config.sections.serving import Limits
-from holdfast.identity import credentials_of
 from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
 from holdfast.transport.incoming import by_name
 from holdfast.transport.quietly import place_of
+from holdfast.wire import Dialect
 
-from .auth import Access, Admin, Entry, enter
+from .auth import Access, Admin, Entry, OwnKeys, enter
 from .chores import Chores
 from .limits import too_many_connections
+from .origins import OriginPolicy, preflight, readable_by
 from .pipeline import Pipeline
 from .problems import Answer, problem, say
 from .receiving import Call, drain
@@ -28,7 +30,18 @@ SERVED = (
     "POST /v1/messages, /v1/chat/completions, /v1/responses, /v1beta/models/MODEL:generateContent, what else the "
     "providers have under /v1, /v1beta and /api, and all of it behind /anthropic, /openai, /gemini or /openrouter"
 )
-_LONGEST = 200
+LONGEST = 200
+"""Characters of a path that are shown."""
+
+
+class Refused(Struct, frozen=True):
+    """A request that was answered before it was routed."""
+
+    method: str
+    path: str
+    status: int
+    reason: str
+    at: float
 
 
 class App:
@@ -38,8 +51,10 @@ class App:
         self,
         *,
         routes: Routes,
+        origins: OriginPolicy,
         access: Access,
         admin: Admin,
+        own_keys: OwnKeys,
         pages: ASGIApp,
         refused: Callable[[str], None],
         limits: Limits,
@@ -48,9 +63,10 @@ class App:
         make_pipeline: Callable[[Relay, Callable[[Call], None]], Pipeline],
         make_chores: Callable[[Relay], Chores],
         on_call: Callable[[Call], None] | None = None,
+        on_refused: Callable[[Refused], None] | None = None,
     ) -> None:
-        self._routes, self._access, self._admin = routes, access, admin
-        self._pages, self._refused = pages, refused
+        self._routes, self._origins, self._access, self._admin = routes, origins, access, admin
+        self._own_keys, self._pages, self._refused, self._on_refused = own_keys, pages, refused, on_refused
         self._limits, self._runs, self._on_call = limits, runs, on_call
         self._make_relay, self._make_pipeline, self._make_chores = make_relay, make_pipeline, make_chores
         self._pipeline: Pipeline | None = None
@@ -85,14 +101,26 @@ class App:
         first = by_name(headers)
         entry = enter(scope["raw_path"].decode("latin-1"))
         query = scope["query_string"].decode("latin-1")
-        if self._is_own(method, entry.path, query, first):
+        own = self._is_own(method, entry.path, query, first)
+        caller = self._origins.judge(method, headers, own=own)
+        if caller.refused:
+            self._refused(caller.refused)
+            style = self._routes.style(entry.path, query, first)
+            answer = problem(style, 403, caller.message, close=True, refused=caller.refused)
+            await self._decline(method, entry, first, receive, send, answer)
+            return
+        if caller.origin:
+            send = readable_by(send, caller.origin)
+            if method == "OPTIONS" and "access-control-request-method" in first:
+                await say(send, Answer(204, tuple(preflight(headers)), b""))
+                return
+        if own:
             await self._pages({**scope, "path": entry.path, "raw_path": entry.path.encode("latin-1")}, receive, send)
             return
         connection = connection_of(scope)
-        found = self._route(method, entry, query, first, connection)
+        found = self._route(method, entry, query, headers, first, connection)
         if isinstance(found, Answer):
-            await drain(receive, first)
-            await say(send, found)
+            await self._decline(method, entry, first, receive, send, found)
             return
         assert self._pipeline is not None
         await self._pipeline.serve(
@@ -112,6 +140,16 @@ class App:
             )
         )
 
+    async def _decline(
+        self, method: str, entry: Entry, first: Mapping[str, str], receive: Receive, send: Send, answer: Answer
+    ) -> None:
+        """Answer a request that goes nowhere."""
+        await drain(receive, first)
+        await say(send, answer)
+        if self._on_refused is not None:
+            path = "(a path with a key of ours)" if answer.refused == "own key" else entry.path[:LONGEST]
+            self._on_refused(Refused(method, path, answer.status, answer.refused, time.time()))
+
     def _is_own(self, method: str, path: str, query: str, first: Mapping[str, str]) -> bool:
         """Whether a path is ours. At `/` clients look whether their provider is there."""
         if path == "/":
@@ -119,30 +157,39 @@ class App:
         return path.startswith(OWN)
 
     def _route(
-        self, method: str, entry: Entry, query: str, first: Mapping[str, str], connection: Protocol
+        self,
+        method: str,
+        entry: Entry,
+        query: str,
+        headers: list[tuple[bytes, bytes]],
+        first: Mapping[str, str],
+        connection: Protocol,
     ) -> Route | Answer:
-        """Where a request goes, or why it goes nowhere."""
+        """Where a request goes, or why it goes nowhere. Who has no access takes no place of those who have."""
         path = entry.path
+
+        def style() -> Dialect:
+            return self._routes.style(path, query, first)
+
         if not self._access.allows(entry, first):
             self._refused("access")
-            style = self._routes.style(path, query, first)
             message = (
                 "this gateway needs an access key; send it as the header x-holdfast-key or as /k/KEY in the address."
             )
-            return problem(style, 401, message)
-        if len(connection.connections) > self._limits.connections:
-            return too_many_connections(self._routes.style(path, query, first), self._limits)
-        if self._admin.is_given(credentials_of(first, query)):
-            style = self._routes.style(path, query, first)
-            return problem(style, 403, "the admin token is not for providers; send the provider's own key.")
+            return problem(style(), 401, message, close=True, refused="access")
+        if not connection.admit():
+            return too_many_connections(style(), self._limits)
+        if self._own_keys.are_in(path, query, headers):
+            message = "the gateway's own keys (admin token, access key) are not for providers; send the provider's key."
+            return problem(style(), 403, message, refused="own key")
         route = self._routes.find(method, path, query, first)
         if route is None:
-            style = self._routes.style(path, query, first)
-            return problem(style, 404, f"{method} {path[:_LONGEST]} is not served; there are {SERVED}.")
+            message = f"{method} {path[:LONGEST]} is not served; there are {SERVED}."
+            return problem(style(), 404, message, refused="path")
         if first.get("upgrade", "").lower() == "websocket":
-            headers = ((b"upgrade", b"HTTP/1.1"),)
+            refused = ((b"upgrade", b"HTTP/1.1"),)
             message = "websockets are not served here; send a POST request."
-            return problem(route.style, 426, message, close=True, headers=headers)
+            return problem(route.style, 426, message, close=True, headers=refused, refused="websocket")
         return route
 
     def _over(self, call: Call) -> None:

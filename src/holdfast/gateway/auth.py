@@ -5,21 +5,24 @@ Keys are compared in constant time, and the answer to a wrong one is that to a m
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.config.schema import Settings
-from holdfast.serving import is_loopback
+from holdfast.transport.incoming import OURS, RawHeaders
 
 ACCESS_HEADER = "x-holdfast-key"
 _door = re.compile(r"/(k|run)/([A-Za-z0-9._~-]{1,128})(?=/|\Z)").match
 _BEARER = "bearer "
+_DEEPEST = 3  # layers of percent-encoding
+_STANDARD = bytes.maketrans(b"-_", b"+/")  # the alphabets of base64 differ in these
 
 
 class Entry(Struct, frozen=True):
@@ -65,11 +68,11 @@ class Access:
 
 
 class Admin:
-    """The door to what is ours: the token, and nobody whom a web page sent."""
+    """The door to what is ours: the token."""
 
-    def __init__(self, token: str, *, loopback: bool, serves: bytes = b"") -> None:
+    def __init__(self, token: str, *, serves: bytes = b"") -> None:
         self._token = token.encode()
-        self._loopback, self._serves = loopback, serves
+        self._serves = serves
 
     def proof(self, nonce: str, port: int) -> str:
         return proof(self._token.decode(), nonce, port, self._serves)
@@ -79,25 +82,39 @@ class Admin:
         given = value[len(_BEARER) :].strip() if value.lower().startswith(_BEARER) else ""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
 
-    def is_given(self, credentials: Iterable[str]) -> bool:
-        """Whether somebody shows the token where a provider's key belongs."""
-        return any(hmac.compare_digest(each.encode("utf-8", "replace"), self._token) for each in credentials)
 
-    def is_foreign(self, headers: Mapping[str, str]) -> bool:
-        """Whether a page of another origin asks, or one that made its name point at this machine."""
-        host = headers.get("host", "")
-        if self._loopback and not _is_here(host):
-            return True
-        if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
-            return True
-        origin = headers.get("origin")
-        return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+class OwnKeys:
+    """The keys that are no provider's: the admin token and the access key.
+
+    They are looked for in everything of a request's head that would be forwarded, also percent-encoded, as hex and
+    within base64.
+    """
+
+    def __init__(self, *keys: str) -> None:
+        raw = [each.encode() for each in keys]
+        self._lower = tuple(spelt for each in raw for spelt in (each.lower(), each.hex().encode()))
+        self._base64 = tuple(spelt for each in raw for spelt in _in_base64(each))
+
+    def are_in(self, path: str, query: str, headers: RawHeaders) -> bool:
+        parts = [part for each in headers if not each[0].startswith(OURS) for part in each]
+        text = b"\n".join([path.encode("latin-1"), query.encode("latin-1"), *parts])
+        for _ in range(_DEEPEST):
+            if self._stand_in(text):
+                return True
+            if b"%" not in text:
+                return False
+            text = unquote_to_bytes(text)
+        return self._stand_in(text)
+
+    def _stand_in(self, text: bytes) -> bool:
+        lower, standard = text.lower(), text.translate(_STANDARD)  # names of headers come in lower case
+        return any(each in lower for each in self._lower) or any(each in standard for each in self._base64)
 
 
-def _is_here(host: str) -> bool:
-    """Whether the header `host` names this machine as itself."""
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return name is not None and is_loopback(name)
+def _in_base64(key: bytes) -> list[bytes]:
+    """The characters that stand for a key within base64, for each of the three ways it may be aligned."""
+    found = []
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + key).rstrip(b"=")
+        found.append(text[(0, 2, 3)[before] : None if (before + len(key)) % 3 == 0 else -1])
+    return found

@@ -21,7 +21,6 @@ _HOP = frozenset(
         b"trailer",
         b"transfer-encoding",
         b"upgrade",
-        b"x-upgrade",  # an offer that the server overlooked
         b"http2-settings",
     )
 )

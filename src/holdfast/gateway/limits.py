@@ -50,6 +50,7 @@ def too_many_connections(style: Dialect, limits: Limits) -> Answer:
         f"{most} connections are open already (gateway.limits.connections); try again later.",
         retry_after=RETRY_S,
         close=True,
+        refused="connections",
     )
 
 

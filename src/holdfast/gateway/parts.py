@@ -21,10 +21,11 @@ from holdfast.transport import Passages
 from holdfast.transport.warming import warm_up
 
 from .admin import Pages
-from .app import App
-from .auth import Access, Admin, serves
+from .app import App, Refused
+from .auth import Access, Admin, OwnKeys, serves
 from .chores import Chores
 from .limits import Load
+from .origins import OriginPolicy
 from .pipeline import Pipeline
 from .receiving import Call
 from .refusals import Refusals
@@ -46,6 +47,7 @@ class Gateway:
         *,
         host: str = "127.0.0.1",
         on_call: Callable[[Call], None] | None = None,
+        on_refused: Callable[[Refused], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
@@ -53,9 +55,10 @@ class Gateway:
         limits, loopback = settings.gateway.limits, is_loopback(host)
         self.needs_key = not loopback
         _check_memory(config, loopback)
-        access = Access(secret(config.home, ACCESS_KEY) if self.needs_key else None)
+        access_key = secret(config.home, ACCESS_KEY) if self.needs_key else None
+        token = _secret(config.home, ADMIN_TOKEN)
         routes = Routes(settings.upstream)
-        admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
+        admin = Admin(token, serves=serves(settings))
         self.store = _store(settings.store.url)
         self.engine = Engine(
             config.for_agent,
@@ -71,8 +74,10 @@ class Gateway:
         refusals = Refusals(self.engine, clock)
         self.app = App(
             routes=routes,
-            access=access,
+            origins=OriginPolicy(hosts=settings.gateway.hosts, origins=settings.gateway.origins, loopback=loopback),
+            access=Access(access_key),
             admin=admin,
+            own_keys=OwnKeys(token, *(() if access_key is None else (access_key,))),
             pages=Pages(self.store, self.runs, admin, refusals.tell).app(),
             refused=refusals.tell,
             limits=limits,
@@ -83,6 +88,7 @@ class Gateway:
             ),
             make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
             on_call=on_call,
+            on_refused=on_refused,
         )
 
     def close(self) -> None:

@@ -137,8 +137,9 @@ class Pipeline:
             raise
 
     async def _carry(self, call: Call, body: bytes) -> Answer | None:
+        """`body` is what was received, and goes as it is where nothing was changed."""
         passage = call.passage
-        raw, verbatim = (body, True) if passage is None else (passage.raw, passage.verbatim)
+        raw, verbatim = (body, True) if passage is None or passage.verbatim else (passage.raw, False)
         try:
             response = await self._ask(call, raw, verbatim)
             early = b""

@@ -12,11 +12,12 @@ _KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 5
 
 
 class Answer(Struct, frozen=True):
-    """A whole response of ours."""
+    """A whole response of ours. `refused` says in a word what a request was refused for before it was routed."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
+    refused: str = ""
 
 
 def problem(
@@ -27,6 +28,7 @@ def problem(
     retry_after: int | None = None,
     close: bool = False,
     headers: tuple[tuple[bytes, bytes], ...] = (),
+    refused: str = "",
 ) -> Answer:
     """An error that the client can read as one of its provider's. `close` ends the connection after it."""
     kind = ERROR_TYPES.get(status) or _KINDS.get(status, "api_error")
@@ -36,7 +38,7 @@ def problem(
         found.append((b"retry-after", b"%d" % retry_after))
     if close:
         found.append((b"connection", b"close"))
-    return Answer(status, (*found, *headers), body)
+    return Answer(status, (*found, *headers), body, refused)
 
 
 async def say(send: Send, answer: Answer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from holdfast.transport import Passage
 from .limits import too_large
 from .problems import Answer, problem
 from .routes import Route
+
+log = logging.getLogger(__name__)
 
 DRAIN_S = 5.0
 """Seconds in which a client that is refused may finish sending: whoever is cut off sees no answer."""
@@ -49,7 +52,21 @@ class Call(Struct, eq=False):
 
 
 async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
-    """All of the request's body, or why it is not taken."""
+    """All of the request's body, or why it is not taken. Its length is compared with what the head announced and with
+    what the parser read, so that no part of a body goes on for the whole."""
+    body = await _body(call, limits)
+    if isinstance(body, Answer):
+        return body
+    declared = call.first.get("content-length", "")
+    announced = int(declared) if declared.isdecimal() else call.arrived.received
+    if len(body) == announced == call.arrived.received:
+        return body
+    log.error("a request of %d bytes was received as %d; it was not forwarded", announced, len(body))
+    said = f"{len(body):,} of the {announced:,} bytes of this request arrived, so it was not forwarded; send it again."
+    return problem(call.route.style, 400, said, close=True)
+
+
+async def _body(call: Call, limits: Limits) -> bytes | Answer:
     most = limits.body_bytes
     if call.arrived.whole and len(call.arrived) <= most and not call.connection.lost:  # most came with their heads
         return call.arrived.take()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import functools
 import gc
 import signal
 import socket
@@ -20,7 +21,7 @@ import uvicorn
 
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
-from holdfast.serving import Protocol, address_of, listen
+from holdfast.serving import Admission, Protocol, address_of, listen
 
 from .parts import Gateway
 from .receiving import Call
@@ -83,9 +84,11 @@ class Server(uvicorn.Server):
 
 
 def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lambda: None) -> Server:
+    limits = config.settings.gateway.limits
+    admission = Admission(most=limits.connections, waiting_per_peer=limits.waiting_per_peer, silent_s=limits.silent_s)
     settings = uvicorn.Config(
         gateway.app,
-        http=Protocol,
+        http=functools.partial(Protocol, admission=admission),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,
@@ -96,7 +99,7 @@ def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lamb
         date_header=False,
         proxy_headers=False,
     )
-    return Server(settings, on_ready, config.settings.gateway.limits.shutdown_s)
+    return Server(settings, on_ready, limits.shutdown_s)
 
 
 def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: Callable[[], None]) -> None:

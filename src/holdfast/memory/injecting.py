@@ -75,7 +75,7 @@ class Injecting:
 
     def remember(self, reminder: Reminder) -> Remembered | None:
         lane, settings = reminder.lane, self._settings(reminder.lane.agent)
-        if not _concerns(settings, lane.tenant):
+        if not _concerns(settings, lane.tenant, from_page=reminder.from_page):
             return self._without(reminder) if self._was_given(lane.tenant) else None
         known = self._lanes.of(lane)
         with self._alone(lane, reminder.patience):
@@ -295,9 +295,15 @@ class Injecting:
             turn.release()
 
 
-def _concerns(settings: Settings, tenant: str) -> bool:
+def _concerns(settings: Settings, tenant: str, *, from_page: bool = False) -> bool:
+    """Whether a tenant is given memory. This user's own (`inject_as = "local"`) reaches a web page only if the page's
+    credential is named: a page chooses whose key it sends, and reads what it gets."""
     memory = settings.memory
-    return memory.inject and (not memory.inject_tenants or is_named(tenant, memory.inject_tenants))
+    if not memory.inject:
+        return False
+    if memory.inject_tenants:
+        return is_named(tenant, memory.inject_tenants)
+    return memory.inject_as == "tenant" or not from_page
 
 
 def _same(last: Sent, prompt: Prompt) -> int:

@@ -3,11 +3,13 @@
 Decides nothing about what is sent. Imports `errors` only.
 """
 
+from .admission import Admission
 from .listening import address_of, is_loopback, listen
 from .protocol import CONNECTION, Arrived, Protocol, arrived_of, connection_of, ends_with_mark, send_together
 
 __all__ = [
     "CONNECTION",
+    "Admission",
     "Arrived",
     "Protocol",
     "address_of",

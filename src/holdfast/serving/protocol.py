@@ -1,22 +1,25 @@
 """HTTP connections of our servers: uvicorn's, with more that an application can ask of one.
 
-It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves. An offer to
-go on in another protocol is overlooked, so are trailers, and who sends a head without end, or none at all, is let go.
+It can be reset, so that a broken answer does not look like a complete one; it tells when its client leaves, and answers
+one that only stops sending. An offer to go on in another protocol is removed from the request, trailers are ignored,
+and a head that does not end or does not come closes the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
 import struct
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from starlette.types import Message, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import httptools
+from starlette.types import ASGIApp, Message, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from .admission import Admission
 
 try:
     import fcntl
@@ -32,24 +35,23 @@ HEAD_S = 30.0
 
 _LARGEST_HEAD = 262_144
 _TOO_LARGE = "too large a head"
-_HEAD = 65_536  # bytes in which the headers of a request are looked for
 _NO_LINGER = struct.pack("ii", 1, 0)
 _FLUSH_S = 1.0  # for what was written before a reset to reach the client
 _TRAVEL_S = 0.02  # and to be read by it: a reset may take away what is not
-_offer = re.compile(
-    rb"(?i)([A-Z]+ [^\r\n]* HTTP/1\.1\r\n(?:[^\r\n]+\r\n)*?)upgrade(:(?![ \t]*websocket)[^\r\n]*\r\n)"
-).match
+_PROBE_S = (0.02, 1.0)  # first and longest pause between two looks at a client that stopped sending
+_STATUS = b"H"  # the first byte of every response
+_ZERO = b"0"  # a chunk's size may begin with zeros (RFC 9112, 7.1)
 
 
 class Arrived:
-    """What has come of a request's body; `whole` if that is all. Every piece would be copied twice in the bytearray in
-    whose place it stands."""
+    """What has come of a request's body; `whole` if that is all, `received` the bytes that the parser has read of it.
+    Every piece would be copied twice in the bytearray in whose place it stands."""
 
-    __slots__ = ("_pieces", "_size", "whole")
+    __slots__ = ("_pieces", "_size", "received", "whole")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self._size = 0
+        self._size = self.received = 0
         self.whole = False
 
     def __iadd__(self, piece: bytes) -> Self:
@@ -76,26 +78,50 @@ class Protocol(HttpToolsProtocol):
     on_leave: Callable[[], None] | None = None
     """Called once if the client leaves, while a request is being answered that has set it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, admission: Admission | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._admission = admission
         self._lost = asyncio.Event()
         self._arrived = Arrived()
         self._head = 0
         self._in_head = self._coded = False
+        self._offers: list[tuple[bytes, bytes]] = []  # to go on in another protocol, by the request being read
+        self._without_offer: bytes | None = None  # the head to read in its place
         self._waiting: asyncio.TimerHandle | None = None
+        self._answered: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait(self.timeout_keep_alive)
+        if self._admission is not None:
+            self._admission.arrived(self, "" if self.client is None else self.client[0])
+        self._wait(self._patience)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds until the next request has to begin."""
+        if self._admission is None or self._admission.has(self):
+            return self.timeout_keep_alive
+        return min(self._admission.silent_s, self.timeout_keep_alive)
+
+    def admit(self) -> bool:
+        """Count this connection among those whose requests are served; False where there are too many of them."""
+        return self._admission is None or self._admission.admit(self)
 
     def data_received(self, data: bytes) -> None:
-        """An offer to go on in HTTP/2, which Java's client makes on every first request, is overlooked, as it may be;
-        the parser would take it for accepted and lose the body."""
-        if self.cycle is None or not self.cycle.more_body:  # what begins here is a request, not more of a body
-            end = data.find(b"\r\n\r\n", 0, _HEAD)
-            if b"\nupgrade:" in data[: max(0, end)].lower() and (found := _offer(data, 0, end + 2)) is not None:
-                data = b"".join((found[1], b"x-upgrade", found[2], data[found.end() :]))
-        super().data_received(data)
+        """The parser takes an offer to go on in another protocol (Java's client offers HTTP/2 with its first request)
+        for accepted, and stops before the body. It is then given the same head without the offer, and the rest."""
+        self._unset_keepalive_if_required()
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as stopped:
+                assert self._without_offer is not None
+                data = self._without_offer + data[stopped.args[0] :]
+                self._without_offer, self.parser = None, _parser(self)
+                continue
+            except httptools.HttpParserError:
+                self.send_400_response("Invalid HTTP request received.")
+            break
         if self._in_head and self._waiting is None:
             self._wait(min(HEAD_S, self.timeout_keep_alive))
 
@@ -103,7 +129,7 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None:  # it would be called off by any byte
             self._unset_keepalive_if_required()
-            self._wait(min(HEAD_S, self.timeout_keep_alive) if self._in_head else self.timeout_keep_alive)
+            self._wait(min(HEAD_S, self.timeout_keep_alive) if self._in_head else self._patience)
 
     def _wait(self, seconds: float) -> None:
         """For the first byte of a head, or for the last."""
@@ -150,24 +176,90 @@ class Protocol(HttpToolsProtocol):
         self.scope["extensions"] = {CONNECTION: {"connection": self, "arrived": self._arrived}}
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            self._remove_offer()
+            return
         self._wait_no_more()
         self._in_head = False
         if self.url.endswith(b"?"):
             self.scope["extensions"][CONNECTION]["mark"] = True
+        self.headers += self._offers
+        self._offers = []
         super().on_headers_complete()
         self.cycle.body = self._arrived  # type: ignore[assignment]
 
+    def _remove_offer(self) -> None:
+        """Keep the head without its offer, which the application sees all the same."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise ValueError("a tunnel, which is not offered here")
+        version = self.parser.get_http_version().encode("ascii")
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % each for each in self.headers if each[0] != b"upgrade"]
+        self._without_offer = b"\r\n".join([*lines, b"", b""])
+        self._offers = [each for each in self.headers if each[0] == b"upgrade"]
+
+    def on_body(self, body: bytes) -> None:
+        self._arrived.received += len(body)
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
+        if self._without_offer is not None:  # it is read again
+            return
         self._arrived.whole = True
         super().on_message_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)  # type: ignore[arg-type]
+
+    # A client that stops sending
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether the connection stays open: a client that has sent all of its request may still wait for the answer,
+        or it may have left, which looks the same until something is sent to it."""
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        self._probe()
+        self._look(_PROBE_S[0])
+        return True
+
+    def _probe(self) -> None:
+        """Send the next byte of the answer, which is known, ahead of the rest. A client that has left answers it with
+        a reset."""
+        cycle = self._answered
+        if cycle is None or cycle.transport is not self.transport:  # someone holds the answer back
+            return
+        if not cycle.response_started:
+            self.transport.write(_STATUS)
+            cycle.transport = _Begun(self.transport)  # type: ignore[assignment]
+        elif cycle.chunked_encoding and cycle.scope["method"] != "HEAD":
+            self.transport.write(_ZERO)
+
+    def _look(self, pause: float) -> None:
+        """Whether a reset has come: nothing is read any more that would tell."""
+        if self.lost or self.transport.is_closing():
+            return
+        if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+            return
+        self.loop.call_later(pause, self._look, min(2 * pause, _PROBE_S[1]))
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if self._admission is not None:
+            self._admission.left(self)
         self._wait_no_more()
         self._lost.set()
         leave, self.on_leave = self.on_leave, None
         if leave is not None:
             leave()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
 
     @property
     def lost(self) -> bool:
@@ -202,6 +294,27 @@ class Protocol(HttpToolsProtocol):
         with contextlib.suppress(OSError):  # the peer was faster
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
+
+
+def _parser(protocol: Protocol) -> httptools.HttpRequestParser:
+    """A parser as uvicorn makes it."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+class _Begun:
+    """Stands in for a connection's transport whose answer has begun with `_STATUS`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._begun = True
+        self.is_closing, self.close = transport.is_closing, transport.close
+
+    def write(self, data: bytes) -> None:
+        if self._begun and data:
+            data, self._begun = data[len(_STATUS) :], False
+        self._transport.write(data)
 
 
 class _Held:

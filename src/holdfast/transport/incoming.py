@@ -39,6 +39,11 @@ def by_name(headers: RawHeaders) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reversed(tuple(headers))}
 
 
+def from_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent a request for a web page or an app made like one."""
+    return "origin" in headers or "sec-fetch-site" in headers
+
+
 class Wishes(Struct, frozen=True):
     """What the client asks of us: to stay out of it, to leave repairs, to take a change for announced, to send what was
     held back; to put no memory into it, and whose project it belongs to."""

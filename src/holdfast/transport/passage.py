@@ -28,7 +28,7 @@ from holdfast.wire.stream import Report
 
 from . import encodings, saying
 from .hearing import Hearing
-from .incoming import Incoming, Wishes, wishes
+from .incoming import Incoming, Wishes, from_page, wishes
 from .quietly import log, quiet
 from .remembering import MEMORY, WITH_MEMORY, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
@@ -189,6 +189,7 @@ class Passage:
             project=asked.project,
             directory=self._incoming.project,
             off=asked.no_memory or self.lane.observed,
+            from_page=from_page(self._incoming.named()),
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 

@@ -26,8 +26,8 @@ BYPASSED = "bypassed"
 
 class Reminder(Struct, frozen=True, kw_only=True):
     """A request that may be given memory. `read` reads the client's body; `project` is what it names as its own,
-    `directory` where its client was started; `off` says that it wants none; `patience` are the seconds there are for
-    it."""
+    `directory` where its client was started; `off` says that it wants none, `from_page` that a web page sent it;
+    `patience` are the seconds there are for it."""
 
     body: Body
     lane: Lane
@@ -37,6 +37,7 @@ class Reminder(Struct, frozen=True, kw_only=True):
     project: str = ""
     directory: str = ""
     off: bool = False
+    from_page: bool = False
 
 
 def _nothing() -> None:

@@ -278,7 +278,8 @@ class Memory(Struct, frozen=True):
         Literal["tenant", "local"],
         about(
             "Whose memory clients of the gateway get: that of their own credential, or that of this machine's user, as "
-            "`holdfast chat` and `holdfast memory` use it. The latter on loopback only.",
+            "`holdfast chat` and `holdfast memory` use it. The latter on loopback only, and to web pages (those of "
+            "`gateway.origins`) only for tenants that `inject_tenants` names.",
             guarded=True,
         ),
     ] = "tenant"

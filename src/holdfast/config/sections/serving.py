@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.config.sections.marks import MANY, Names, about, address, count, name
+
+Hosts = tuple[Annotated[str, Meta(pattern=r"^(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\],*]+)(?::\d+)?\Z")], ...]
+Origins = tuple[
+    Annotated[str, Meta(pattern=r"^(?:null|(?![Hh][Tt]{2}[Pp][Ss]?://\*)[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#,]*/?)\Z")],
+    ...,
+]
 
 
 class Upstream(Struct, frozen=True):
@@ -23,6 +29,16 @@ class Limits(Struct, frozen=True):
 
     body_bytes: Annotated[int, count("Largest request body.", least=1)] = 104_857_600
     connections: Annotated[int, count("Client connections at once.", least=1)] = 1000
+    waiting_per_peer: Annotated[
+        int,
+        count(
+            "Connections of one address that have had no request accepted yet; the oldest is closed for a new one.",
+            least=1,
+        ),
+    ] = 500
+    silent_s: Annotated[
+        float, about("Seconds in which such a connection must begin its next request.", gt=0, le=MANY)
+    ] = 10.0
     streams_per_tenant: Annotated[int, count("Open streams of one tenant.", least=1)] = 64
     connect_s: Annotated[float, about("Seconds to wait for a connection to the provider.", gt=0, le=MANY)] = 10.0
     idle_s: Annotated[float, about("Seconds a provider may stay silent within a call.", gt=0, le=MANY)] = 600.0
@@ -40,6 +56,24 @@ class Gateway(Struct, frozen=True):
         "127.0.0.1"
     )
     port: Annotated[int, count("Port to listen on; 0 picks a free one.", most=65535)] = 8788
+    hosts: Annotated[
+        Hosts,
+        about(
+            "Names that requests may call the gateway by (Host): on loopback beside this machine's own, elsewhere only "
+            "these, or any if there are none.",
+            guarded=True,
+            allowed="a list of host names, each with a port or without",
+        ),
+    ] = ()
+    origins: Annotated[
+        Origins,
+        about(
+            "Origins of web pages and webviews that may use the gateway, such as `http://localhost:3000`; "
+            "`vscode-webview://*` stands for all of one scheme.",
+            guarded=True,
+            allowed='a list of origins (`SCHEME://HOST:PORT`, `SCHEME://*` except for http and https, or "null")',
+        ),
+    ] = ()
     headers: Annotated[bool, about("Add response headers with prediction, plan and call id.")] = True
     preflight: Annotated[
         Literal["off", "warn", "hold"],
