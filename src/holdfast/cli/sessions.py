@@ -94,7 +94,7 @@ def _row(each: SessionSummary, short: dict[str, str], tenants: dict[str, str]) -
         tables.count(each.calls),
         tables.count(each.prompt_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced),
+        tables.cost(each.cost, each.unpriced, each.estimated),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
         dollars(each.without_cache) if each.cost is not None else "-",

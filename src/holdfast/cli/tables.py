@@ -194,11 +194,12 @@ def saving(saved: Decimal) -> str:
     return f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'} than" if saved else "as much as"
 
 
-def cost(value: Decimal | None, unpriced: int) -> str:
-    """What calls cost; `+` where some have no known price, `-` where none was answered."""
+def cost(value: Decimal | None, unpriced: int, estimated: int = 0) -> str:
+    """What calls cost; `+` where some have no known price, `~` where a part is estimated, `-` where none was
+    answered."""
     if value is None:
         return UNKNOWN if unpriced else "-"
-    return dollars(value) + ("+" if unpriced else "")
+    return ("~" if estimated else "") + dollars(value) + ("+" if unpriced else "")
 
 
 def day(at: datetime) -> str:

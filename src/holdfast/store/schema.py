@@ -121,8 +121,14 @@ _SURFACED = (
         PRIMARY KEY (tenant, lane))""",
 )
 
+_PENDING = (
+    # Few are pending at any time; those that a process left behind are looked for at the next start.
+    "CREATE INDEX calls_pending ON calls (started_at) WHERE status = 'pending'",
+)
+
 VERSIONS: tuple[tuple[str, ...], ...] = (
     _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
     _KNOWLEDGE + _SURFACED,
+    _PENDING,
 )
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""
