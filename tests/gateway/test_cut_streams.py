@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from holdfast import observe
+from holdfast.cli.bill import sentences
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.script import Rule, Script, Step
 from holdfast.simulator.serve import running as simulating
@@ -149,6 +150,59 @@ def test_what_was_billed_is_booked(world: World, dialect: str, how: str) -> None
     assert (call["estimated"], call["status"]) == (True, "abandoned" if how == "left" else "failed")
     assert session.cost == total.cost == Decimal(call["usage"]["cost"])
     assert (total.estimated, total.unanswered) == (1, 0)
+
+
+@pytest.mark.parametrize("dialect", CALLS)
+def test_one_that_goes_past_us_is_billed_too(world: World, dialect: str) -> None:
+    path, headers, body = CALLS[dialect]
+    off = spoken("POST", path, (*headers.items(), ("x-holdfast", "off")), json.dumps(body).encode())
+    with gated(world.root, world.address) as gate:
+        Client(world.address).fault("cut")
+        hear(gate.address, off)
+        eventually(lambda: gate.calls)
+        eventually(lambda: world.simulator.requests()[0]["state"] == "abandoned")
+        store = gate.gateway.store
+        assert store is not None
+        store.flush()
+        (call,) = store.calls()
+        total = observe.bill(store).total
+    assert (call.kind, call.status) == ("bypassed", "failed")
+    assert call.usage is not None
+    assert call.usage.prompt == sum((world.billed["input"], world.billed["read"], *world.billed["written"].values()))
+    assert close_to(call.usage.output, world.billed["output"])
+    assert (total.estimated, total.cost) == (1, call.usage.cost)
+
+
+@pytest.mark.parametrize("how", ["left", "refused"])
+def test_what_was_not_answered_is_not_booked(world: World, how: str) -> None:
+    """A refusal costs nothing. Of a request that was given up before its answer began nobody knows: at most what was
+    predicted."""
+    with gated(world.root, world.address) as gate:
+        if how == "refused":
+            Client(world.address).fault("status", options={"status": 529})
+            hear(gate.address, asked("anthropic"))
+        else:
+            Client(world.address).fault("stall", options={"seconds": 60, "at": "early"})
+            client = connect(gate.address)
+            client.sendall(asked("anthropic"))
+            assert b" 200 " in client.recv(100)  # its head, and no word of it
+            client.close()
+        eventually(lambda: gate.calls)
+        store = gate.gateway.store
+        assert store is not None
+        store.flush()
+        (call,) = store.calls()
+        total = observe.bill(store).total
+    assert (call.usage, total.cost, total.unanswered, total.estimated) == (None, None, 1, 0)
+    said = " ".join(sentences(total))
+    if how == "refused":
+        assert total.possible is None
+        assert "nothing was billed" in said
+    else:
+        assert total.possible is not None
+        assert total.possible > Decimal("0.02")
+        assert "nothing is known to have been billed" in said
+        assert f"at most ${total.possible:.4f}" in said
 
 
 @pytest.mark.slow

@@ -66,6 +66,8 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
 
     def __call__(self) -> Call:
         lane, (input_, read, writes) = self.lane, self.foreseen
+        predicted = Usage(input=input_, read=read, writes=_by_ttl(writes))
+        unanswered = self.usage is None and self.status == "abandoned"
         return Call(
             tenant=lane.tenant,
             id=self.call,
@@ -81,8 +83,8 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             reset=reason_of(self.reset),
             error=self.error or None,
             plan=_encode({"plan": self.plan, "repairs": self.repairs}),
-            prediction=_encode(Usage(input=input_, read=read, writes=_by_ttl(writes))),
-            verdict=_verdict(self.judged, self.estimated),
+            prediction=_encode(predicted),
+            verdict=possible(predicted, self.model) if unanswered else _verdict(self.judged, self.estimated),
             chain=None if self.effects is None else effects_of(*self.effects),
         )
 
@@ -213,6 +215,12 @@ def _verdict(judged: tuple[bool, float] | None, estimated: bool) -> bytes | None
         return ESTIMATED if estimated else None
     more = b',"estimated":true' if estimated else b""
     return b'{"explained":%b,"saved":"%.9f"%b}' % (b"true" if judged[0] else b"false", judged[1], more)
+
+
+def possible(predicted: Usage, model: str) -> bytes | None:
+    """The verdict of a call that was given up before its answer began: the most that may have been billed for it."""
+    cost = price(predicted, model).cost
+    return None if cost is None else b'{"possible":"%b"}' % str(cost).encode()
 
 
 def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

@@ -12,7 +12,7 @@ from holdfast.prefix import core
 from holdfast.prefix.core import Tenant
 from holdfast.store import Call
 
-from .late import ESTIMATED
+from .late import ESTIMATED, possible
 
 ENDED = "the process that carried it ended"
 """The error of a call that was left behind."""
@@ -42,11 +42,14 @@ def billed(partial: Partial, prepared: core.Prepared, tenant: Tenant) -> Usage:
 def left_behind(call: Call) -> Call:
     """A pending call whose process ended: what was known of it when its answer began stays. One of a process that is
     alive after all is written again by that when it ends."""
-    usage = call.usage
-    if usage is None and call.first_token_at is not None and call.prediction is not None:
+    usage, verdict = call.usage, call.verdict
+    if usage is None and call.prediction is not None:
         try:
-            usage = facts.price(msgspec.json.decode(call.prediction, type=Usage), call.model)
+            predicted = msgspec.json.decode(call.prediction, type=Usage)
         except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
-            usage = None
-    verdict = None if usage is None else ESTIMATED
+            predicted = Usage()
+        if call.first_token_at is None:
+            verdict = possible(predicted, call.model)
+        else:
+            usage, verdict = facts.price(predicted, call.model), ESTIMATED
     return replace(call, status="unknown", error=ENDED, usage=usage, verdict=verdict)

@@ -18,7 +18,7 @@ from holdfast.store import Break, Call, Store
 
 from . import breaking
 from .finding import find
-from .tally import judged, moment, possible_cost, without_cache
+from .tally import judged, moment, without_cache
 from .values import CallEvent, CallReport, Marker, PlanReport, Predicted, RepairReport
 
 _NEAR = 400
@@ -102,7 +102,7 @@ def report(row: Call, told: Told, broken: Sequence[Break]) -> CallReport:
         predicted=_predicted(row, told),
         usage=row.usage,
         estimated=verdict.estimated,
-        possible=possible_cost(row),
+        possible=verdict.possible,
         without_cache=without_cache(row),
         explained=verdict.explained,
         saved=verdict.saved,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.canonical import Usage
-from holdfast.facts import price, rates
+from holdfast.facts import rates
 from holdfast.store import Break, Call
 from holdfast.store.rollups import effectiveness
 
@@ -26,11 +26,13 @@ LAST = 253_402_300_799_999_999
 
 
 class Judged(Struct, frozen=True):
-    """What a verdict says, as far as it was stored; `estimated` if a part of the usage is an estimate."""
+    """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
+    most that may have been billed for a call that was given up before its answer began."""
 
     explained: bool | None = None
     saved: Decimal | None = None
     estimated: bool = False
+    possible: Decimal | None = None
 
 
 def moment(at: int) -> datetime:
@@ -55,18 +57,6 @@ def judged(call: Call) -> Judged:
 def is_estimated(call: Call) -> bool:
     """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
     return call.verdict is not None and b'"estimated":true' in call.verdict
-
-
-def possible_cost(call: Call) -> Decimal | None:
-    """The most that may have been billed for a request that was given up before its answer began: what was predicted of
-    its prompt. None where nothing was, or no price is known."""
-    if call.usage is not None or call.prediction is None or call.status not in ("abandoned", "unknown"):
-        return None
-    try:
-        predicted = msgspec.json.decode(call.prediction, type=Usage)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
-        return None
-    return price(predicted, call.model, at=moment(call.started_at)).cost
 
 
 def without_cache(call: Call) -> Decimal | None:
@@ -126,7 +116,7 @@ class Tally:
         if call.usage is None:
             self.calls += 1
             self.unanswered += 1
-            self.possible = plus(self.possible, possible_cost(call))
+            self.possible = plus(self.possible, judged(call).possible)
         else:
             self.estimated += is_estimated(call)
             self.add_usage(1, call.usage, without)
