@@ -158,6 +158,13 @@ def test_an_answer_that_is_stopped_keeps_what_was_seen_of_it(tmp_path: Path) -> 
             assert turn.text.startswith("All the words.")
             assert seen.startswith(turn.text.rstrip()) or turn.text.startswith(seen.rstrip())
             sound(session)
+            bench.store.flush()
+            (cut,) = bench.store.calls(status="abandoned")
+            billed = bench.simulator.journal.records()[-1].usage
+            assert cut.usage is not None
+            assert billed is not None
+            assert (cut.usage.read, cut.usage.writes, cut.usage.input) == (billed.read, billed.writes, billed.input)
+            assert 0 < cut.usage.output <= billed.output
             await session.ask("why?")
             last = bench.bodies()[-1].messages
             assert texts(last[-2]) == [turn.text]

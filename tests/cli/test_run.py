@@ -10,17 +10,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast.canonical import usage
 from holdfast.cli import run as main
 from holdfast.cli import run_client
+from holdfast.facts import price
 from holdfast.gateway import runs
 from holdfast.identity.core import LOCAL
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.core import Simulator
+from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.serve import running
 from holdfast.store import open_store
 from tests.clients.agents import Agent
@@ -60,6 +64,20 @@ while not asked:
 time.sleep(0.3)
 print("asked", len(asked), flush=True)
 sys.exit(3)
+"""
+
+
+LISTENS = """
+import json, os, urllib.request
+system = [{"type": "text", "text": "Be brief. " * 2000, "cache_control": {"type": "ephemeral"}}]
+messages = [{"role": "user", "content": "Tell me a long story, of a loader and of its records. " * 20}]
+body = {"model": "claude-sonnet-4-6", "max_tokens": 900, "stream": True, "system": system, "messages": messages}
+headers = {"x-api-key": "any", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+address = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+opened = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+for line in opened(urllib.request.Request(address, json.dumps(body).encode(), headers)):
+    if b"text_delta" in line:
+        print("begun", flush=True)
 """
 
 
@@ -282,6 +300,20 @@ class TestEnd:
         assert code == 3, shown
         assert b"asked 1" in shown
         assert b"went past the gateway" in shown
+
+    def test_what_was_billed_before_ctrl_c_is_told(self, world: World) -> None:
+        """The provider has billed the prompt when its answer begins."""
+        world.simulator.faults.add(Fault("stall", options=Options(seconds=60)))
+        code, shown = on_a_terminal(world, [*HERE, sys.executable, "-c", LISTENS], until=b"begun", then=b"\x03")
+        assert code == 128 + signal.SIGINT, shown
+        (record,) = world.simulator.requests()
+        billed = price(usage(writes=record["usage"]["written"], output=record["usage"]["output"]), "claude-sonnet-4-6")
+        assert record["usage"]["written"]["5m"] > 4_000
+        told = re.search(rb"holdfast: 1 call for ~\$([0-9.]+)", shown)
+        assert told is not None, shown
+        assert billed.cost is not None
+        assert abs(Decimal(told[1].decode()) - billed.cost) < Decimal("0.001"), (shown, billed)
+        assert b"the rest is estimated" in b" ".join(shown.split())
 
 
 def on_a_terminal(world: World, command: list[str], until: bytes, then: bytes) -> tuple[int, bytes]:

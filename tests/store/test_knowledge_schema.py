@@ -38,9 +38,10 @@ def first(path: Path, tmp_path: Path) -> Path:
         known = empty.execute(FIRST_ONLY).fetchall()
         old.execute("DROP TABLE knowledge_fts")
         names = {row[1] for row in known}
-        for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            if name not in names and not name.startswith("sqlite_"):
-                old.execute(f"DROP TABLE {name}")
+        for kind in ("index", "table"):
+            for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = ?", (kind,)).fetchall():
+                if name not in names and not name.startswith("sqlite_"):
+                    old.execute(f"DROP {kind} {name}")
         old.execute("PRAGMA user_version = 1")
         assert old.execute(FIRST_ONLY).fetchall() == known
     return path

@@ -48,6 +48,17 @@ def same(row: Row, exchange: Exchange) -> None:
     assert row.usage.written == billed.written
 
 
+def estimated(row: Row, exchange: Exchange) -> None:
+    """What is stored of an answer without its end is what was billed for the prompt, and an estimate."""
+    billed = exchange.record.usage
+    assert row.usage is not None
+    assert billed is not None
+    assert (row.usage.input, row.usage.read, row.usage.written) == (billed.input, billed.read, billed.written)
+    assert 0 < row.usage.output <= billed.output
+    assert row.verdict is not None
+    assert b'"estimated":true' in row.verdict
+
+
 def believed(door: Door, passage: Passage) -> int:
     """How many blocks of the lane's last request are believed to be in the cache."""
     return door.engine.fence(passage.lane, now=door.clock.now())
@@ -173,16 +184,25 @@ def test_a_stream_that_the_provider_cuts(door: Door, dialect: str, at: str) -> N
 
 @pytest.mark.parametrize("dialect", MODELS)
 def test_an_error_in_the_stream(door: Door, dialect: str) -> None:
-    spoilt(door, Fault("sse_error"), streaming(1, dialect))
+    _, exchange = spoilt(door, Fault("sse_error"), streaming(1, dialect))
+    (row,) = door.rows()
+    assert (row.status, row.error) == ("failed", "an error in the stream")
+    estimated(row, exchange)
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+def test_a_stream_that_is_nothing_but_an_error_is_not_billed(door: Door, dialect: str) -> None:
+    spoilt(door, Fault("sse_error", options=Options(at="early")), streaming(1, dialect))
     (row,) = door.rows()
     assert (row.status, row.error, row.usage) == ("failed", "an error in the stream", None)
 
 
 @pytest.mark.parametrize("dialect", MODELS)
 def test_a_stream_without_an_end(door: Door, dialect: str) -> None:
-    spoilt(door, Fault("close", options=Options(at="mid")), streaming(1, dialect))
+    _, exchange = spoilt(door, Fault("close", options=Options(at="mid")), streaming(1, dialect))
     (row,) = door.rows()
-    assert (row.status, row.error, row.usage) == ("failed", "no end of the stream", None)
+    assert (row.status, row.error) == ("failed", "no end of the stream")
+    estimated(row, exchange)
 
 
 @pytest.mark.parametrize("at", ["early", "mid"])
@@ -196,9 +216,10 @@ def test_a_stream_with_an_event_that_breaks_off(door: Door, dialect: str, at: st
 def test_a_stream_without_usage(door: Door) -> None:
     """OpenAI tells it only if asked; what was written is believed all the same."""
     passage = door.begin(raw_of(talk(1), "openai_chat", stream=True), "openai_chat")
-    door.carry(passage)
+    exchange = door.carry(passage)
     (row,) = door.rows()
-    assert (row.status, row.error, row.usage) == ("abandoned", None, None)
+    assert (row.status, row.error) == ("abandoned", None)
+    estimated(row, exchange)
     assert row.first_token_at is not None
     assert believed(door, passage) > 0
 

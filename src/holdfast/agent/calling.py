@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.canonical import Message, Request
 from holdfast.engine import Prepared
+from holdfast.engine.partial import Partial
 from holdfast.errors import HoldfastError
 from holdfast.events import ResetReason
 from holdfast.events.agent import WindowSent
@@ -117,18 +118,19 @@ async def _attempt(
         await _left(session, prepared, reader, work)
         raise
     except (_Refused, Unreachable, KeyMissing) as problem:
-        session.engine.abandon(prepared, now=session.clock(), error=_kind(problem))
+        session.engine.abandon(prepared, now=session.clock(), error=_kind(problem), partial=_partial(reader))
         if isinstance(problem, _Refused):
             raise
         if isinstance(problem, KeyMissing):
             raise _Refused(401, str(problem), again=False) from problem
         raise _Refused(0, str(problem)) from problem
     except BaseException as problem:
-        session.engine.abandon(prepared, now=session.clock(), error=type(problem).__name__)
+        error = type(problem).__name__
+        session.engine.abandon(prepared, now=session.clock(), error=error, partial=_partial(reader))
         raise
     finally:
         stop.cancel()
-    return _settled(session, prepared, answer)
+    return _settled(session, prepared, answer, reader.output)
 
 
 async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, watch: Watch) -> Answer:
@@ -149,7 +151,7 @@ async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, 
         async for chunk in answering:
             pieces = reader.feed(chunk)
             if reader.started:
-                session.began(prepared)
+                session.began(prepared, reader.usage)
             for piece in pieces:
                 watch.piece(piece.kind, piece.text)
     answer = reader.close()
@@ -182,16 +184,23 @@ async def _left(
             work.exception()  # heard
     finally:
         partial = reader.close()
-        session.engine.abandon(prepared, now=session.clock())
+        session.engine.abandon(prepared, now=session.clock(), partial=_partial(reader))
     return partial.message if partial.message.content else None
 
 
-def _settled(session: Session, prepared: Prepared, answer: Answer) -> Answered:
+def _partial(reader: AnswerReader) -> Partial | None:
+    """What had come of an answer that has no end: the provider bills for it."""
+    return Partial(reader.usage, reader.output) if reader.started else None
+
+
+def _settled(session: Session, prepared: Prepared, answer: Answer, output: int) -> Answered:
+    """`output` are the tokens of the answer, estimated, for a provider that does not tell them."""
     now, finding = session.clock(), None
     session.began(prepared)
     if answer.usage is None:
-        session.engine.abandon(prepared, now=now, error="no usage reported")
-        used = prepared.core.outcome.usage(0)
+        partial = Partial(output=output)
+        billed = session.engine.abandon(prepared, now=now, error="no usage reported", partial=partial)
+        used = billed or prepared.core.outcome.usage(output)
     else:
         verdict = session.engine.settle(prepared, answer.usage, now=now)
         used, finding = verdict.usage, verdict.finding

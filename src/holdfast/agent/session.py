@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from holdfast import facts
-from holdfast.canonical import Document, Image, Message, Request
+from holdfast.canonical import Document, Image, Message, Request, Usage
 from holdfast.engine import Lane, Prepared
 from holdfast.events import Actor, Envelope, Event
 from holdfast.events.agent import (
@@ -240,10 +240,10 @@ class Session:
             self.on_planned(prepared)
         return prepared
 
-    def began(self, prepared: Prepared) -> None:
-        """The answer begins."""
+    def began(self, prepared: Prepared, usage: Usage | None = None) -> None:
+        """The answer begins; `usage` is what the provider has told by then."""
         if prepared.core.first_token is None:
-            self.engine.first_token(prepared, now=self.clock())
+            self.engine.first_token(prepared, now=self.clock(), usage=usage)
             if self.on_begun is not None:
                 self.on_begun()
 

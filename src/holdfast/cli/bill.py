@@ -112,7 +112,7 @@ def _row(name: str, each: Sums, saved: bool) -> tuple[str, ...]:
         tables.count(each.prompt_tokens),
         tables.count(each.output_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
+        tables.cost(each.cost, each.unpriced, each.estimated, at_list=each.list_price is not None),
         tables.cost(each.without_cache, each.unpriced),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
@@ -139,10 +139,18 @@ def sentences(total: Sums) -> Iterator[str]:
     odd = [f"{number:,} {kind}" for kind, number in total.kinds.items()]
     odd += [f"{total.unanswered:,} without an answer"] if total.unanswered else []
     calls = counted(total.calls, "call") + (f" ({', '.join(odd)})" if odd else "")
-    if total.cost is None:
-        yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
+    if total.cost is not None:
+        yield f"{calls} for {priced(total.cost, total.list_price, total.estimated)}{_against(total)}."
+    elif total.possible:
+        yield f"{calls}; nothing is known to have been billed."
     else:
-        yield f"{calls} for {priced(total.cost, total.list_price)}{_against(total)}."
+        yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
+    if total.estimated:
+        which = counted(total.estimated, "call")
+        yield f"Of {which} the provider did not tell all, because of a cut or so far: the rest is estimated (~)."
+    if total.possible:
+        more = "" if total.cost is None else " more"
+        yield f"Calls that were cut before an answer may have been billed, at most {dollars(total.possible)}{more}."
     if not total.breaks and total.creation_tokens > total.cached_tokens:
         yield "More was written to the cache than read: a first request writes, those that go on from it read."
     if total.unpriced and total.cost is not None:

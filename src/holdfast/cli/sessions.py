@@ -96,7 +96,7 @@ def _row(each: SessionSummary, short: dict[str, str], tenants: dict[str, str]) -
         tables.count(each.calls),
         tables.count(each.prompt_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
+        tables.cost(each.cost, each.unpriced, each.estimated, at_list=each.list_price is not None),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
         dollars(each.without_cache) if each.cost is not None else "-",

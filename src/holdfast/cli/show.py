@@ -143,7 +143,7 @@ def _lane(each: LaneReport, names: dict[str, str]) -> tuple[str, ...]:
         tables.count(each.calls),
         tables.count(each.prompt_tokens),
         tables.share(each.hit_rate),
-        tables.cost(each.cost, each.unpriced, at_list=each.list_price is not None),
+        tables.cost(each.cost, each.unpriced, each.estimated, at_list=each.list_price is not None),
         tables.count(each.breaks),
         each.agent or "-",
         names.get(each.parent or "", each.parent) or "-",
@@ -159,7 +159,9 @@ def _call(each: CallReport, short: dict[str, str], names: dict[str, str]) -> tup
         "-" if used is None else tables.count(used.read),
         "-" if used is None else tables.count(used.written),
         "-" if used is None else tables.count(used.input),
-        "-" if used is None else tables.dollars(used.cost) + "*" * each.subscription,
+        "-"
+        if used is None
+        else tables.cost(used.cost, int(used.cost is None), each.estimated, at_list=each.subscription),
         note(each),
         " ".join(marker.ttl for marker in each.plan.markers) or "-" if each.plan is not None else "-",
         "-" if used is None else tables.count(used.output),

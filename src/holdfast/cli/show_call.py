@@ -8,7 +8,7 @@ from datetime import datetime
 from holdfast.cli import tables
 from holdfast.cli.breaks import what, where
 from holdfast.cli.subscriptions import AT_LIST_PRICE
-from holdfast.cli.tables import dollars
+from holdfast.cli.tables import cost, dollars
 from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
 from holdfast.store.rows import ShownEntry
 
@@ -73,10 +73,12 @@ def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
     if predicted is not None:
         yield "Predicted", f"read {predicted.read:,}, written {predicted.written:,}, input {predicted.input:,}"
     if used is None:
-        yield "Billed", "not known"
+        most = f"; at most {dollars(found.possible)}, if the provider had begun" if found.possible else ""
+        yield "Billed", f"not known{most}"
         return
     written = " + ".join(f"{tokens:,} for {ttl}" for ttl, tokens in used.writes) or "0"
-    yield "Billed", f"read {used.read:,}, written {written}, input {used.input:,}, output {used.output:,}"
+    estimated = " (in part estimated)" if found.estimated else ""
+    yield "Billed", f"read {used.read:,}, written {written}, input {used.input:,}, output {used.output:,}{estimated}"
     if found.explained is not None:
         yield "Verdict", "as predicted" if found.explained else "not as predicted"
     if used.cost is None:
@@ -84,7 +86,8 @@ def _bill(found: CallReport) -> Iterator[tuple[str, str]]:
         return
     without = f"; without a cache {dollars(found.without_cache)}" if found.without_cache is not None else ""
     listed = f" {AT_LIST_PRICE}" if found.subscription else ""
-    yield "Cost", f"{dollars(used.cost)}{listed}{without} ({used.price_version or 'prices of an unknown version'})"
+    version = used.price_version or "prices of an unknown version"
+    yield "Cost", f"{cost(used.cost, 0, found.estimated)}{listed}{without} ({version})"
     if found.saved is not None:
         nothing = "" if found.saved else "nothing; it was "
         yield "Saved", f"{nothing}{tables.saving(found.saved)} the client alone would have paid"

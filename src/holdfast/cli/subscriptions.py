@@ -25,10 +25,11 @@ def treatment(config: Config) -> str:
     )
 
 
-def priced(cost: Decimal | None, at_list: Decimal | None) -> str:
-    """Dollars, and how much of them nobody is billed for."""
+def priced(cost: Decimal | None, at_list: Decimal | None, estimated: int = 0) -> str:
+    """Dollars, with `~` where a part is estimated, and how much of them nobody is billed for."""
+    paid = ("~" if estimated else "") + dollars(cost)
     if cost is None or at_list is None:
-        return dollars(cost)
+        return paid
     if at_list == cost:
-        return f"{dollars(cost)} {AT_LIST_PRICE} (a subscription pays)"
-    return f"{dollars(cost)} ({dollars(at_list)} of it {AT_LIST_PRICE}: a subscription pays)"
+        return f"{paid} {AT_LIST_PRICE} (a subscription pays)"
+    return f"{paid} ({dollars(at_list)} of it {AT_LIST_PRICE}: a subscription pays)"

@@ -194,12 +194,12 @@ def saving(saved: Decimal) -> str:
     return f"{dollars(abs(saved))} {'less' if saved > 0 else 'more'} than" if saved else "as much as"
 
 
-def cost(value: Decimal | None, unpriced: int, *, at_list: bool = False) -> str:
-    """What calls cost; `+` where some have no known price, `-` where none was answered, `*` where a subscription pays
-    for some and the dollars are at list price."""
+def cost(value: Decimal | None, unpriced: int, estimated: int = 0, *, at_list: bool = False) -> str:
+    """What calls cost; `+` where some have no known price, `~` where a part is estimated, `-` where none was
+    answered, `*` where a subscription pays for some and the dollars are at list price."""
     if value is None:
         return UNKNOWN if unpriced else "-"
-    return dollars(value) + ("+" if unpriced else "") + ("*" if at_list else "")
+    return ("~" if estimated else "") + dollars(value) + ("+" if unpriced else "") + ("*" if at_list else "")
 
 
 def day(at: datetime) -> str:

@@ -41,22 +41,27 @@ class Beside:
         kind: str,
         model: str,
         started: float,
-        ended: float,
+        ended: float | None,
         first_token: float | None = None,
         usage: Usage | None = None,
+        estimated: bool = False,
         error: str = "",
         why: str = "",
         call: str | None = None,
     ) -> str:
         """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
         and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
-        What a lane loses by a call past us is a reset: note it before `bypassed`. Gives the id of the call."""
+        What a lane loses by a call past us is a reset: note it before `bypassed`. Without `ended` it is under way: its
+        row is written, and it is to be noted again. Gives the id of the call."""
         priced = None if usage is None else facts.price(usage, model)
-        noted = Noted(call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why)
+        noted = Noted(
+            call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why, estimated
+        )
         with self._lock:
             self._state.keeper.meet(lane, started)
             self._state.keeper.put_call(noted.row())
-            self._teller.noted(noted, self._lost(noted) if kind == "bypassed" else 0)
+            if ended is not None:
+                self._teller.noted(noted, ended, self._lost(noted) if kind == "bypassed" else 0)
         return noted.call
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:

@@ -37,6 +37,7 @@ from .effects import effect_of
 from .keeping import WAIT, wait
 from .late import Row
 from .marking import marked
+from .partial import Partial, billed
 from .reports import Reports
 from .state import State, facts_of
 from .telling import REASONS
@@ -65,6 +66,7 @@ class Engine(Beside):
         self._strict, self._patience = strict, patience
         super().__init__(State(settings, store), bus, reports)
         self._turns = tuple(threading.RLock() for _ in range(TURNS))
+        self._state.keeper.end_left_behind()
 
     # A request
 
@@ -133,13 +135,17 @@ class Engine(Beside):
                     self._bypassed(body, alone, lane, now)
                 raise
 
-    def first_token(self, prepared: Prepared, *, now: float) -> None:
-        """The answer begins: the entries it writes can be read."""
+    def first_token(self, prepared: Prepared, *, now: float, usage: Usage | None = None) -> None:
+        """The answer begins: the entries it writes can be read, and the provider bills for it. `usage` is what it has
+        told of that by now; it is booked at once, so that it is known even if this process ends."""
         with self._lock:
             if prepared.core.first_token is None and not prepared.core.done:
-                core.first_token(self._state.tenant(prepared.lane.tenant), prepared.core, now)
-                row = self._row(prepared, "pending")
-                if row is not None:
+                tenant = self._state.tenant(prepared.lane.tenant)
+                core.first_token(tenant, prepared.core, now)
+                if self._store is not None:
+                    prepared.estimated = usage or prepared.core.predicted(tenant.experience)
+                    row = self._row(prepared, "pending")
+                    assert row is not None
                     self._state.keeper.leave_call(LateCall(prepared.lane.tenant, prepared.call, row))
 
     def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
@@ -160,30 +166,51 @@ class Engine(Beside):
                 return Verdict(
                     usage=priced, predicted=predicted, explained=agree, outcome=found.outcome, alone=found.alone
                 )
-            ledger = state.fresh(lane, now)
-            if found.asked.model.ref not in tenant.loaded:
-                state.pools(lane.tenant, found.asked.model, now)
-            verdict = core.settle(tenant, ledger, found, priced, now, state.settings(lane))
-            if prepared.sent.dialect == "gemini":
-                verdict = objects.with_storage(state, prepared, verdict, now)
-            prepared.verdict = verdict
-            if prepared.waited is not None:
-                idle.returned(ledger, prepared, verdict)
+            verdict = prepared.verdict = self._judged(prepared, priced, now)
+            prepared.estimated = None
             self._teller.settled(prepared, verdict, now, self._row(prepared, "settled", now, verdict))
             state.keeper.save_lane(lane)
             state.keeper.save_tenant(lane.tenant, tenant)
             return verdict
 
-    def abandon(self, prepared: Prepared, *, now: float, error: str = "") -> None:
-        """It was cancelled, failed (`error` names how) or was cut."""
+    def _judged(self, prepared: Prepared, usage: Usage, now: float) -> Verdict:
+        """What was billed against what was predicted."""
+        state, lane, found = self._state, prepared.lane, prepared.core
+        tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
+        if found.asked.model.ref not in tenant.loaded:
+            state.pools(lane.tenant, found.asked.model, now)
+        verdict = core.settle(tenant, ledger, found, usage, now, state.settings(lane))
+        if prepared.sent.dialect == "gemini":
+            verdict = objects.with_storage(state, prepared, verdict, now)
+        if prepared.waited is not None:
+            idle.returned(ledger, prepared, verdict)
+        return verdict
+
+    def abandon(
+        self, prepared: Prepared, *, now: float, error: str = "", partial: Partial | None = None
+    ) -> Usage | None:
+        """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
+        the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
         with self._turn(prepared.lane), self._lock:
-            state, lane = self._state, prepared.lane
-            if not prepared.core.done:
-                core.abandon(state.tenant(lane.tenant), state.fresh(lane, now), prepared.core, now)
+            state, lane, found = self._state, prepared.lane, prepared.core
+            if found.done:
+                return prepared.estimated
+            tenant, verdict = state.tenant(lane.tenant), None
+            prepared.estimated = None
+            if found.first_token is not None and partial is not None:
+                prepared.estimated = billed(partial, found, tenant)
+            if prepared.estimated is not None and partial is not None and partial.usage is not None:
+                verdict = self._judged(prepared, prepared.estimated, now)  # the prompt was counted by the provider
+                prepared.estimated = verdict.usage
+            else:
+                core.abandon(tenant, state.fresh(lane, now), found, now)
                 objects.abandoned(state, prepared)
-                row = self._row(prepared, "failed" if error else "abandoned", now, error=error)
-                self._teller.abandoned(prepared, now, error, row)
-                state.keeper.save_lane(lane)
+            row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
+            self._teller.abandoned(prepared, now, error, row, verdict)
+            state.keeper.save_lane(lane)
+            if verdict is not None:
+                state.keeper.save_tenant(lane.tenant, tenant)
+            return prepared.estimated
 
     def bypassed(self, lane: Lane, body: Body, *, now: float) -> None:
         """The client's own bytes went out, past us: the lane's next request is compared with them, and carries the
@@ -376,7 +403,8 @@ class Engine(Beside):
             reset=found.expectation.reset,
             first_token=began,
             ended=now,
-            usage=None if verdict is None else verdict.usage,
+            usage=prepared.estimated if verdict is None else verdict.usage,
+            estimated=prepared.estimated is not None,
             judged=None if verdict is None else (verdict.explained, verdict.saved),
             error=error,
             effects=effects,

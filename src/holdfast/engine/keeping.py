@@ -33,6 +33,7 @@ from holdfast.store.base import Merge
 from . import editing, succession
 from .effects import Pools, pools_of, stored_effects
 from .learning import Learning
+from .partial import left_behind
 from .shelf import Shelf
 from .values import Lane
 from .versions import Theirs, Version
@@ -86,6 +87,12 @@ class Keeper:
     def down(self) -> bool:
         """Whether nothing can be made durable just now. Without a store nothing has to be."""
         return self._store is not None and self._store.down
+
+    def end_left_behind(self) -> None:
+        """Calls that were on their way when their process ended are not pending for ever."""
+        if self._store is not None:
+            for call in self._store.pending_calls():
+                self._store.put_call(left_behind(call))
 
     # Lanes
 

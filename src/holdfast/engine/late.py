@@ -23,6 +23,8 @@ from holdfast.events.calls import (
     LlmCallFailed,
     LlmCallStarted,
 )
+from holdfast.facts import price
+from holdfast.prefix.core import Verdict
 from holdfast.prefix.pool import Effect
 from holdfast.prefix.preflight import Preflight
 from holdfast.prefix.repairs import Repair
@@ -35,13 +37,15 @@ from .effects import effects_of
 from .values import Lane
 
 REASONS = frozenset(get_args(ResetReason))
+ESTIMATED = b'{"estimated":true}'
+"""The verdict of a call whose usage is an estimate, and of which nothing else is known."""
 _NAME = 256
 _encode = msgspec.json.Encoder().encode
 
 
 class Row(Struct, frozen=True, kw_only=True, gc=False):
     """A call as it stands. `foreseen` are input, read and written tokens; `effects` what it did to the pools and what
-    it would have done without us."""
+    it would have done without us. A usage is `estimated` as long as the answer has not come whole."""
 
     lane: Lane
     call: str
@@ -56,11 +60,14 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
     ended: float | None = None
     usage: Usage | None = None
     judged: tuple[bool, float] | None = None
+    estimated: bool = False
     error: str = ""
     effects: tuple[Effect, Effect] | None = None
 
     def __call__(self) -> Call:
         lane, (input_, read, writes) = self.lane, self.foreseen
+        predicted = Usage(input=input_, read=read, writes=_by_ttl(writes))
+        unanswered = self.usage is None and self.status == "abandoned"
         return Call(
             tenant=lane.tenant,
             id=self.call,
@@ -72,12 +79,12 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             client=lane.client or None,
             first_token_at=None if self.first_token is None else micro(self.first_token),
             ended_at=None if self.ended is None else micro(self.ended),
-            usage=self.usage,
+            usage=self.usage if self.usage is None or self.usage.price_version else price(self.usage, self.model),
             reset=reason_of(self.reset),
             error=self.error or None,
             plan=_encode({"plan": self.plan, "repairs": self.repairs}),
-            prediction=_encode(Usage(input=input_, read=read, writes=_by_ttl(writes))),
-            verdict=None if self.judged is None else _verdict(*self.judged),
+            prediction=_encode(predicted),
+            verdict=possible(predicted, self.model) if unanswered else _verdict(self.judged, self.estimated),
             chain=None if self.effects is None else effects_of(*self.effects),
         )
 
@@ -139,6 +146,17 @@ def settled(
     more: tuple[Event, ...],
 ) -> tuple[Event, ...]:
     """What is told of a call that was answered: two events, one for each change, and what was found in it."""
+    return completed(call, model, usage), *_compared(call, lane, usage, predicted, explained, changes), *more
+
+
+def judged(call: str, lane: str, verdict: Verdict) -> tuple[Event, ...]:
+    """What a verdict says of a call whose answer was cut."""
+    return _compared(call, lane, verdict.usage, verdict.predicted, verdict.explained, verdict.changes)
+
+
+def _compared(
+    call: str, lane: str, usage: Usage, predicted: Usage, explained: bool, changes: tuple[Change, ...]
+) -> tuple[Event, ...]:
     verdict = CacheVerdict(
         call=call,
         predicted_read=predicted.read,
@@ -151,12 +169,30 @@ def settled(
         CacheRetentionChanged(lane=name(lane), zone=each.zone, before=each.before, after=each.after, why=name(each.why))
         for each in changes
     ]
-    return completed(call, model, usage), verdict, *changed, *more
+    return verdict, *changed
 
 
-def abandoned(call: str, model: str, error: str) -> tuple[Event, ...]:
-    """What is told of a call that has no answer; `error` if it failed."""
-    return (LlmCallFailed(call=call, model=name(model), error=name(error or "abandoned"), abandoned=not error),)
+def abandoned(
+    call: str, model: str, error: str, usage: Usage | None = None, more: tuple[Event, ...] = ()
+) -> tuple[Event, ...]:
+    """What is told of a call that has no answer, or not all of it; `error` if it failed."""
+    return failed(call, model, error, usage), *more
+
+
+def failed(call: str, model: str, error: str, usage: Usage | None = None) -> LlmCallFailed:
+    """`usage` is what was billed all the same, as far as is known."""
+    used = usage or Usage()
+    return LlmCallFailed(
+        call=call,
+        model=name(model),
+        error=name(error or "abandoned"),
+        abandoned=not error,
+        input=used.input,
+        read=used.read,
+        writes=used.writes,
+        output=used.output,
+        cost=used.cost,
+    )
 
 
 def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
@@ -172,9 +208,19 @@ def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
     )
 
 
-def _verdict(explained: bool, saved: float) -> bytes:
-    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone."""
-    return b'{"explained":%b,"saved":"%.9f"}' % (b"true" if explained else b"false", saved)
+def _verdict(judged: tuple[bool, float] | None, estimated: bool) -> bytes | None:
+    """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone; whether the
+    usage is an estimate."""
+    if judged is None:
+        return ESTIMATED if estimated else None
+    more = b',"estimated":true' if estimated else b""
+    return b'{"explained":%b,"saved":"%.9f"%b}' % (b"true" if judged[0] else b"false", judged[1], more)
+
+
+def possible(predicted: Usage, model: str) -> bytes | None:
+    """The verdict of a call that was given up before its answer began: the most that may have been billed for it."""
+    cost = price(predicted, model).cost
+    return None if cost is None else b'{"possible":"%b"}' % str(cost).encode()
 
 
 def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:

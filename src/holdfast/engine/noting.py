@@ -9,28 +9,33 @@ from holdfast.canonical import Usage
 from holdfast.store import Call
 from holdfast.store.rows import CallStatus
 
+from .late import ESTIMATED
 from .values import Lane
 
 
 class Noted(Struct, frozen=True):
-    """One such call, from its beginning to its end, in seconds since 1970. `usage` has its price."""
+    """One such call, from its beginning to its end, in seconds since 1970; without an end it is under way. `usage` has
+    its price; it is `estimated` where the answer was cut."""
 
     call: str
     lane: Lane
     kind: str
     model: str
     started: float
-    ended: float
+    ended: float | None
     first_token: float | None = None
     usage: Usage | None = None
     error: str = ""
     why: str = ""
+    estimated: bool = False
 
     @property
     def status(self) -> CallStatus:
+        if self.ended is None:
+            return "pending"
         if self.error:
             return "failed"
-        return "abandoned" if self.usage is None else "settled"
+        return "abandoned" if self.usage is None or self.estimated else "settled"
 
     def row(self) -> Call:
         return Call(
@@ -44,11 +49,12 @@ class Noted(Struct, frozen=True):
             kind=self.kind,
             client=self.lane.client or None,
             first_token_at=None if self.first_token is None else _micro(self.first_token),
-            ended_at=_micro(self.ended),
+            ended_at=None if self.ended is None else _micro(self.ended),
             usage=self.usage,
             reset="bypassed" if self.kind == "bypassed" else None,
             error=self.error or None,
             plan=msgspec.json.encode({"why": self.why}) if self.why else None,
+            verdict=ESTIMATED if self.estimated and self.usage is not None else None,
         )
 
 

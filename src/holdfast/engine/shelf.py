@@ -112,6 +112,9 @@ class Shelf:
     def calls(self, tenant: str, *, model: str, start: int, limit: int) -> list[Call]:
         return self._read(lambda: self._store.calls(tenant, model=model, start=start, limit=limit), [])
 
+    def pending_calls(self) -> list[Call]:
+        return self._read(lambda: self._store.pending_calls(), [])
+
     def edits(self, tenant: str, lane: str) -> list[Edit]:
         return self._read(lambda: self._store.edits(tenant, lane), [])
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.events import Bus, Envelope, Event, Ulids
-from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallFailed, LlmCallStarted
+from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallStarted
 from holdfast.events.ulid import texts as ulids
 from holdfast.facts import rates
 from holdfast.prefix.breaks import Finding
@@ -24,7 +24,7 @@ from holdfast.prefix.keepalive import Ping
 from holdfast.store import Break, Call, LateCall
 
 from . import late
-from .late import Row, completed, micro, name, reason_of
+from .late import Row, completed, failed, micro, name, reason_of
 from .noting import Noted
 from .owners import owner_of
 from .reports import Reports
@@ -89,22 +89,29 @@ class Teller:
         self._tell(prepared, now, ulids(self._ids.take(count), count), late.settled, known, row)
         return found
 
-    def abandoned(self, prepared: Prepared, now: float, error: str, row: Row | None = None) -> None:
-        known = (prepared.call, prepared.core.asked.model.ref, error)
-        self._tell(prepared, now, [self._ids.new()], late.abandoned, known, row)
+    def abandoned(
+        self, prepared: Prepared, now: float, error: str, row: Row | None = None, verdict: Verdict | None = None
+    ) -> None:
+        """A call without a whole answer; `verdict` where the provider had told what it read."""
+        more: tuple[Event, ...] = ()
+        if verdict is not None:
+            found = () if verdict.finding is None else (self._broken(prepared, verdict.finding, now)[1],)
+            more = (*late.judged(prepared.call, prepared.lane.id, verdict), *found)
+        known = (prepared.call, prepared.core.asked.model.ref, error, prepared.estimated, more)
+        count = 1 + len(more)
+        self._tell(prepared, now, ulids(self._ids.take(count), count), late.abandoned, known, row)
 
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.tell(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
-    def noted(self, call: Noted, lost: int) -> None:
+    def noted(self, call: Noted, ended: float, lost: int) -> None:
         """A call that was not planned; `lost` are the tokens its lane had cached and paid for again."""
         lane, model = call.lane, name(call.model)
         self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
-            self.tell(lane, None, call.ended, completed(call.call, call.model, call.usage))
+            self.tell(lane, None, ended, completed(call.call, call.model, call.usage))
         else:
-            error, left = name(call.error or "abandoned"), not call.error
-            self.tell(lane, None, call.ended, LlmCallFailed(call=call.call, model=model, error=error, abandoned=left))
+            self.tell(lane, None, ended, failed(call.call, call.model, call.error, call.usage))
         price = rates(call.model) if lost else None
         if lost:
             dollars = Decimal(0) if price is None else lost * (price.input - price.read)
@@ -116,7 +123,7 @@ class Teller:
                 session=lane.session,
                 lane=lane.id,
                 model=call.model,
-                at=micro(call.ended),
+                at=micro(ended),
                 reason="bypassed",
                 tokens=lost,
                 dollars=dollars,
@@ -126,7 +133,7 @@ class Teller:
             if self._store is not None:
                 self._store.put_break(row)
             reset = CacheReset(lane=name(lane.id), reason="bypassed", call=call.call, tokens=lost, dollars=dollars)
-            self.tell(lane, None, call.ended, reset)
+            self.tell(lane, None, ended, reset)
 
     # Breaks
 

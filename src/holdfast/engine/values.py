@@ -7,6 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.caches.values import Outcome
+from holdfast.canonical import Usage
 from holdfast.prefix import core
 from holdfast.prefix.contents import Command, Use
 from holdfast.prefix.core import Verdict
@@ -79,6 +80,8 @@ class Prepared(Struct, kw_only=True):
     """Calls to make first, each brought back with `Engine.answered`."""
     verdict: Verdict | None = None
     """What became of it, once it is settled."""
+    estimated: Usage | None = None
+    """What was booked for it although its answer was cut; a part of it is an estimate."""
 
     @property
     def markers(self) -> tuple[tuple[str, str], ...]:

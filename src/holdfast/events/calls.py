@@ -34,7 +34,8 @@ class LlmCallCompleted(Event, frozen=True, kw_only=True):
 
 
 class LlmCallFailed(Event, frozen=True, kw_only=True):
-    """A provider's error text may quote the prompt, so only its kind and status are kept."""
+    """A provider's error text may quote the prompt, so only its kind and status are kept. The counts are what was
+    billed for it all the same, estimated, if its answer had begun."""
 
     type: ClassVar[str] = "llm.call_failed"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"
@@ -43,6 +44,11 @@ class LlmCallFailed(Event, frozen=True, kw_only=True):
     error: Name
     status: int | None = None
     abandoned: bool = False
+    input: Count = 0
+    read: Count = 0
+    writes: tuple[tuple[Name, Count], ...] = ()
+    output: Count = 0
+    cost: Decimal | None = None
 
 
 class CachePlanned(Event, frozen=True, kw_only=True):

@@ -220,9 +220,9 @@ async def _say(call: Call, answer: Answer) -> None:
 
 
 def _cut(beside: asyncio.Future[Passage | None]) -> None:
-    """A request that was prepared for a client who has left."""
+    """A request that was prepared for a client who has left: it was not sent."""
     if not beside.cancelled() and (passage := beside.result()) is not None:
-        quietly(passage.cut)
+        quietly(passage.cut, "the client left before it was sent")
 
 
 def _has_come(content: StreamReader) -> bool:

@@ -102,6 +102,8 @@ def report(row: Call, told: Told, broken: Sequence[Break]) -> CallReport:
         plan=_plan(stored, told.planned),
         predicted=_predicted(row, told),
         usage=row.usage,
+        estimated=verdict.estimated,
+        possible=verdict.possible,
         without_cache=without_cache(row),
         explained=verdict.explained,
         saved=verdict.saved,

@@ -27,10 +27,13 @@ LAST = 253_402_300_799_999_999
 
 
 class Judged(Struct, frozen=True):
-    """What a verdict says, as far as it was stored."""
+    """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
+    most that may have been billed for a call that was given up before its answer began."""
 
     explained: bool | None = None
     saved: Decimal | None = None
+    estimated: bool = False
+    possible: Decimal | None = None
 
 
 def moment(at: int) -> datetime:
@@ -50,6 +53,11 @@ def judged(call: Call) -> Judged:
         return msgspec.json.decode(call.verdict or b"{}", type=Judged, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
         return Judged()
+
+
+def is_estimated(call: Call) -> bool:
+    """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
+    return call.verdict is not None and b'"estimated":true' in call.verdict
 
 
 def without_cache(call: Call) -> Decimal | None:
@@ -84,17 +92,18 @@ def plus(sum_: Decimal | None, more: Decimal | None) -> Decimal | None:
 
 
 _TOKENS = ("_input", "_read", "_written", "_output")
-_COUNTS = ("calls", "unanswered", "unpriced", "breaks", "break_tokens", "resets", "reset_tokens", *_TOKENS)
-_DOLLARS = ("cost", "without", "saved", "break_cost", "reset_cost", "list_price")
+_COUNTS = ("calls", "unanswered", "estimated", "unpriced", "breaks", "break_tokens", "resets", "reset_tokens", *_TOKENS)
+_DOLLARS = ("cost", "possible", "without", "saved", "break_cost", "reset_cost", "list_price")
 
 
 class Tally:
     """Sums that grow."""
 
     def __init__(self) -> None:
-        self.calls = self.unanswered = self.unpriced = 0
+        self.calls = self.unanswered = self.estimated = self.unpriced = 0
         self.breaks = self.break_tokens = self.resets = self.reset_tokens = 0
         self.cost: Decimal | None = None
+        self.possible: Decimal | None = None
         self.without: Decimal | None = None
         self.saved: Decimal | None = None
         self.break_cost: Decimal | None = None
@@ -109,7 +118,9 @@ class Tally:
         if call.usage is None:
             self.calls += 1
             self.unanswered += 1
+            self.possible = plus(self.possible, judged(call).possible)
         else:
+            self.estimated += is_estimated(call)
             self.add_usage(1, call.usage, without, call.tenant)
             self.saved = plus(self.saved, saved)
 
@@ -152,6 +163,8 @@ class Tally:
             id=id,
             calls=self.calls,
             unanswered=self.unanswered,
+            estimated=self.estimated,
+            possible=self.possible,
             kinds=dict(sorted(self._kinds.items())),
             uncached_tokens=shares.uncached_tokens,
             cached_tokens=shares.cached_tokens,

@@ -20,7 +20,9 @@ class Window(Struct, frozen=True):
 class Sums(Struct, frozen=True, kw_only=True):
     """What calls add up to. `id` names what they have in common (a model, a session, a day…), None in a total.
 
-    `unanswered` calls have no usage: they failed, were abandoned or are under way. `kinds` counts the calls that are no
+    `unanswered` calls have no usage: they failed, were abandoned or are under way; `possible` is what may have been
+    billed at most for those that were given up before their answer began, beyond `cost`. Of `estimated` calls a part of
+    the usage is an estimate: their answers were cut, or still come. `kinds` counts the calls that are no
     ordinary requests: side, bypassed, ping. `unpriced` calls have a usage and no known price; they are not in `cost`,
     which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
     had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
@@ -32,6 +34,8 @@ class Sums(Struct, frozen=True, kw_only=True):
     id: str | None = None
     calls: int = 0
     unanswered: int = 0
+    estimated: int = 0
+    possible: Decimal | None = None
     kinds: dict[str, int] = {}
     uncached_tokens: int = 0
     cached_tokens: int = 0
@@ -160,7 +164,8 @@ class CallEvent(Struct, frozen=True):
 
 class CallReport(Struct, frozen=True, kw_only=True):
     """Everything known of one call. `why` says why one that was not planned was not; `subscription` that its dollars
-    are at list price."""
+    are at list price. `estimated`: a part of the usage is an estimate; `possible` is the most that may have been billed
+    where nothing is known of it."""
 
     id: str
     tenant: str
@@ -176,6 +181,8 @@ class CallReport(Struct, frozen=True, kw_only=True):
     plan: PlanReport | None
     predicted: Predicted | None
     usage: Usage | None
+    estimated: bool = False
+    possible: Decimal | None = None
     without_cache: Decimal | None
     explained: bool | None
     saved: Decimal | None

@@ -156,7 +156,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     ours, theirs = outcome.prompt.tokens, usage.prompt
     predicted = prepared.predicted(experience, usage.output)
     experience.calibration = experience.calibration.observe(ref, ours, theirs)
-    read = _in_our_tokens(usage.read, ours, theirs)
+    read = account.in_our_tokens(usage.read, ours, theirs)
     finding = None
     if breaks.fell_short(prepared.expectation, usage, settings.breaks):
         finding = breaks.judge(prepared.expectation, usage, rates(ref, prompt_tokens=theirs), settings.breaks)
@@ -169,15 +169,13 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     client_alone = prepared.alone
     if not explained and ours:
         outcome = pool.correct(outcome, read, prepared.first_token, now)
-        if read < prepared.outcome.read:  # what the provider lost, it would have lost for the client alone too
-            lone_read = min(read, client_alone.read)
-            client_alone = tenant.pool_alone(model).correct(client_alone, lone_read, prepared.first_token, now)
+        client_alone = account.alone_with(prepared, tenant.pool_alone(model), read, now)
     pool.finish(outcome, (), now)
     route.reads += usage.read > 0
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
     paid = costs(model, theirs).of(usage)
-    alone = paid if _as_alone(prepared) else _alone_cost(prepared, usage)
+    alone = paid if account.is_alone(prepared) else account.alone_cost(prepared, client_alone, usage)
     account.book(client, alone, paid)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
@@ -305,31 +303,6 @@ def _turn(
     )
     ledger.retention = after = retention.observe(before, turn, settings, model)
     return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
-
-
-def _as_alone(prepared: Prepared) -> bool:
-    """Whether nothing was done to the request that could make a difference: then what it came to is what the client
-    alone would have paid, however that was foreseen. Implicit caches give more or less than they promise."""
-    sent, alone = prepared.outcome, prepared.alone
-    if sent is alone:
-        return True
-    same = sent.prompt.keys == alone.prompt.keys and sent.prompt.marks == alone.prompt.marks
-    return same and (sent.read, sent.writes) == (alone.read, alone.writes)
-
-
-def _alone_cost(prepared: Prepared, usage: Usage) -> float:
-    """What the client alone would have paid. What the provider lost for us it would have lost for the client too."""
-    alone, model = prepared.alone, prepared.asked.model
-    scale = usage.prompt / prepared.prompt.tokens if prepared.prompt.tokens else 1.0
-    price = costs(model, round(alone.prompt.tokens * scale))
-    lost = max(0, prepared.outcome.read - _in_our_tokens(usage.read, prepared.prompt.tokens, usage.prompt))
-    lost = min(lost, alone.read)
-    extra = lost * ((price.write(alone.writes[-1][0]) if alone.writes else price.input) - price.read)
-    return (price.of(alone) + extra) * scale
-
-
-def _in_our_tokens(read: int, ours: int, theirs: int) -> int:
-    return read if ours == theirs or not theirs else round(read * ours / theirs)
 
 
 def _credit(settings: Cache) -> float:

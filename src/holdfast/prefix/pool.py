@@ -137,16 +137,18 @@ class Pool:
 
     # What a provider reports
 
-    def correct(self, outcome: Outcome, read: int, first_token: float | None, now: float) -> Outcome:
+    def correct(
+        self, outcome: Outcome, read: int, first_token: float | None, now: float, *, at_marks: bool = False
+    ) -> Outcome:
         """The outcome as it must have been, given how many tokens were read; the state follows it.
 
         `read` is in the tokens of the prompt. What was to be read and was not is gone; what was read beyond what was
-        known must have been there.
+        known must have been there. With `at_marks`, so was an entry at every marker before it.
         """
         if not self.by_entry or read == outcome.read:
             return outcome
         prompt, at = outcome.prompt, outcome.at
-        block = _block_near(prompt, read)
+        block = block_near(prompt, read)
         for entry in outcome.new:  # what it wrote is decided anew
             known = self._entries.get(entry.key)
             if known is not None and known.written == at:
@@ -157,8 +159,10 @@ class Pool:
         elif block >= 0:
             ttl = self.model.default_ttl or ""
             seconds = float(self.model.ttl_seconds(ttl) or 0)
-            key = self._key(prompt, block)
-            self._entries.put([Entry(key, prompt.ends[block], ttl, seconds, at, at + seconds, at)], now)
+            for each in (block, *(mark.block for mark in prompt.marks if at_marks and mark.block < block)):
+                key = self._key(prompt, each)
+                if self._entries.find(key, at) is None:
+                    self._entries.put([Entry(key, prompt.ends[each], ttl, seconds, at, at + seconds, at)], now)
         found = self._cache.begin(prompt, at)
         self._cache.first_token(found, now if first_token is None else first_token)
         return found
@@ -226,7 +230,7 @@ def effect(predicted: Outcome, outcome: Outcome, first_token: float | None) -> E
     return Effect(outcome.at, first_token, outcome.new, outcome.refreshed, gone)
 
 
-def _block_near(prompt: Prompt, tokens: int) -> int:
+def block_near(prompt: Prompt, tokens: int) -> int:
     """The block whose end is nearest to so many tokens, if it is near enough; else the last one within them."""
     if tokens <= 0:
         return -1

@@ -154,6 +154,8 @@ class Sending:
             if self._exchange is not None:
                 self._exchange.first_token()
         elif isinstance(step, SendStep):
+            if self._exchange is not None:
+                self._exchange.sent += len(step.data)
             await self._send({"type": "http.response.body", "body": step.data, "more_body": True})
         elif isinstance(step, End):
             if self._exchange is not None:  # before the last byte: who has read it all finds it in the journal

@@ -7,7 +7,9 @@ and when it was complete. `answer` does all of it at once for callers in the sam
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -59,6 +61,8 @@ class Exchange:
         self.fault = fault
         self.first_token_delay = 0.0
         self.chunk_delay = 0.0
+        self.sent = 0
+        """Bytes of the answer that have left."""
         self.record = record
         self._clock = clock
         self._cache: Cache | None = None
@@ -88,9 +92,14 @@ class Exchange:
                 self._cache.finish(self._outcome, self._output, self._clock.now())
 
     def abandon(self) -> None:
-        """The client left, or the connection died. What was written before the first token is not kept."""
+        """The client left, or the connection died. What was written before the first token is not kept; after it, what
+        the model had said by then is billed."""
         if self.record.state == "open":
             self.record.state = "abandoned"
+            if self.sent and self.record.usage is not None and self.answer.chunks is not None:
+                ends = list(accumulate(map(len, self.answer.chunks)))
+                said = self.record.usage.output * bisect_right(ends, self.sent) // len(ends)
+                self.record.usage = replace(self.record.usage, output=said)
             if self._cache is not None and self._outcome is not None and self.record.first_token_at is None:
                 self._cache.abandon(self._outcome, self._clock.now())
                 if self._journal is not None:

@@ -112,6 +112,13 @@ def calls(
     return [read_call(row) for row in rows]
 
 
+def pending_calls(connection: sqlite3.Connection) -> list[Call]:
+    rows = connection.execute(
+        f"SELECT {names(CALL_COLUMNS)} FROM calls WHERE status = 'pending' ORDER BY started_at, seq"
+    )
+    return [read_call(row) for row in rows]
+
+
 def breaks(
     connection: sqlite3.Connection,
     equal: Mapping[str, object],

@@ -15,7 +15,8 @@ from msgspec import Struct
 from ..canonical.usage import Usage
 from ..events import BreakCause, ResetReason
 
-CallStatus = Literal["pending", "settled", "abandoned", "failed"]
+CallStatus = Literal["pending", "settled", "abandoned", "failed", "unknown"]
+"""`unknown`: the process that carried it ended before the call did."""
 OwnerKind = Literal["lane", "session"]
 
 EventRow = tuple[str, str, int, str | None, str | None, str, str, str, bytes]
@@ -74,7 +75,8 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One provider call. It counts in the rollups, in the hour it started, once its usage is known."""
+    """One provider call. It counts in the rollups, in the hour it started, once its usage is known: an estimate when
+    its answer begins, and what was billed when it ends."""
 
     tenant: str
     id: str

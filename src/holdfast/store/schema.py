@@ -128,9 +128,14 @@ _ACCOUNTS = (
     "CREATE INDEX accounts_by_tenant ON accounts (tenant)",
 )
 
+_PENDING = (
+    # Few are pending at any time; those that a process left behind are looked for at the next start.
+    "CREATE INDEX calls_pending ON calls (started_at) WHERE status = 'pending'",
+)
+
 VERSIONS: tuple[tuple[str, ...], ...] = (
     _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
     _KNOWLEDGE + _SURFACED,
-    _ACCOUNTS,
+    _ACCOUNTS + _PENDING,
 )
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ..canonical.usage import Usage
 from .tables import CALL_COLUMNS, names
 
 _ROWS_PER_STATEMENT = 2_000
 
 Name = tuple[str, str]
 """Tenant and id."""
-Pending = dict[Name, tuple[int, tuple[Any, ...]]]
-"""Calls that count in no sum yet: where they stand, and what of them does not change."""
+Pending = dict[Name, tuple[int, tuple[Any, ...], Usage | None]]
+"""Calls that will be written again: where they stand, what of them does not change, and what of them counts already."""
 
 
 def execute_many(
@@ -43,11 +44,11 @@ class NewCalls:
     """Calls of which nothing is stored yet."""
 
     def __init__(self) -> None:
-        self._rows: dict[Name, tuple[list[Any], tuple[Any, ...] | None]] = {}
+        self._rows: dict[Name, tuple[list[Any], tuple[Any, ...] | None, Usage | None]] = {}
 
-    def add(self, name: Name, row: list[Any], fixed: tuple[Any, ...] | None) -> None:
-        """`fixed` is what does not change of one that will be written again."""
-        self._rows[name] = row, fixed
+    def add(self, name: Name, row: list[Any], fixed: tuple[Any, ...] | None, usage: Usage | None) -> None:
+        """`fixed` is what does not change of one that will be written again, `usage` what of it counts already."""
+        self._rows[name] = row, fixed, usage
 
     def __contains__(self, name: Name) -> bool:
         return name in self._rows
@@ -58,12 +59,12 @@ class NewCalls:
     def write(self, connection: sqlite3.Connection, pending: Pending) -> None:
         if not self._rows:
             return
-        values = [value for row, _ in self._rows.values() for value in row]
+        values = [value for row, _, _ in self._rows.values() for value in row]
         last = execute_many(connection, _new_calls, len(CALL_COLUMNS), values) or 0
         # They are numbered one after the other.
-        for place, (name, (_, fixed)) in enumerate(self._rows.items(), last - len(self._rows) + 1):
+        for place, (name, (_, fixed, usage)) in enumerate(self._rows.items(), last - len(self._rows) + 1):
             if fixed is not None:
-                pending[name] = place, fixed
+                pending[name] = place, fixed, usage
         self._rows.clear()
 
 

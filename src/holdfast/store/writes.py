@@ -78,15 +78,15 @@ def put_break(found: Break, transaction: Transaction) -> None:
 
 
 def put_call(call: Call, transaction: Transaction, *, first: bool = False) -> None:
-    """Insert the call or replace it. One that we have inserted ourselves and that counts nowhere yet is found by its
-    place, and its indexes need not be touched. `first` says that nothing of it should be stored yet."""
+    """Insert the call or replace it. One that we have inserted ourselves as pending is found by its place, and its
+    indexes need not be touched. `first` says that nothing of it should be stored yet."""
     connection, name = transaction.connection, (call.tenant, call.id)
     row, fixed = call_row(call), fixed_part(call)
     if name in transaction.calls:
         transaction.calls.write(connection, transaction.pending)
     known = transaction.pending.pop(name, None)
     if first and known is None and transaction.together:
-        transaction.calls.add(name, row, fixed if call.usage is None else None)
+        transaction.calls.add(name, row, fixed if call.status == "pending" else None, call.usage)
         _count(call, transaction)
         return
     place: int | None = None
@@ -94,13 +94,15 @@ def put_call(call: Call, transaction: Transaction, *, first: bool = False) -> No
         values = [row[index] for index in _CHANGING]
         if connection.execute(_CHANGE_CALL, (*values, known[0], *name)).rowcount == 1:
             place = known[0]
+            if known[2] is not None:
+                transaction.sums.usage((hour_of(call.started_at), call.tenant, call.model), known[2], sign=-1)
     if place is None:
         found = connection.execute(_NEW_CALL, row)
         place = found.lastrowid if found.rowcount == 1 else None
     if place is None:
         _replace_call(call, row, transaction)
-    elif call.usage is None:
-        transaction.pending[name] = place, fixed
+    elif call.status == "pending":
+        transaction.pending[name] = place, fixed, call.usage
     _count(call, transaction)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from holdfast.canonical import Usage
+from holdfast.engine.partial import Partial
 from holdfast.wire import Dialect, Tap
 from holdfast.wire.stream import LONGEST_LINE, Report
 
@@ -113,6 +114,28 @@ class Hearing:
         except Exception as error:  # noqa: BLE001
             log("usage", error)
             return None, ""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has told so far."""
+        try:
+            return None if self._tap is None else self._tap.usage
+        except Exception as error:  # noqa: BLE001
+            log("usage", error)
+            return None
+
+    def broken_off(self) -> Partial | None:
+        """What is known of an answer that began and has no end; None where the provider failed before it said anything
+        or told a usage, and bills nothing."""
+        try:
+            report = Report() if self._tap is None else self._tap.cut()
+            usage = self.usage
+            if report.error is not None and usage is None and not report.deltas:
+                return None
+            return Partial(usage, report.output())
+        except Exception as error:  # noqa: BLE001
+            log("cut", error)
+            return Partial()
 
     def _tell(self, said: str) -> None:
         if self._refused is not None:

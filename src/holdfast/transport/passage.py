@@ -18,6 +18,7 @@ from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.serving import Gateway
 from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.partial import Partial
 from holdfast.engine.state import facts_of
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
@@ -330,7 +331,10 @@ class Passage:
     def _begins(self, at: float) -> None:
         if self.prepared is not None:
             with quiet("first_token"):
-                self._passages.engine.first_token(self.prepared, now=at)
+                self._passages.engine.first_token(self.prepared, now=at, usage=self._heard.usage)
+        elif (usage := self._heard.usage) is not None:
+            with quiet("note"):
+                self._note(usage, "", None, estimated=True)
 
     def finish(self) -> None:
         """The response came whole."""
@@ -360,11 +364,14 @@ class Passage:
 
     def _end(self, usage: Usage | None, error: str) -> None:
         engine, now = self._passages.engine, self._now()
+        partial = None
         if self._first_token is None:
             self._unanswered()
+        elif usage is None:
+            partial = self._heard.broken_off()
         if self.prepared is None:
             with quiet("note"):
-                self._note(usage, error, now)
+                self._note(usage or self._estimated(partial), error, now, estimated=usage is None)
             if self.bypass is not None and self._heard.served:
                 self._went_past()  # now that the client has its answer: this may take a while
             return
@@ -373,19 +380,28 @@ class Passage:
                 engine.settle(self.prepared, usage, now=now)
             except Exception as problem:  # noqa: BLE001
                 log("settle", problem)
+                partial = Partial(output=usage.output)
         if self.prepared.verdict is None:  # also what could not be settled is not left pending
             if self._first_token is not None:
                 self._begins(self._first_token)
             with quiet("abandon"):
-                engine.abandon(self.prepared, now=now, error=error)
+                engine.abandon(self.prepared, now=now, error=error, partial=partial)
 
     def _unanswered(self) -> None:
         if self.found is not None:
             with quiet("unanswered"):
                 self._passages.identities.unanswered(self.found)
 
-    def _note(self, usage: Usage | None, error: str, now: float) -> None:
-        """A call that was not planned: what it was, and what it cost."""
+    def _estimated(self, partial: Partial | None) -> Usage | None:
+        """What was billed for a call that was not planned though its answer was cut; without a word of the provider,
+        all of its prompt as plain input."""
+        if partial is None:
+            return None
+        body = self._body if partial.usage is None else None
+        return partial.billed(Usage(input=0 if body is None else self._passages.engine.read(body).prompt.tokens))
+
+    def _note(self, usage: Usage | None, error: str, now: float | None, *, estimated: bool) -> None:
+        """A call that was not planned: what it was, and what it cost. Without `now` it is under way."""
         side = self.bypass is None  # what is neither planned nor passed by stands beside the conversation
         self.call = self._passages.engine.note(
             self.lane,
@@ -396,6 +412,7 @@ class Passage:
             first_token=self._first_token,
             ended=now,
             usage=usage,
+            estimated=estimated,
             error=error,
             why=self.bypass or "",
         )

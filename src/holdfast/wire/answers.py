@@ -55,6 +55,16 @@ class AnswerReader:
         """Whether the model has begun to answer."""
         return self._tap.report.started
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has told so far."""
+        return self._tap.usage
+
+    @property
+    def output(self) -> int:
+        """Estimated tokens of what the model has said so far."""
+        return self._tap.report.output()
+
     def feed(self, chunk: bytes) -> list[Piece]:
         self._tap.feed(chunk)
         pieces, self._pieces = self._pieces, []

@@ -40,6 +40,8 @@ def read_event(data: bytes, report: Report) -> None:
     """`message_start` brings the usage, `message_delta` replaces the fields it names."""
     if b'"content_block_' in data[:64]:
         report.started = True
+        if b"_delta" in data[:64]:
+            report.add_delta(data)
         return
     try:
         usual = _usual(data)

@@ -236,6 +236,8 @@ def _read_event(data: bytes, report: Report) -> None:
     merge_counts(report, chunk.usage_metadata)
     if bytes(chunk.error) not in (b"", b"null"):
         report.error = Gemini().read_error(0, data).message
+    else:
+        report.add_delta(data)
     if b'"finishReason"' in data:
         candidates = array_of(bytes(chunk.candidates)) or []
         report.finished |= any("finishReason" in (object_of(candidate) or {}) for candidate in candidates)

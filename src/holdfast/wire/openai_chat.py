@@ -258,3 +258,5 @@ def read_event(data: bytes, report: Report) -> None:
     merge_counts(report, chunk.usage)
     if bytes(chunk.error) not in (b"", b"null"):
         report.error = openai.read_error(0, data).message
+    else:
+        report.add_delta(data)

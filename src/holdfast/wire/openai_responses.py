@@ -310,6 +310,7 @@ def _read_event(data: bytes, report: Report) -> None:
     """The last event carries the response with its usage; a response that is not streamed is that object itself."""
     report.started = True
     if _is_delta(data):
+        report.add_delta(data)
         return
     try:
         event = scan.decode(data, _Event)

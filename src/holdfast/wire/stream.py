@@ -6,23 +6,34 @@ and nothing else, so a long stream costs no memory; a line beyond the limit is s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import Raw, Struct, field
 
 from holdfast.canonical import Usage
+from holdfast.facts.tokens import estimate
 
 from . import scan
 from .usage import Counts, counts_of
 from .values import string_of
 
 LONGEST_LINE = 16 * 1024 * 1024
+SAMPLE = 16_384
+"""Bytes of a stream's deltas that are kept, to estimate from them how many tokens all of them hold."""
 _BOM = b"\xef\xbb\xbf"
+_TEXTS = frozenset(
+    {"text", "thinking", "partial_json", "delta", "content", "reasoning", "reasoning_content", "refusal", "arguments"}
+)
+"""Members of a delta that hold what the model says, in any dialect."""
 
 
 class Report(Struct, kw_only=True):
-    """What a dialect found in the events so far. `counts` is raw usage; later fields replace earlier ones."""
+    """What a dialect found in the events so far. `counts` is raw usage; later fields replace earlier ones.
+
+    `deltas` counts the bytes of the events in which the model says something; `sample` holds the first of them.
+    """
 
     counts: Counts | None = None
     response_id: str | None = None
@@ -30,6 +41,23 @@ class Report(Struct, kw_only=True):
     started: bool = False
     finished: bool = False
     error: str | None = None
+    deltas: int = 0
+    sample: list[bytes] = field(default_factory=list)
+    _sampled: int = 0
+
+    def add_delta(self, data: bytes) -> None:
+        """The model says something in this event."""
+        self.deltas += len(data)
+        if self._sampled < SAMPLE:
+            self.sample.append(data[:SAMPLE])
+            self._sampled += len(self.sample[-1])
+
+    def output(self) -> int:
+        """Estimated tokens of what the model has said so far."""
+        if not self._sampled:
+            return 0
+        said = "".join([text for data in self.sample for text in _texts_of(data)])
+        return estimate(said) * self.deltas // self._sampled
 
 
 class Tap:
@@ -104,6 +132,17 @@ class Tap:
             self.report.error = "a response that is neither JSON nor an event stream"
         return self.report
 
+    def cut(self) -> Report:
+        """The response broke off: reads what is whole of it. Of a plain JSON response nothing is."""
+        if self._form == "json" and not self._too_long:
+            text, self._line = bytes(self._line), bytearray()
+            spans = scan.walk_values(text, 0)[0] if text[:1] == b"[" else []
+            for start, end in spans:
+                self._read(text[start:end], self.report)
+            if text[:1] != b"[":
+                self.report.add_delta(text)
+        return self.report
+
     def _hold(self, piece: bytes) -> None:
         """Keep a piece of the unfinished line; a line beyond the limit is given up and counted once."""
         if len(self._line) + len(piece) <= LONGEST_LINE:
@@ -172,3 +211,26 @@ def add_counts(report: Report, counts: Counts) -> None:
     if "cache_creation" not in news and news.get(total, known.get(total)) != known.get(total):
         known.pop("cache_creation", None)  # the split of an older sum; a sum that is repeated keeps its split
     report.counts = {**known, **news}
+
+
+def _texts_of(data: bytes) -> Iterator[str]:
+    """What the model says in a delta; all of it where it is no whole JSON."""
+    try:
+        yield from _texts(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        yield data.decode("utf-8", "replace")
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if isinstance(each, str):
+                if name in _TEXTS:
+                    yield each
+            elif name == "args":  # of a call, as Gemini has it
+                yield msgspec.json.encode(each).decode()
+            else:
+                yield from _texts(each)
