@@ -11,12 +11,15 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 MODEL = "claude-opus-4-6"
-RESULT = 15_000  # bytes of a result
+RESULTS = (8_000, 900, 4_000, 500)
+"""Bytes of the results of a turn's calls: most are short, the long ones make the size."""
 _DAY = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
-_WORDS = ("kelp", "rock", "tide", "def load(path):", "return None", "src/module/file.py", "42", "while", "anchor")
+_SYLLABLES = ("ke", "lp", "rock", "ti", "de", "an", "chor", "lo", "ad", "mo", "du", "le", "ret", "urn", "par", "se")
+_SIGNS = (" ", " = ", "(", "): ", ".", ", ", "_", "\n    ", " # ", " -> ")
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,16 @@ CLIENTS = (
 def _messages(number: int) -> Iterator[dict[str, Any]]:
     yield {"role": "user", "content": [{"type": "text", "text": "Please look at the loader. " + _text("task", 500)}]}
     for turn in range(number):
-        call = {"path": f"src/{turn}.py", "depth": turn, "lines": {"first": 1, "last": 400}, "reason": _text(f"r{turn}", 60)}
-        said = {"type": "text", "text": f"Now file {turn}. {_text(f'a{turn}', 200)}"}
-        used = {"type": "tool_use", "id": f"toolu_{turn:04}", "name": f"tool_{turn % 12}", "input": call}
-        yield {"role": "assistant", "content": [said, used]}
-        content = [{"type": "text", "text": _text(f"f{turn}", RESULT)}]
-        result = {"type": "tool_result", "tool_use_id": f"toolu_{turn:04}", "content": content}
-        yield {"role": "user", "content": [result]}
+        said: list[dict[str, Any]] = [{"type": "text", "text": f"Now part {turn}. {_text(f'a{turn}', 200)}"}]
+        results = []
+        for place, size in enumerate(RESULTS):
+            name = f"{turn:03}{place}"
+            given = {"path": f"src/{name}.py", "depth": turn, "lines": {"first": 1, "last": 400}, "why": _text(name, 60)}
+            said.append({"type": "tool_use", "id": f"toolu_{name}", "name": f"tool_{turn % 12}", "input": given})
+            content = [{"type": "text", "text": _text(f"f{name}", size)}]
+            results.append({"type": "tool_result", "tool_use_id": f"toolu_{name}", "content": content})
+        yield {"role": "assistant", "content": said}
+        yield {"role": "user", "content": results}
 
 
 def _tool(number: int) -> dict[str, Any]:
@@ -83,12 +89,15 @@ def _tool(number: int) -> dict[str, Any]:
     return {"name": f"tool_{number}", "description": _text(f"t{number}", 400), "input_schema": schema}
 
 
+@cache
 def _text(name: str, size: int) -> str:
-    chance, words, length = random.Random(name), [], 0
+    """A text like code: made-up names and signs, so that reading it costs what reading code does."""
+    chance, parts, length = random.Random(name), [], 0
     while length < size:
-        words.append(f"{chance.choice(_WORDS)} {chance.randrange(10_000)}")
-        length += len(words[-1]) + 1
-    return " ".join(words)
+        word = "".join(chance.choices(_SYLLABLES, k=chance.randint(1, 3))) + chance.choice(_SIGNS)
+        parts.append(word)
+        length += len(word)
+    return "".join(parts)
 
 
 def _shuffled(value: Any, chance: random.Random) -> Any:

@@ -18,7 +18,7 @@ class Work:
 
     `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
     that become lists by that. `present` are the inserts this request has room for, by the block of the body they
-    follow, `lines` and `sections` what the model is to be told.
+    follow, `lines` and `sections` what the model is to be told. `ordered` if first orders of keys were added to the state.
     """
 
     def __init__(
@@ -41,11 +41,17 @@ class Work:
         self.new: dict[bytes, bytes] = {}
         self.reset: str | None = None
         self.compared = 0
+        self.ordered = False
         self.restored: dict[int, bytes] = {}
         self.widened: set[int] = set()
         self.present: list[tuple[int, Insert]] = []
         self.lines: dict[bytes, tuple[str, str]] = {}
         self.sections: list[tuple[str, bytes, bytes]] = []
+
+    @cached_property
+    def orders(self) -> dict[bytes, bytes]:
+        """The first orders of keys of blocks that were sent before."""
+        return self.state.key_orders.by_digest()
 
     @cached_property
     def sent(self) -> dict[bytes, bytes]:

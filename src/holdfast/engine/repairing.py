@@ -25,6 +25,7 @@ class Repaired(Struct, frozen=True):
 
     `volatile_paths` are blocks, of the new body, that change from request to request. `reset` is why the prefix departs
     from the one before. `new` are bytes by their SHA-256 that must be durable before the body is sent (law 4).
+    `ordered` if the lane knows first orders of keys that it did not know before.
     """
 
     raw: bytes
@@ -32,6 +33,7 @@ class Repaired(Struct, frozen=True):
     volatile_paths: tuple[str, ...] = ()
     reset: str | None = None
     new: Mapping[bytes, bytes] = {}
+    ordered: bool = False
 
 
 def repair(
@@ -75,7 +77,7 @@ def _run(work: Work) -> Repaired:
         repair_texts.replay(work)
     work.state.length = len(work.prompt.blocks)
     raw = work.body.apply(work.splices) if work.splices else work.body.raw
-    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new)
+    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new, work.ordered)
 
 
 def _retired(body: Body, state: RepairState) -> Repaired:
