@@ -28,6 +28,7 @@ NAMES = (
     "mechanisms",
     "explain",
     "gateway",
+    "restart",
     "peers",
 )
 

@@ -128,6 +128,8 @@ class Engine(Beside):
                     )
                     prepared = self._planned(draft, asked, body, lane, turn, ids, now)
                     self._state.keeper.begun(lane)
+                    if draft.repaired.ordered:  # so that they are kept even if the process is killed with the answer
+                        self._state.keeper.save_lane(lane)
                     return prepared
             except Exception:
                 with self._lock:

@@ -23,7 +23,7 @@ from holdfast.wire import rewrite
 from holdfast.wire.body import is_border
 from holdfast.wire.values import object_of, string_of
 
-from . import repair_firsts
+from . import key_orders, repair_firsts
 from .repair_work import Work
 
 MOST_REKEYED = 64
@@ -66,7 +66,8 @@ def keys(work: Work) -> None:
     if _only_grows(work):
         return
     period = work.memory.period
-    state, before = work.state, recall(work.memory, work.state.history)
+    state, known = work.state, recall(work.memory, work.state.history)
+    before = key_orders.history(work) if known is None else known
     walk, now, rekeyed = Walk(before or History()), History(), b""
     said = range(work.said, len(work.prompt.blocks))
     for number in said[_taken_over(work, said, before, walk, now) :]:
@@ -77,8 +78,10 @@ def keys(work: Work) -> None:
             rekeyed += first
     if before is None and state.rekeyed and not _as_first(state.rekeyed, now):
         work.because("repair_forgotten")
-    state.history, state.rekeyed = record(work.memory, state.history, before, now), rekeyed
-    if now.client == now.first:
+    state.history, state.rekeyed = record(work.memory, state.history, known, now), rekeyed
+    if now.client != now.first:
+        key_orders.keep_blocks(work, now, work.orders, lambda digest: _parts(work, digest))
+    else:
         blocks = work.prompt.blocks
         loose = [place for place in work.memory.missing(now.client) if blocks[said[place]].kind not in FINAL]
         if all(_is_text(work, said[place]) for place in loose):
@@ -154,12 +157,18 @@ def _first(work: Work, number: int, match: Match | None) -> bytes:
     if parts is None:
         return digest
     now, first = _First(_place_of(work, index), parts), _remembered(work, match.first)
-    if first is not None and (match.sure or _reordered(work, first, now)):
+    again = None
+    if first is None:
+        again = key_orders.made_again(work, index, parts, work.orders.get(match.first), match.first)
+        if again is not None:
+            first = _First(now.place, again)
+            work.memory.put(match.first, _encode(first))
+    if first is not None and (again is not None or match.sure or _reordered(work, first, now)):
         work.restored[number] = match.first
         if "key-order" not in work.skip:
             _put_back(work, number, first.parts)
         return match.first
-    if match.sure:
+    if match.sure or (first is None and work.orders.get(match.first) == b""):
         work.because("repair_forgotten")
     work.memory.put(digest, _encode(now))
     return digest
@@ -189,6 +198,11 @@ def _remembered(work: Work, digest: bytes) -> _First | None:
     first = msgspec.msgpack.decode(kept, type=_First)
     parts = rewrite.movable(work.body.dialect, first.parts)
     return None if parts is None else _First(first.place, parts)
+
+
+def _parts(work: Work, digest: bytes) -> list[bytes] | None:
+    first = _remembered(work, digest)
+    return None if first is None else first.parts
 
 
 def _place_of(work: Work, index: int) -> bytes:
@@ -284,6 +298,7 @@ def _place(work: Work, found: list[_Tool], order: list[bytes]) -> dict[int, byte
         work.report("tool-order", moved[0], "the same tools came in another order than when they were first sent")
     if rekeyed:
         work.report("key-order", rekeyed[0], _REKEYED)
+        key_orders.keep_tools(work, [tool.id for tool in found])
     return sent
 
 
@@ -297,6 +312,11 @@ def _first_bytes(work: Work, tool: _Tool) -> tuple[bytes, bytes]:
     text = work.memory.get(first)
     if text is not None:
         return first, text
+    order = work.state.key_orders.tools.get(tool.id)
+    again = None if tool.value else key_orders.made_again(work, tool.index, [tool.raw], order, first)
+    if again is not None:
+        work.memory.put(first, again[0])
+        return first, again[0]
     work.because("repair_forgotten")
     _register(work, tool.id, tool.digest, tool.raw)
     return tool.digest, tool.raw

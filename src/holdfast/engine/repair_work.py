@@ -28,7 +28,8 @@ class Work:
     that become lists by that. `present` are the inserts this request has room for, by the block of the body they
     follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
     whether values may be told elsewhere than where the client says them. Of a request that is `continued` most stands
-    at the provider already, so that what the model was told last is not known.
+    at the provider already, so that what the model was told last is not known. `ordered` if first orders of keys were
+    added to the state.
     """
 
     def __init__(
@@ -53,12 +54,18 @@ class Work:
         self.new: dict[bytes, bytes] = {}
         self.reset: str | None = None
         self.compared = 0
+        self.ordered = False
         self.restored: dict[int, bytes] = {}
         self.widened: set[int] = set()
         self.present: list[tuple[int, Insert]] = []
         self.lines: dict[bytes, Said] = {}
         self.sections: list[tuple[str, bytes, bytes]] = []
         self.untold = False
+
+    @cached_property
+    def orders(self) -> dict[bytes, bytes]:
+        """The first orders of keys of blocks that were sent before."""
+        return self.state.key_orders.by_digest()
 
     @cached_property
     def sent(self) -> dict[bytes, bytes]:

@@ -27,6 +27,7 @@ class Repaired(Struct, frozen=True):
 
     `volatile_paths` are blocks, of the new body, that change from request to request. `reset` is why the prefix departs
     from the one before. `new` are bytes by their SHA-256 that must be durable before the body is sent (law 4).
+    `ordered` if the lane knows first orders of keys that it did not know before.
     """
 
     raw: bytes
@@ -34,6 +35,7 @@ class Repaired(Struct, frozen=True):
     volatile_paths: tuple[str, ...] = ()
     reset: str | None = None
     new: Mapping[bytes, bytes] = {}
+    ordered: bool = False
 
 
 def repair(
@@ -78,12 +80,13 @@ def _run(work: Work) -> tuple[Repaired, bool]:
     except BeginAnewError as found:
         repair_texts.forget(work)
         again = Work(work.body, work.prompt, work.state, work.memory, work.mode, work.skip)
-        again.reset = work.reset or found.reason
+        again.reset, again.ordered = work.reset or found.reason, work.ordered
         _repair(again)
         work = again
     work.state.length = len(work.prompt.blocks)
     raw = work.body.apply(work.splices) if work.splices else work.body.raw
-    return Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new), work.untold
+    done = Repaired(raw, tuple(work.repairs), tuple(work.volatile), work.reset, work.new, work.ordered)
+    return done, work.untold
 
 
 def _repair(work: Work) -> None:

@@ -7,6 +7,7 @@ its most compact spelling, for which one pass says everything.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -74,8 +75,7 @@ def read_block(
         if span.section == "system" and content.startswith(_ATTRIBUTION):
             return Known(None, marks=marks)
         markable, text, flat = dialect.markable(body, index), _text_of(content, kind), False
-    head = as_bytes(f"{span.section}|{span.role}|{'1' if border else '0'}|")
-    digest = sha256(head + content).digest()[:16]
+    digest = _digest(span, border, content)
     images = citations = False
     refers = references(content) if span.section == "messages" and kind.endswith("tool_result") else ()
     if not flat and span.section == "messages" and kind not in _CALLS:
@@ -91,12 +91,26 @@ def read_block(
     return Known(block, images, citations, marks, special, False, refers)
 
 
-def _alone(body: Body, span: BlockSpan, text: bytes) -> Body:
-    """A body of which only this one block is asked about."""
+def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Sequence[bytes]) -> bytes:
+    """The digest that a block, which is an object, has with these parts: its own bytes without a marker, and the
+    members of its message that hang on it."""
+    span, own = body.blocks[index], parts[0]
+    found = _at_once(body.dialect, span, own)
+    content = found[0] if found is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
+    return _digest(span, border, content)
+
+
+def _digest(span: BlockSpan, border: bool, content: bytes) -> bytes:
+    head = as_bytes(f"{span.section}|{span.role}|{'1' if border else '0'}|")
+    return sha256(head + content).digest()[:16]
+
+
+def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | None = None) -> Body:
+    """A body of which only this one block is asked about; `members` are those that hang on it, if they are others."""
     context, raw = [], text
-    for start, end in span.context:
-        context.append((len(raw), len(raw) + end - start))
-        raw += body.raw[start:end]
+    for member in [body.raw[start:end] for start, end in span.context] if members is None else members:
+        context.append((len(raw), len(raw) + len(member)))
+        raw += member
     return replace(body, raw=raw, blocks=(replace(span, start=0, end=len(text), context=tuple(context)),))
 
 
