@@ -365,7 +365,7 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> None:
     """What a tool says of itself, and the rest of it, where they differ or were told before."""
     if not work.moves or (first == now and not work.state.inserts):
         return
-    (one, rest), (other, others) = _parts(first), _parts(now)
+    (one, rest), (other, others) = _description_and_rest(first), _description_and_rest(now)
     for kind, said in ((b"t", Said(one, other)), (b"u", Said(f"{title}: {rest}", f"{title}: {others}"))):
         slot = kind + texts.digest(title)
         if said.first != said.now or work.told(slot):
@@ -388,7 +388,7 @@ def _title(raw: bytes) -> str:
     return string_of((object_of(members.get("function", b"")) or members).get("name")) or ""
 
 
-def _parts(raw: bytes) -> tuple[str, str]:
+def _description_and_rest(raw: bytes) -> tuple[str, str]:
     """What a tool says of itself, and the rest of it."""
     members = object_of(raw) or {}
     literal = (object_of(members.get("function", b"")) or members).get("description", b"")
