@@ -240,7 +240,7 @@ _HOP = ("keep-alive", "te", "trailer", "upgrade", "proxy-connection")
 
 def encoded(body: bytes, encoding: str) -> bytes:
     if encoding == "gzip":
-        return gzip.compress(body)
+        return gzip.compress(body, mtime=0)  # the same bytes in every second
     if encoding == "br":
         return bytes(brotli.compress(body))
     return zstandard.ZstdCompressor().compress(body)
