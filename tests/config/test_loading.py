@@ -24,6 +24,7 @@ TABLES: dict[str, dict[str, object]] = {
     "cache.retention_overrides": {"claude-haiku": "none", "gpt": "short"},
     "tools.offload.per_tool": {"grep_files": 5},
 }
+LISTS: dict[str, tuple[str, ...]] = {"gateway.origins": ("http://one", "app://two")}
 
 
 def other(key: Key) -> object:
@@ -37,7 +38,7 @@ def other(key: Key) -> object:
     if key.kind == "choice":
         return next(choice for choice in key.choices if choice != key.default)
     if key.kind == "list":
-        return ("one", "two")
+        return LISTS.get(key.name, ("one", "two"))
     return TABLES[key.name] if key.kind == "table" else TEXTS.get(key.section, "elsewhere")
 
 

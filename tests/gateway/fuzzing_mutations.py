@@ -257,7 +257,7 @@ _OTHERS: Headers = [
     (b"x-tabs", b"a\tb"),
     (b"x-long", b"v" * 8_000),
     (b"x-empty", b""),
-    (b"origin", b"https://example.com"),
+    (b"sec-fetch-mode", b"cors"),
     (b"te", b"trailers"),
     (b"keep-alive", b"300"),
     (b"proxy-connection", b"keep-alive"),

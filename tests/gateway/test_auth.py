@@ -22,9 +22,9 @@ CREDENTIAL = ("x-api-key", "sk-ant-dummy")
 
 
 @contextmanager
-def guarded(home: Path, upstream: str) -> Iterator[Gated]:
+def guarded(home: Path, upstream: str, **flags: Any) -> Iterator[Gated]:
     """A gateway as on an address that others can reach, listening where only we can."""
-    config = configured(home, upstream)
+    config = configured(home, upstream, **flags)
     gateway = Gateway(config, host="0.0.0.0")
     with running(config, gateway=gateway) as address:
         yield Gated(address, gateway, config, [])

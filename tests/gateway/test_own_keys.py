@@ -94,7 +94,7 @@ def test_the_access_key_never_goes_to_a_provider(provider: Provider, tmp_path: P
 
 def test_the_providers_own_keys_pass(gate: Gated, provider: Provider) -> None:
     """What looks like a key of ours and is none is the provider's business."""
-    near = gate.token[:-1] + ("a" if gate.token[-1] != "a" else "b")
+    near = gate.token[:20] + ("0" if gate.token[20] != "0" else "1") + gate.token[21:]
     for place in PLACES.values():
         path, headers = place(near)
         assert hear(gate.address, spoken("GET", path, headers)).status == 200

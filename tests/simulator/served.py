@@ -70,7 +70,7 @@ class Client:
     def connect(self, body: dict[str, Any], path: str = "/v1/messages") -> socket.socket:
         """A request on a bare socket, sent and not yet answered."""
         raw = json.dumps(body).encode()
-        lines = [f"POST {path} HTTP/1.1", "host: simulator", f"content-length: {len(raw)}"]
+        lines = [f"POST {path} HTTP/1.1", f"host: {self.host}:{self.port}", f"content-length: {len(raw)}"]
         lines += [f"{name}: {value}" for name, value in ANTHROPIC.items()]
         connection = socket.create_connection((self.host, self.port), timeout=20)
         connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)

@@ -1,7 +1,8 @@
-"""The way to the providers and back: one HTTP client, which changes nothing, follows nothing and repeats nothing.
+"""The way to the providers and back: one HTTP client, which changes nothing and follows nothing.
 
-Retries are the client's business. What goes wrong on the way is told as `Unreachable`, in words that hold no part of
-the request.
+Retries are the client's business, but for one: a request that the provider certainly has not read, because it closed a
+pooled connection at that moment, is sent once more on a new one. What goes wrong on the way is told as `Unreachable`,
+in words that hold no part of the request.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+import weakref
 from collections.abc import Mapping
 
 import aiohttp
@@ -24,6 +26,7 @@ from holdfast.transport.incoming import RawHeaders
 from holdfast.transport.proxies import proxy_for
 
 from .headers import head_of
+from .reuse import Reuse
 from .routes import Address
 
 KEEP_ALIVE_S = 15.0
@@ -36,6 +39,10 @@ _LONGEST_HEADER = 65_536
 _MOST_HEADERS = 1_000
 _STATUSES = range(200, 600)
 _NOT_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class _UnreadError(Exception):
+    """The provider closed a pooled connection and has read nothing of the request."""
 
 
 class Unreachable(Exception):
@@ -112,14 +119,23 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._ways: dict[str, _Way] = {}
         self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60)
+        self._unpooled = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=60)
+        self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
         self._timeout = aiohttp.ClientTimeout(connect=limits.connect_s, sock_connect=limits.connect_s)
 
     async def send(
         self, upstream: Address, method: str, path: str, query: str, headers: RawHeaders, body: bytes
     ) -> Response:
         """The response as far as its head."""
+        way = self._ways.get(upstream.name) or self._find(upstream)
+        target = f"{path}?{query}" if query else path
         try:
-            response = await self._send(upstream, method, f"{path}?{query}" if query else path, headers, body)
+            try:
+                connection, reuse = await self._pooled(way)
+                response = await self._send(way, connection, reuse, method, target, headers, body)
+            except _UnreadError:
+                connection = await self._unpooled.connect(way.like, [], self._timeout)
+                response = await self._send(way, connection, None, method, target, headers, body)
         except (*FAILURES, HttpProcessingError, ValueError) as error:
             raise self._unreachable(upstream, error) from error
         wrong = _wrong(response)
@@ -128,9 +144,31 @@ class Relay:
             raise Unreachable(502, f"{_place(upstream)} answered with {wrong}; check the address.")
         return response
 
-    async def _send(self, upstream: Address, method: str, target: str, headers: RawHeaders, body: bytes) -> Response:
-        way = self._ways.get(upstream.name) or self._find(upstream)
-        connection = await self._connector.connect(way.like, [], self._timeout)
+    async def _pooled(self, way: _Way) -> tuple[Connection, Reuse | None]:
+        """A connection, and if it was used before how that is watched. Those that have ended meanwhile are left."""
+        while True:
+            connection = await self._connector.connect(way.like, [], self._timeout)
+            protocol = connection.protocol
+            if protocol is None or protocol.transport is None or protocol not in self._used:
+                if protocol is not None:
+                    self._used.add(protocol)
+                return connection, None
+            reuse = Reuse(protocol.transport.get_extra_info("socket"))
+            if not reuse.is_over():
+                return connection, reuse
+            reuse.close()
+            connection.close()
+
+    async def _send(
+        self,
+        way: _Way,
+        connection: Connection,
+        reuse: Reuse | None,
+        method: str,
+        target: str,
+        headers: RawHeaders,
+        body: bytes,
+    ) -> Response:
         upload: asyncio.Task[None] | None = None
         try:
             protocol = connection.protocol
@@ -154,9 +192,14 @@ class Relay:
             message, content = await protocol.read()
             while 100 <= message.code < 200 and message.code != 101:  # there is more to come
                 message, content = await protocol.read()
-        except BaseException:
+        except BaseException as error:
             _give_up(connection, upload)
+            if reuse is not None and isinstance(error, FAILURES) and reuse.is_unread(error):
+                raise _UnreadError from error
             raise
+        finally:
+            if reuse is not None:
+                reuse.close()
         return Response(message, content, connection, upload)
 
     def _find(self, upstream: Address) -> _Way:
@@ -175,6 +218,7 @@ class Relay:
 
     async def close(self) -> None:
         await self._connector.close()
+        await self._unpooled.close()
 
     def broken(self, upstream: Address, error: Exception) -> str:
         """Why an answer broke off, in a few words."""
