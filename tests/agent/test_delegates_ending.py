@@ -298,14 +298,15 @@ def test_one_that_asked_goes_on_with_the_answer_from_where_it_was(tmp_path: Path
             assert [each.question for each in session.state.running_delegates] == ["Which?"]
             assert session.state.delegated_cost == asks.cost
             bench.store.flush()
-            (lane,) = bench.store.lanes("t", asks.id)
+            _, lane = sorted(bench.store.lanes("t", session.id), key=lambda each: each.parent or "")
+            assert lane.id.startswith(f"{asks.id}/")
 
             (done,) = await session.delegate([Task(task="SAY: The first.", resume=asks.id)])
             assert (done.id, done.role, done.status, done.text) == (asks.id, "reviewer", "completed", "The first.")
             assert session.state.running_delegates == ()
             assert session.state.delegated_cost == (asks.cost or 0) + (done.cost or 0)
             bench.store.flush()
-            assert [each.id for each in bench.store.lanes("t", asks.id)] == [lane.id]
+            assert [each.id for each in bench.store.lanes("t", session.id) if each.parent] == [lane.id]
             before, after = bench.bodies()[-2:]
             assert extends(before.messages, after.messages)
             assert after.messages[-1].content[-1].text == texts.ANSWER.format(task="SAY: The first.")  # type: ignore[union-attr]

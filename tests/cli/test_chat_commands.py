@@ -252,5 +252,5 @@ class TestViews:
             Stored(id=f"01{number:024}", started_at=0, last_at=0, turns=1, cost=Decimal(0), title="x", model="m:m")
             for number in range(12)
         ]
-        lines = list(chat_views.stored(held, None, most=10))
+        lines = list(chat_views.stored(held, None, None, most=10))
         assert lines[-1] == "2 older sessions left out; `holdfast chat --list` shows all."

@@ -43,6 +43,13 @@ def add(used: Iterable[Usage]) -> Usage:
     return usage(input=given, read=read, output=output, writes=writes)
 
 
+def used(lines: Iterable[Line]) -> tuple[int, ...]:
+    """Calls and tokens of requests, as events tell them."""
+    found = tuple(lines)
+    whole = add(each.usage for each in found)
+    return sum(each.calls for each in found), whole.input, whole.read, whole.written, whole.output
+
+
 def summed(costs: Iterable[Decimal | None]) -> Decimal | None:
     """What several requests cost; unknown if one of them is."""
     total = Decimal(0)

@@ -95,6 +95,8 @@ def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:
             continue
         if isinstance(payload, PAID):
             payload = replace(payload, cost=Decimal(0))
+            there = {"elsewhere": True} if isinstance(payload, TurnAnswered) else {"used": ()}
+            payload = replace(payload, **there)
         made.append(replace(each, id=IDS.new(), session=session, payload=payload))
     return made
 

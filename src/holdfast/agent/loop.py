@@ -22,7 +22,7 @@ from holdfast.wire.answers import Answer
 
 from . import choosing, compaction, remembering
 from .calling import Answered, CallFailed, Stopped, call
-from .costs import total
+from .costs import total, used
 from .retrying import falls_back
 from .values import Ended, Line, Turn, Watch
 from .window.entries import AssistantTurn, Entry, attachments_json, message_json
@@ -142,7 +142,7 @@ async def _ask(session: Session, turn: _Running) -> Answered | None:
     if not answered.answer.message.content:
         refused = answered.answer.stop == "refusal"
         feedback = REFUSED if refused else EMPTY
-        session.log(AttemptFailed(feedback=feedback, cost=answered.line.cost), turn=turn.id)
+        session.log(AttemptFailed(feedback=feedback, cost=answered.line.cost, used=used([answered.line])), turn=turn.id)
         if refused or not _once_more(turn):
             raise CallFailed(200, f"{session.model} {'refused to answer' if refused else 'gave an empty answer'}.")
         return None

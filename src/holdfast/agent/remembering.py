@@ -98,7 +98,7 @@ def note_shown(session: Session, events: Sequence[Event]) -> None:
                 "it was not noted that memory was shown",
                 session.knowledge.note_shown,
                 pairs,
-                session=session.id,
+                session=session.lane.session,
                 lane=session.lane.id,
                 place=found.place,
                 why=found.why,

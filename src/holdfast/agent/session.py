@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from holdfast import facts
@@ -83,6 +84,7 @@ class Session:
         self.state = State()
         self.resets = Resets()
         self.lines: list[Line] = []
+        self._delegated_before = Decimal(0)
         """What was paid since the session was opened, request by request."""
         self.children: dict[str, Session] = {}
         self._log = log
@@ -109,10 +111,10 @@ class Session:
         self.lane = self.lane_of(model)
 
     def lane_of(self, model: str) -> Lane:
-        """The lane of this conversation with a model."""
+        """The lane of this conversation with a model. A sub-agent's is a lane of the session that it works for."""
         return Lane(
             tenant=self.host.tenant,
-            session=self.id,
+            session=self.id if self.parent is None else self.parent.lane.session,
             id=f"{self.id}/{self.agent or 'main'}/{named(model)}",
             client=CLIENT,
             agent=self.agent,
@@ -168,6 +170,7 @@ class Session:
         """What stands in the log already."""
         for envelope in envelopes:
             self._take(envelope)
+        self._delegated_before = self.state.delegated_cost
 
     def _append(self, envelopes: list[Envelope]) -> None:
         self._log.append(envelopes)
@@ -353,8 +356,13 @@ class Session:
         return inspecting.inspect(self)
 
     def totals(self) -> Line:
-        """What was paid since the session was opened."""
+        """What was paid since the session was opened, but for sub-agents."""
         return costs.total(self.lines, self.model)
+
+    @property
+    def delegated(self) -> Decimal:
+        """What sub-agents were paid since the session was opened."""
+        return self.state.delegated_cost - self._delegated_before
 
     async def end(self) -> None:
         """The session is over. It stays on disk."""

@@ -125,6 +125,8 @@ class Delegated(Struct, frozen=True, kw_only=True):
     question: str = ""
     cost: Decimal | None = None
     usage: Usage
+    used: tuple[int, ...] = ()
+    """Calls and tokens, with those of its own sub-agents: input, read, written, output."""
 
 
 class Compaction(Struct, frozen=True, kw_only=True):

@@ -39,9 +39,9 @@ def command(
     """Add up what was paid.
 
     NO CACHE is what the same tokens would have cost if all of them had been billed as plain input, LOST what breaks
-    cost, SAVED what the client alone would have paid more. Side requests (titles and the like), calls that
-    went past Holdfast (bypassed) and keep-alive pings count. Days are those of this machine's time zone, with --json
-    those of UTC.
+    cost, SAVED what the client alone would have paid more; Holdfast's own agent has no such client. Side requests
+    (titles and the like), calls that went past Holdfast (bypassed) and keep-alive pings count. Days are those of this
+    machine's time zone, with --json those of UTC.
 
     \b
     Examples:

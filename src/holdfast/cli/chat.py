@@ -192,7 +192,7 @@ def _list(chat: Chat) -> int:
     if not held:
         chat.screen.say(["There are no sessions of this workspace yet; `holdfast chat` begins one."])
         return 0
-    lines = chat_views.stored(held, tables.width(), workspace=held[0].workspace)
+    lines = chat_views.stored(held, chat.opened.billed, tables.width(), workspace=held[0].workspace)
     chat.screen.say([*lines, "", "`holdfast chat --resume ID` goes on with one, `--fork ID` with a copy."])
     return 0
 

@@ -128,7 +128,7 @@ def _switch(chat: Chat, model: str) -> str:
 
 
 def _cost(chat: Chat, argument: str) -> Iterable[str]:
-    return chat_views.cost(chat.session, tables.width())
+    return chat_views.cost(chat.session, chat.opened.billed, tables.width())
 
 
 def _cache(chat: Chat, argument: str) -> Iterable[str]:
@@ -185,7 +185,7 @@ def _resume(chat: Chat, argument: str) -> Iterable[str]:
     if not held:
         yield "There is no other session of this workspace."
         return
-    yield from chat_views.stored(held, tables.width(), workspace=held[0].workspace, most=LISTED)
+    yield from chat_views.stored(held, chat.opened.billed, tables.width(), workspace=held[0].workspace, most=LISTED)
     yield ""
     yield "`/resume ID` goes on with one; the beginning of an id is enough."
 

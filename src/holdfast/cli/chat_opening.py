@@ -68,6 +68,11 @@ class Opened(Struct, frozen=True, kw_only=True):
     asked: Asked
 
     @property
+    def billed(self) -> SqliteStore | None:
+        """The store where what is paid stands; what is simulated is on no bill."""
+        return None if self.asked.simulate else self.store
+
+    @property
     def model(self) -> str | None:
         """The model for a new session: the one that was named, or one to be simulated where none is configured."""
         if self.asked.model is not None or not self.asked.simulate:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import observe
@@ -16,6 +18,7 @@ from holdfast.cli.breaks import cures
 from holdfast.cli.chat_words import cost_line, one_line
 from holdfast.cli.show import note
 from holdfast.cli.tables import Column, counted, dollars
+from holdfast.identity.core import LOCAL
 from holdfast.memory.files import FILES, STORES
 from holdfast.observe import CallReport
 from holdfast.store import Store
@@ -102,25 +105,52 @@ def span(seconds: float) -> str:
     return f"{int(seconds)}s"
 
 
-def cost(session: Session, room: int | None) -> Iterator[str]:
+class _Spent(Struct, frozen=True):
+    """What a session has cost in all, its sub-agents and compactions included."""
+
+    calls: int
+    tokens: tuple[int, int, int, int]
+    """Input, read, written, output."""
+    cost: Decimal | None
+    unpriced: int
+    delegated: Decimal | None
+
+
+def _spent(session: Session, store: Store | None) -> _Spent:
+    """As the bill has it; where nothing is billed, as the session's log has it."""
+    if store is not None:
+        store.flush(2.0)
+    found = None if store is None else observe.spent(store, session.id, tenant=session.lane.tenant)
+    if found is None:
+        log = session.state
+        tokens = log.input, log.read, log.written, log.output
+        return _Spent(log.calls, tokens, log.cost + log.delegated_cost, log.unpriced, log.delegated_cost)
+    whole = found.session
+    tokens = whole.uncached_tokens, whole.cached_tokens, whole.creation_tokens, whole.output_tokens
+    helpers = sum((lane.cost for lane in found.lanes if lane.parent and lane.cost), Decimal(0))
+    return _Spent(whole.calls, tokens, whole.cost, whole.unpriced, helpers)
+
+
+def cost(session: Session, store: Store | None, room: int | None) -> Iterator[str]:
     """What was paid since the session was opened here, and in all."""
-    state = session.state
     line = session.totals()
     if line.calls:
         line = replace(line, model=", ".join(dict.fromkeys(each.model for each in session.lines)))
-        yield from tables.wrapped(f"Here: {cost_line(line)}", room, indent="  ")
-    prompt = state.input + state.read + state.written
-    rate = f" ({state.read / prompt:.0%})" if prompt else ""
-    known = dollars(state.cost + state.delegated_cost) + ("+" if state.unpriced else "")
-    helpers = f", of which {dollars(state.delegated_cost)} by sub-agents" if state.delegated_cost else ""
+        yield from tables.wrapped(f"Here: {cost_line(line, session.delegated)}", room, indent="  ")
+    whole = _spent(session, store)
+    given, read, written, output = whole.tokens
+    prompt = given + read + written
+    rate = f" ({read / prompt:.0%})" if prompt else ""
+    helpers = f", of which {dollars(whole.delegated)} by sub-agents" if whole.delegated else ""
+    paid = tables.cost(whole.cost, whole.unpriced)
     yield from tables.wrapped(
-        f"In all: {counted(state.turns, 'turn')}, {counted(state.calls, 'call')}, in {state.input:,}, "
-        f"read {state.read:,}{rate}, written {state.written:,}, out {state.output:,}: {known}{helpers}.",
+        f"In all: {counted(session.state.turns, 'turn')}, {counted(whole.calls, 'call')}, in {given:,}, "
+        f"read {read:,}{rate}, written {written:,}, out {output:,}: {paid}{helpers}.",
         room,
         indent="  ",
     )
-    if state.unpriced:
-        yield from tables.wrapped(f"The price of {counted(state.unpriced, 'call')} is unknown.", room)
+    if whole.unpriced:
+        yield from tables.wrapped(f"The price of {counted(whole.unpriced, 'call')} is unknown.", room)
 
 
 def cache(session: Session, store: Store | None, room: int | None) -> Iterator[str]:
@@ -209,22 +239,30 @@ def _time(at: datetime) -> str:
     return at.astimezone().strftime("%H:%M:%S")
 
 
-def stored(found: Sequence[Stored], room: int | None, *, workspace: str = "", most: int | None = None) -> Iterator[str]:
-    """Sessions, the newest first. `workspace` is not named."""
+def stored(
+    found: Sequence[Stored], store: Store | None, room: int | None, *, workspace: str = "", most: int | None = None
+) -> Iterator[str]:
+    """Sessions, the newest first. `workspace` is not named. Costs are those of the bill, where the store has them."""
     short = tables.short_ids(each.id for each in found)
     shown = found if most is None else found[:most]
-    yield from tables.table(STORED, (_stored(each, short, workspace) for each in shown), room)
+    rows = [_stored(each, _paid(each, store), short, workspace) for each in shown]
+    yield from tables.table(STORED, rows, room)
     if len(shown) < len(found):
         yield ""
         yield f"{counted(len(found) - len(shown), 'older session')} left out; `holdfast chat --list` shows all."
 
 
-def _stored(each: Stored, short: dict[str, str], workspace: str) -> tuple[str, ...]:
+def _paid(each: Stored, store: Store | None) -> str:
+    billed = None if store is None else observe.spent(store, each.id, tenant=LOCAL)
+    return dollars(each.cost) if billed is None else tables.cost(billed.session.cost, billed.session.unpriced)
+
+
+def _stored(each: Stored, paid: str, short: dict[str, str], workspace: str) -> tuple[str, ...]:
     return (
         short[each.id],
         tables.day(datetime.fromtimestamp(each.last_at / 1_000_000, UTC)),
         tables.count(each.turns),
-        dollars(each.cost),
+        paid,
         one_line(each.title) or "-",
         each.agent or "-",
         each.model,

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from .base import Event
-from .fields import Body, Count, Name, Place, ResetReason, Sensitivity
+from .fields import Body, Count, Name, Place, ResetReason, Sensitivity, Used
 
 
 class SessionComposed(Event, frozen=True, kw_only=True):
@@ -119,6 +119,8 @@ class TurnAnswered(Event, frozen=True, kw_only=True):
     written: Count = 0
     output: Count = 0
     cost: Decimal | None = None
+    elsewhere: bool = False
+    """It was answered, and paid for, in the session that this one was forked from."""
 
 
 class TurnToolsAnswered(Event, frozen=True, kw_only=True):
@@ -154,6 +156,7 @@ class AttemptFailed(Event, frozen=True, kw_only=True):
     feedback: Body
     cost: Decimal | None = None
     """What was paid for an answer that is kept nowhere else."""
+    used: Used = ()
 
 
 class TaskUpdated(Event, frozen=True, kw_only=True):
@@ -180,6 +183,7 @@ class DelegateAsked(Event, frozen=True, kw_only=True):
     question: Body
     cost: Decimal | None = None
     """What it has cost since it was started, or went on."""
+    used: Used = ()
 
 
 class ModelRouted(Event, frozen=True, kw_only=True):

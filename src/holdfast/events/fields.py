@@ -64,3 +64,5 @@ Body = Annotated[str, Meta(extra={"kind": "body"})]
 """Text that may stand in a prompt: what a user, a model or a tool said."""
 
 Count = Annotated[int, Meta(ge=0)]
+Used = tuple[Count, ...]
+"""What was used beside the answers of turns: calls, then tokens as input, read, written and output. Empty: nothing."""

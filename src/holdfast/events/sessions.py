@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from .base import Event
-from .fields import Body, Count, Name, Place, PreflightAction, Sensitivity
+from .fields import Body, Count, Name, Place, PreflightAction, Sensitivity, Used
 
 
 class SessionStarted(Event, frozen=True, kw_only=True):
@@ -72,6 +72,7 @@ class CompactionCompleted(Event, frozen=True, kw_only=True):
     summary: Body = ""
     elided: bool = False
     cost: Decimal | None = None
+    used: Used = ()
     head: Count = 0
     """Entries of the window that stay in front of the summary."""
     cut: Count = 0
@@ -88,6 +89,7 @@ class CompactionFailed(Event, frozen=True, kw_only=True):
     attempts: Count
     error: Name
     cost: Decimal | None = None
+    used: Used = ()
     """What was paid for it, where nothing comes of it that says so."""
 
 
@@ -107,6 +109,7 @@ class DelegateCompleted(Event, frozen=True, kw_only=True):
     delegate: Name
     result: Body = ""
     cost: Decimal | None = None
+    used: Used = ()
     awaited: bool = False
 
 
@@ -116,6 +119,7 @@ class DelegateFailed(Event, frozen=True, kw_only=True):
     delegate: Name
     error_message: Body = ""
     cost: Decimal | None = None
+    used: Used = ()
     awaited: bool = False
 
 

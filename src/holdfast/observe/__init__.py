@@ -11,7 +11,7 @@ from .breaking import breaks
 from .calls import call
 from .effectiveness import cache_effectiveness
 from .finding import UnknownIdError, find, find_tenant
-from .sessions import session, sessions
+from .sessions import session, sessions, spent
 from .skills import skills
 from .tally import window
 from .values import (
@@ -68,5 +68,6 @@ __all__ = [
     "session",
     "sessions",
     "skills",
+    "spent",
     "window",
 ]

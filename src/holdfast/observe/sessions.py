@@ -83,6 +83,17 @@ def session(store: Store, id: str, *, tenant: str | None = None, limit: int = 10
     )
 
 
+def spent(store: Store, id: str, *, tenant: str) -> SessionReport | None:
+    """What the session of exactly this id has cost, in all and by lane, without its calls; None where it has none."""
+    found = store.active_sessions(tenant, prefix=id, limit=1)
+    if not found or found[0].session != id:
+        return None
+    gathered = _Gathered(store, found[0])
+    return SessionReport(
+        session=gathered.summary(store), lanes=_lanes(store, gathered), calls=(), left_out=len(gathered.ids)
+    )
+
+
 def _lanes(store: Store, gathered: _Gathered) -> tuple[LaneReport, ...]:
     """Lanes that have calls, in the order of their first ones; side requests may have no row of their own."""
     rows: dict[str, Lane] = {row.id: row for row in store.lanes(gathered.found.tenant, gathered.found.session)}

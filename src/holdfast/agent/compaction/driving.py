@@ -18,7 +18,7 @@ from holdfast.tools import Cancel
 
 from .. import remembering
 from ..calling import CallFailed, Stopped, call
-from ..costs import summed
+from ..costs import summed, used
 from ..values import Compaction, Line, Watch
 from ..window.entries import Compacted, UserMessage, entry_json, tools_json
 from ..window.rendering import render
@@ -248,6 +248,7 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
             summary=text,
             elided=elided,
             cost=cost,
+            used=used(work.lines),
             head=cut.head,
             cut=cut.cut,
             entry=entry_json(entry),
@@ -283,8 +284,10 @@ def _unchanged(work: _Work) -> Compaction:
 def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
     """No summary came. The next request will go on where the instruction stood: this is its reason. Where it is the
     `last` that is said of it, it says what was paid."""
-    cost = summed(line.cost for line in work.lines) if last and work.lines else None
-    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost), turn=work.turn)
+    lines = work.lines if last else []
+    cost = summed(line.cost for line in lines) if lines else None
+    spent = used(lines) if lines else ()
+    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost, used=spent), turn=work.turn)
 
 
 def _reset(session: Session, turn: str | None) -> None:

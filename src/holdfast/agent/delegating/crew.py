@@ -245,8 +245,10 @@ class Crew:
     def _event(self, found: Delegated, *, awaited: bool) -> Event:
         if found.question:
             question = found.question if awaited else texts.asked(found)
-            return DelegateAsked(delegate=found.id, question=question, cost=found.cost)
+            return DelegateAsked(delegate=found.id, question=question, cost=found.cost, used=found.used)
         if found.status == "completed":
             text = found.text if awaited else texts.REPORT.format(text=found.text or texts.NOTHING)
-            return DelegateCompleted(delegate=found.id, result=text, cost=found.cost, awaited=awaited)
-        return DelegateFailed(delegate=found.id, error_message=found.text, cost=found.cost, awaited=awaited)
+            return DelegateCompleted(delegate=found.id, result=text, cost=found.cost, used=found.used, awaited=awaited)
+        return DelegateFailed(
+            delegate=found.id, error_message=found.text, cost=found.cost, used=found.used, awaited=awaited
+        )

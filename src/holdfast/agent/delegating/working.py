@@ -15,6 +15,7 @@ from holdfast.tools.running import ended, heard
 from ..costs import add
 from ..values import Delegated, Task, Turn, Watch
 from ..window.entries import Status
+from ..window.state import SPENT
 from . import texts
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Work(Struct, kw_only=True):
             question=question,
             cost=self._cost(),
             usage=self._usage(),
+            used=self._used(),
         )
 
     def _cost(self) -> Decimal | None:
@@ -76,6 +78,10 @@ class Work(Struct, kw_only=True):
         now, then = self.session.state, self.before
         cost = now.cost + now.delegated_cost - then.cost - then.delegated_cost
         return None if not cost and now.unpriced > then.unpriced else cost
+
+    def _used(self) -> tuple[int, ...]:
+        now, then = self.session.state, self.before
+        return tuple(getattr(now, name) - getattr(then, name) for name in SPENT)
 
     def _usage(self) -> Usage:
         if self.session.lines:

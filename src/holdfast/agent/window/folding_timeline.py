@@ -15,7 +15,7 @@ from . import entries
 from .arranging import tell
 from .entries import TimelineItem, attachments_from
 from .folding_window import Fold
-from .state import DelegateState, ProcessState, State, Surfaced, TaskState
+from .state import DelegateState, ProcessState, State, Surfaced, TaskState, spent
 
 _TITLE = 80
 
@@ -79,6 +79,7 @@ def _delegate_ended(
         state,
         running_delegates=tuple(each for each in state.running_delegates if each.delegate != event.delegate),
         delegated_cost=state.delegated_cost + (event.cost or 0),
+        **spent(state, event.used, event.cost),
     )
     return state if event.awaited else _queued(state, _status(envelope, seq, event.delegate, status, role, text))
 
@@ -95,7 +96,8 @@ def _delegate_asked(state: State, event: told.DelegateAsked, envelope: Envelope,
         replace(each, question=event.question) if each.delegate == event.delegate else each
         for each in state.running_delegates
     )
-    state = replace(state, running_delegates=known, delegated_cost=state.delegated_cost + (event.cost or 0))
+    cost = state.delegated_cost + (event.cost or 0)
+    state = replace(state, running_delegates=known, delegated_cost=cost, **spent(state, event.used, event.cost))
     if any(each.awaited for each in known if each.delegate == event.delegate):
         return state
     item = entries.Escalation(at=envelope.at, seq=seq, delegate=event.delegate, question=event.question)

@@ -48,7 +48,7 @@ from .entries import (
     message_from,
     messages_from,
 )
-from .state import State, standing
+from .state import State, spent, standing
 
 Fold = Callable[[State, Any, Envelope, int], State]
 """State, payload, its envelope and its number: the state after it."""
@@ -126,19 +126,15 @@ def _turn_answered(state: State, event: TurnAnswered, envelope: Envelope, seq: i
     message = message_from(event.message)
     turn = AssistantTurn(at=envelope.at, message=message, model=event.model, dialect=event.dialect)
     calls = tuple(block for block in message.content if isinstance(block, ToolUse))
+    used = (1, event.input, event.read, event.written, event.output)
     return replace(
         state,
         window=append(state.window, (turn,)),
         open_calls=calls,
         files=_touched(state.files, _paths(calls)),
         last=event,
-        calls=state.calls + 1,
-        input=state.input + event.input,
-        read=state.read + event.read,
-        written=state.written + event.written,
-        output=state.output + event.output,
         cost=state.cost + (event.cost or 0),
-        unpriced=state.unpriced + (event.cost is None),
+        **spent(state, () if event.elsewhere else used, event.cost),
     )
 
 
@@ -163,11 +159,12 @@ def _compaction_completed(state: State, event: CompactionCompleted, envelope: En
         compactions=state.compactions + 1,
         turns_since_compaction=0,
         cost=state.cost + (event.cost or 0),
+        **spent(state, event.used, event.cost),
     )
 
 
 def _compaction_failed(state: State, event: CompactionFailed, envelope: Envelope, seq: int) -> State:
-    return replace(state, cost=state.cost + (event.cost or 0))
+    return replace(state, cost=state.cost + (event.cost or 0), **spent(state, event.used, event.cost))
 
 
 def _history_trimmed(state: State, event: HistoryTrimmed, envelope: Envelope, seq: int) -> State:
@@ -201,7 +198,8 @@ def _goal_set(state: State, event: GoalSet, envelope: Envelope, seq: int) -> Sta
 
 
 def _attempt_failed(state: State, event: AttemptFailed, envelope: Envelope, seq: int) -> State:
-    return replace(state, feedback=(*state.feedback, event.feedback), cost=state.cost + (event.cost or 0))
+    feedback, cost = (*state.feedback, event.feedback), state.cost + (event.cost or 0)
+    return replace(state, feedback=feedback, cost=cost, **spent(state, event.used, event.cost))
 
 
 def _tool_completed(state: State, event: ToolCompleted, envelope: Envelope, seq: int) -> State:

@@ -85,6 +85,7 @@ class State(Struct, frozen=True, kw_only=True):
     turns_since_compaction: int = 0
     compactions: int = 0
     calls: int = 0
+    """All that were made for it, with their tokens below: turns, compactions, failed attempts, sub-agents."""
     input: int = 0
     read: int = 0
     written: int = 0
@@ -112,6 +113,17 @@ class State(Struct, frozen=True, kw_only=True):
     started_at: int = 0
     last_at: int = 0
     ended: bool = False
+
+
+SPENT = ("calls", "input", "read", "written", "output")
+"""What an event's `used` holds, in this order."""
+
+
+def spent(state: State, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:
+    """The counts of a state with what was used besides."""
+    known = {name: getattr(state, name) + count for name, count in zip(SPENT, used, strict=False)}
+    unpriced = used[0] if used and cost is None else 0
+    return {**known, "unpriced": state.unpriced + unpriced}
 
 
 def standing(state: State) -> dict[str, str]:
