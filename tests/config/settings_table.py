@@ -78,6 +78,7 @@ OWN: dict[str, object] = {
     "gateway.port": 8788,
     "gateway.headers": True,
     "gateway.preflight": "warn",
+    "gateway.subscriptions": "observe",
     "gateway.preflight_usd": None,
     "gateway.limits.body_bytes": 104857600,
     "gateway.limits.connections": 1000,
