@@ -127,7 +127,7 @@ def test_codex_with_a_subscription_behind_a_shell(world: World, capfd: pytest.Ca
 def test_a_real_client_with_a_subscription(own: dict[str, str], tmp_path: Path) -> None:
     agent = ClaudeCode()
     program = agent.find()
-    with scripted(agent, tmp_path) as (simulator, address):
+    with scripted(agent, tmp_path) as (_simulator, address):
         place = Place(tmp_path / "place")
         settings = in_front_of(address) | {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
         command = [program, "-p", "Please make a note.", "--allowedTools", "Bash,Read"]
