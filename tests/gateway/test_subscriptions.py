@@ -15,6 +15,8 @@ import pytest
 from holdfast import observe
 from holdfast.cli import run as main
 from holdfast.identity import is_subscription
+from holdfast.identity.core import LOCAL
+from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.serve import running as provider_running
 from tests.clients.programs import Watched
 
@@ -115,6 +117,20 @@ def test_it_is_predicted_settled_and_explained(gate: Gated) -> None:
     assert total.cost is not None
     assert total.list_price is not None
     assert total.list_price < total.cost
+
+
+def test_it_is_given_no_memory(simulator: Watched, tmp_path: Path) -> None:
+    with (
+        provider_running(simulator) as address,
+        gated(tmp_path, address, memory__inject=True, memory__inject_as="local") as gate,
+    ):
+        assert gate.gateway.store is not None
+        Knowledge(gate.gateway.store, LOCAL).add("Linting", "ruff checks it.", category="preference")
+        body = talk(0)
+        post(gate, body, LOGIN)
+        assert simulator.calls[-1].body == body
+        post(gate, body, KEY)
+        assert b"ruff checks it." in simulator.calls[-1].body
 
 
 def test_managed_if_the_user_says_so(simulator: Watched, tmp_path: Path) -> None:
