@@ -56,7 +56,8 @@ def test_in_an_empty_home_all_is_well() -> None:
     assert {line.state for line in lines} <= {"ok", "note"}
     topics = {line.topic for line in lines}
     assert {"python", "configuration", "home", "disk", "store", "gateway", "upstream", "client", "logs"} <= topics
-    assert {"keys", "extras", "facts", "prices"} <= topics
+    assert {"keys", "extras", "facts", "prices", "subscriptions"} <= topics
+    assert "logins are observed, not edited; their dollars are at list price" in of(lines, "subscriptions")[0].what
     shown = CliRunner().invoke(cli, ["doctor", "--offline"]).stdout
     assert shown.splitlines()[-1] == "All is well."
 

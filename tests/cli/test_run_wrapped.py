@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
+from holdfast import observe
 from holdfast.cli import run as main
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.serve import running
+from holdfast.store import open_store
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.comparing import in_front_of
 from tests.clients.comparing import provider as scripted
@@ -117,6 +119,28 @@ def test_codex_with_a_subscription_behind_a_shell(world: World, capfd: pytest.Ca
     assert said.out == "exec hello\n"
     assert "API key (codex login --with-api-key); it runs without Holdfast" in said.err
     assert "holdfast: codex went past the gateway" in said.err
+
+
+@pytest.mark.parametrize(
+    "own", [{"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"}, {"ANTHROPIC_AUTH_TOKEN": "sk-ant-oat01-dummy"}], ids=str
+)
+def test_a_real_client_with_a_subscription(own: dict[str, str], tmp_path: Path) -> None:
+    agent = ClaudeCode()
+    program = agent.find()
+    with scripted(agent, tmp_path) as (_simulator, address):
+        place = Place(tmp_path / "place")
+        settings = in_front_of(address) | {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
+        command = [program, "-p", "Please make a note.", "--allowedTools", "Bash,Read"]
+        environment = place.environment(DISABLE_AUTOUPDATER="1", **own, **settings)
+        done = place.end([sys.executable, "-m", "holdfast", "run", "--", *command], environment)
+    assert done.returncode == 0, done.stderr
+    assert (place.work / "note.txt").read_text() == "buy milk"
+    assert "holdfast: requests of Claude and ChatGPT logins are observed, not edited" in done.stderr
+    assert "at list price (a subscription pays)" in done.stderr
+    store = open_store(tmp_path / "holdfast" / "holdfast.db")
+    with store:
+        planned = [call for call in store.calls() if call.kind == "request"]
+        assert {observe.call(store, call.id).plan.strategy for call in planned} == {"passthrough"}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("front", [["npx"], ["bash", "-c"]], ids=" ".join)

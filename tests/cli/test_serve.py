@@ -156,3 +156,11 @@ def test_it_says_who_is_given_memory(tmp_path: Path, settings: str, said: str) -
     (tmp_path / "holdfast.toml").write_text(settings)
     config = load(home=tmp_path, workspace=None, environ={})
     assert said in introduction(config, "http://127.0.0.1:8788", needs_key=False)
+
+
+@pytest.mark.parametrize(("way", "done"), [("observe", "observed, not edited"), ("manage", "planned and edited like")])
+def test_it_says_what_happens_to_subscriptions(tmp_path: Path, way: str, done: str) -> None:
+    config = load(home=tmp_path, workspace=None, environ={"HOLDFAST_GATEWAY_SUBSCRIPTIONS": way})
+    said = introduction(config, "http://127.0.0.1:8788", needs_key=False)
+    assert f"  Subscriptions: requests of Claude and ChatGPT logins are {done}" in said
+    assert "at list price" in said

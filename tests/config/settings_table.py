@@ -80,6 +80,7 @@ OWN: dict[str, object] = {
     "gateway.origins": (),
     "gateway.headers": True,
     "gateway.preflight": "warn",
+    "gateway.subscriptions": "observe",
     "gateway.preflight_usd": None,
     "gateway.limits.body_bytes": 104857600,
     "gateway.limits.connections": 1000,

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
@@ -19,6 +20,7 @@ from holdfast.wire import DIALECTS
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 from tests import shapes
+from tests.engine.driving import Driver, raw_of
 from tests.engine.edited import (
     MODELS,
     TEXT,
@@ -276,3 +278,22 @@ def test_consider_refuses_what_does_not_fit() -> None:
     proposal, refs = consider(body, DIALECTS["anthropic"], asked, wanted, none, prompt_of, further=9)
     assert (proposal.made, refs) == (False, ())
     assert proposal.why
+
+
+def test_a_lane_that_is_observed_goes_without_its_edits_and_says_so(tmp_path: Path) -> None:
+    driver = Driver(path=tmp_path / "h.db")
+    driver.send(talk(2))
+    body = driver.body(raw_of(talk(2), "anthropic"))
+    index = result_blocks(body)[0]
+    prompt = driver.engine.read(body).prompt
+    block = (prompt.origin or range(len(prompt.blocks))).index(index)
+    wanted = {prompt.blocks[block].digest: shortened(body, index)}
+    edited, _, _ = driver.send(talk(3), 4_000.0, edits=wanted)
+    assert TEXT.encode() in edited.raw
+    observed = replace(driver.lane, observed=True)
+    for rounds, reset in ((4, "bypassed"), (5, None)):
+        raw = raw_of(talk(rounds), "anthropic")
+        prepared, _, _ = driver.send(raw, lane=observed)
+        assert prepared.raw == raw
+        assert prepared.reset == reset
+    driver.close()

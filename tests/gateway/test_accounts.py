@@ -154,7 +154,7 @@ class TestOnThisMachine:
             client = Client(address)
             begin(client)
             client.ask(token("two"), SPACES)
-        with at(tmp_path, simulator) as (address, _, gateway):
+        with at(tmp_path, simulator) as (address, _, _gateway):
             client.address = address
             client.ask(token("two"), SPACES)
             assert TABS in sent(simulator)[-1]

@@ -49,7 +49,7 @@ class TestTargets:
             "/v1/models?limit=1000&after_id=a%20b",
             "/v1/files/a%2Fb%C3%A9?x=%2B+&&=;y",
             "/v1/models/",
-            "/v1//models",
+            "/v1/files//x",
             "/api/hello?a=1&a=2",
         ],
     )

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
+from holdfast.cli import tables
 from holdfast.cli.explain_reading import megabytes
+from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import counted, day, dollars, share
 from holdfast.observe.explain.heads import LOOKS
 from holdfast.observe.explain.pricing import DATED
@@ -162,7 +164,9 @@ def in_heads(report: Explained, each: HeadSum, name: Callable[[str], str]) -> st
 def summary(report: Explained) -> str:
     """The whole in one sentence or two."""
     totals = report.totals
-    cost = dollars(totals.cost_usd) + ("+" if totals.unpriced and totals.cost_usd is not None else "")
+    cost = dollars(totals.cost_usd)
+    if totals.cost_usd is not None:
+        cost = tables.cost(totals.cost_usd, totals.unpriced, at_list=totals.list_price_usd is not None)
     said = f"{counted(totals.sessions, 'session')}, {counted(totals.requests, 'request')}: {cost}"
     said += f", hit rate {share(totals.hit_rate)}." if totals.hit_rate is not None else "."
     if not totals.breaks and not totals.resets:
@@ -185,6 +189,9 @@ def notes(report: Explained) -> list[str]:
     if totals.unpriced:
         which = "1 request has" if totals.unpriced == 1 else f"{totals.unpriced:,} requests have"
         said.append(f"+ {which} no known price: the dollars leave that out.")
+    if totals.list_price_usd is not None:
+        part = f"{dollars(totals.list_price_usd)} of it is {AT_LIST_PRICE}"
+        said.append(f"* {part}: subscriptions paid for those sessions.")
     left_out = sum(session.breaks_left_out for session in report.sessions)
     if left_out:
         said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")

@@ -61,7 +61,8 @@ class Sums(Struct, frozen=True, kw_only=True):
 
 
 class Effectiveness(Struct, frozen=True, kw_only=True):
-    """How well a model's cache was used; `model` is None in the total. The rates are None without any prompt token."""
+    """How well a model's cache was used; `model` is None in the total. The rates are None without any prompt token.
+    `list_price` is the part of `cost` that subscriptions paid for."""
 
     model: str | None
     call_count: int
@@ -72,6 +73,7 @@ class Effectiveness(Struct, frozen=True, kw_only=True):
     hit_rate: float | None
     cache_write_share: float | None
     cost: Decimal | None
+    list_price: Decimal | None = None
 
 
 class Effectivenesses(Struct, frozen=True, kw_only=True):

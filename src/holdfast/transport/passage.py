@@ -286,17 +286,17 @@ class Passage:
 
     def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """The head of the response is there."""
-        if self._body is not None and is_subscription(self.lane.tenant) and 200 <= status < 300:
+        if self.found is not None and is_subscription(self.found.lane.tenant) and 200 <= status < 300:
             headers = tuple(headers)
-            self._recognise(self._body, headers)
+            self._recognise(self.found, headers)
         given = self._given is not None and self._given.body is not self._body
         self._heard.head(self._dialect, status, headers, self._refused if given else None)
 
-    def _recognise(self, body: Body, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def _recognise(self, found: Found, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         """The answer may show that a login was renewed: from the next request on its account goes on."""
-        identities, found = self._passages.identities, self.found
+        identities, body = self._passages.identities, self._body
         with quiet("account"):
-            if found is not None and identities.recognise(found, self._incoming.named(), body, headers, self.started):
+            if body is not None and identities.recognise(found, self._incoming.named(), body, headers, self.started):
                 self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
 
     def _refused(self, status: int, said: str) -> None:

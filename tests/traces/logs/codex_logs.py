@@ -29,8 +29,8 @@ def used(input: int = 0, cached: int = 0, output: int = 0, written: int = 0) -> 
 class Rollout:
     """One thread's file. `records`: as newer versions write it, with a record of every request beside the counts."""
 
-    def __init__(self, number: int = 1, *, records: bool = True, **meta: Any) -> None:
-        self.id, self.records = thread(number), records
+    def __init__(self, number: int = 1, *, records: bool = True, plan: str | None = None, **meta: Any) -> None:
+        self.id, self.records, self.plan = thread(number), records, plan
         self.lines: list[str] = []
         self.total = used()
         self.at = START
@@ -98,7 +98,7 @@ class Rollout:
 
     def counts(self, last: dict[str, int] | None, total: dict[str, int] | None = None) -> None:
         info = last and {"total_token_usage": total or self.total, "last_token_usage": last, "model_context_window": 1}
-        self.event("token_count", info=info, rate_limits={"primary": None})
+        self.event("token_count", info=info, rate_limits={"primary": None, "plan_type": self.plan})
 
     def ends(self) -> None:
         self.event("task_complete", last_agent_message=text(80))

@@ -44,6 +44,16 @@ def test_each_request_is_given_once_with_disjoint_counts(tmp_path: Path, records
     assert [each.reset for each in found] == [None] * 3
 
 
+@BOTH
+def test_what_a_chatgpt_plan_paid_for_is_told(tmp_path: Path, records: bool) -> None:
+    for plan in (None, "plus"):
+        rollout = Rollout(records=records, plan=plan)
+        rollout.turn(START)
+        rollout.answers(START + 5, used(1000, 0, 20))
+        (found,) = given(read, rollout.save(tmp_path))
+        assert found.subscription is (plan is not None)
+
+
 def test_written_tokens_are_part_of_the_input_and_live_half_an_hour(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.turn(START)

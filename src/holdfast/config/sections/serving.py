@@ -84,7 +84,10 @@ class Gateway(Struct, frozen=True):
     ) = None
     subscriptions: Annotated[
         Literal["observe", "manage"],
-        about("Requests of subscription logins (Claude, ChatGPT): sent on as they came, or planned like all others."),
+        about(
+            "Requests of subscription logins (Claude, ChatGPT): sent on as they came, or planned like all others.",
+            guarded=True,
+        ),
     ] = "observe"
     limits: Limits = Limits()
 

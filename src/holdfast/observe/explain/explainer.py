@@ -96,6 +96,7 @@ class Explainer:
 
     def _request(self, session: Session, record: Logged) -> None:
         session.numbered += 1
+        session.subscription = session.subscription or record.subscription
         usage, at = record.usage, record.at
         prompt = 0 if usage is None else usage.prompt
         if prompt and not session.billed:

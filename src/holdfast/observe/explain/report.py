@@ -79,6 +79,7 @@ def _session(session: Session, ttl: OtherTtl | None, money: Money) -> SessionFou
         ended=session.ended,
         estimated=session.estimated,
         unpriced=unpriced,
+        subscription=session.subscription,
     )
 
 
@@ -94,8 +95,10 @@ def _totals(
     broke = [sum_ for (_, reset), sum_ in causes.items() if reset is None]
     cost: Decimal | None = None
     lost: Decimal | None = ZERO if not broke else None
+    listed: Decimal | None = None
     for each in found:
         cost = plus(cost, each.cost_usd)
+        listed = plus(listed, each.cost_usd) if each.subscription else listed
     for sum_ in broke:
         lost = plus(lost, sum_.cost)
     ranked = sorted(causes.items(), key=lambda item: (-(item[1].cost or ZERO), -item[1].tokens, str(item[0])))
@@ -118,6 +121,7 @@ def _totals(
         money=money,
         ttl=together(ttls),
         estimated_sessions=sum(each.estimated for each in found),
+        list_price_usd=listed,
         heads=_heads(found),
         heads_left_out=heads_left_out,
     )

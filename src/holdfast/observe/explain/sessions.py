@@ -32,7 +32,7 @@ class Session:
         *("_model", "_requests", "_unmarked", "bills", "billed", "broken", "client", "clock", "compactions", "ended"),
         "estimated",
         *("file", "head", "key", "lanes", "latest", "latest_at", "name", "number", "numbered", "origin", "requests"),
-        *("source", "started", "turns", "unmarked"),
+        *("source", "started", "subscription", "turns", "unmarked"),
     )
 
     def __init__(
@@ -49,7 +49,7 @@ class Session:
         self._requests: dict[str, int] | None = None  # by model, where there are more
         self.started: float | None = None
         self.ended: float | None = None
-        self.billed = False
+        self.billed = self.subscription = False
         self.clock = 0.0
         self.begin_again()
 

@@ -99,7 +99,8 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     """A session. `model` is the one with the most requests. `estimated` says that usage was worked out from the bytes
     by the cache rules, because the log has none; `unpriced` counts requests without a known price, which are not in
     `cost_usd`. `breaks` has the dearest where there are very many; `breaks_left_out` counts the others. `head` is
-    a note: why it could not share the head of the session before it."""
+    a note: why it could not share the head of the session before it. `subscription` says that the log shows one that
+    paid: its dollars are at list price."""
 
     session: str
     requests: int
@@ -117,6 +118,7 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     estimated: bool = False
     unpriced: int = 0
     head: HeadFound | None = None
+    subscription: bool = False
 
 
 class CauseSum(Struct, frozen=True, kw_only=True):
@@ -179,6 +181,8 @@ class OtherTtl(Struct, frozen=True, kw_only=True):
 
 
 class Totals(Struct, frozen=True, kw_only=True):
+    """All sessions together. `list_price_usd` is the part of `cost_usd` that subscriptions paid for, at list price."""
+
     sessions: int
     requests: int
     usage: Tokens
@@ -194,6 +198,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     money: Money
     ttl: OtherTtl | None
     estimated_sessions: int = 0
+    list_price_usd: Decimal | None = None
     heads: tuple[HeadSum, ...] = ()
     heads_left_out: int = 0
 

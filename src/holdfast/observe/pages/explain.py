@@ -98,6 +98,9 @@ def _notices(report: Explained) -> list[Child]:
         number = texts.counted(totals.unpriced, "request")
         verb = "has" if totals.unpriced == 1 else "have"
         said.append(joined(f"{number} {verb} no known price and no part in the dollars on this page."))
+    if totals.list_price_usd is not None:
+        part = f"{texts.dollars(totals.list_price_usd)} of the cost is at list price"
+        said.append(joined(f"{part}: subscriptions paid for those sessions, and nobody was billed by the token."))
     return list(said)
 
 

@@ -88,6 +88,7 @@ def _row(each: SessionFound, link: str | None) -> list[Cell]:
     plus = "+" if each.breaks_left_out else ""
     amount = lost(each)
     cost = texts.dollars(each.cost_usd) + ("+" if each.unpriced and each.cost_usd is not None else "")
+    cost += " at list price" if each.subscription and each.cost_usd is not None else ""
     estimated = " (estimated)" if each.estimated else None
     others = f" +{len(each.models) - 1}" if len(each.models) > 1 else ""
     return [

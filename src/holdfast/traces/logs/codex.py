@@ -22,6 +22,7 @@ from .codex_lines import (
     Tokens,
     compacted_of,
     event_of,
+    has_plan,
     info_of,
     item_of,
     line_of,
@@ -99,6 +100,7 @@ class Rollout:
         self._answer: int | None = None  # where the answer that is being read begins
         self._held: tuple[Logged, str | None] | None = None
         self._may_summarise = False
+        self._subscription = False
         self._ready: list[Logged] = []
 
     def add(self, place: str, raw: bytes) -> Broken | None:
@@ -185,6 +187,10 @@ class Rollout:
 
     def _event(self, place: str, event: Event, at: str | None) -> None:
         if event.type == "token_count":
+            if not self._subscription and has_plan(event.rate_limits):
+                self._subscription = True
+                if self._held is not None:  # its counts are told before what is left of the plan
+                    self._held = msgspec.structs.replace(self._held[0], subscription=True), self._held[1]
             self._counted(place, info_of(event.info or b"null"))
         elif event.type in ("task_started", "turn_started"):
             self._begin(at)
@@ -240,6 +246,7 @@ class Rollout:
             ),
             reset=reset,
             added=added,
+            subscription=self._subscription,
         )
         self._held, self._may_summarise = (logged, response), not calls
 

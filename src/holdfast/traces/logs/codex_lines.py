@@ -60,9 +60,16 @@ class Info(Struct, gc=False):
     total_token_usage: Tokens | None = None
 
 
+class Limits(Struct, gc=False):
+    """What is left of a plan; there is none with an API key."""
+
+    plan_type: str | None = None
+
+
 class Event(Struct, gc=False):
     type: str = ""
     info: Raw = Raw()
+    rate_limits: Raw = Raw()
 
 
 class Used(Struct, gc=False):
@@ -88,6 +95,15 @@ def spawned_by(source: Raw) -> Spawned | None:
         return msgspec.json.decode(kind, type=dict[str, Spawned]).get("thread_spawn", Spawned())
     except msgspec.ValidationError:
         return Spawned(agent_role=text(kind))
+
+
+def has_plan(limits: Raw) -> bool:
+    """Whether a ChatGPT plan paid."""
+    try:
+        found = msgspec.json.decode(limits or b"null", type=Limits | None)
+    except msgspec.ValidationError:
+        return False
+    return found is not None and bool(found.plan_type)
 
 
 def text(raw: Raw) -> str:

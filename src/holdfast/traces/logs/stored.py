@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
+from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, SqliteStore, open_existing
 from holdfast.store.schema import APPLICATION_ID
 
@@ -176,4 +177,5 @@ def _logged(call: Call, place: str, session: str, agent: str, told: Told | None)
         usage=call.usage,
         reset=call.reset,
         told=told,
+        subscription=is_subscription(call.tenant),
     )

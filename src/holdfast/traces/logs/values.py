@@ -36,7 +36,7 @@ class Logged(Struct, frozen=True, kw_only=True):
     log gives for a prefix that does not go on (`compaction`, `history_trimmed`…). `body` are the bytes of the request
     where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
     sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
-    only that.
+    only that. `subscription` where the log shows that one paid.
     """
 
     session: str
@@ -53,6 +53,7 @@ class Logged(Struct, frozen=True, kw_only=True):
     told: Told | None = None
     added: tuple[ShapeBlock, ...] = ()
     kind: Kind | None = None
+    subscription: bool = False
 
 
 class Broken(Struct, frozen=True):
