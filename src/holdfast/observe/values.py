@@ -27,7 +27,8 @@ class Sums(Struct, frozen=True, kw_only=True):
     which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
     had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
     client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
-    reason; `break_cost` is None if none of them has a price.
+    reason; `break_cost` is None if none of them has a price. `missed` counts turns that went past us, and those that
+    law 7 left without markers; `missed_cost` is what they cost more for that.
     """
 
     id: str | None = None
@@ -52,6 +53,8 @@ class Sums(Struct, frozen=True, kw_only=True):
     resets: int = 0
     reset_tokens: int = 0
     reset_cost: Decimal | None = None
+    missed: int = 0
+    missed_cost: Decimal | None = None
 
     @property
     def prompt_tokens(self) -> int:

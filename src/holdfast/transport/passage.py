@@ -16,6 +16,7 @@ from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.serving import Gateway
 from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.beside import WANTED
 from holdfast.engine.partial import Partial
 from holdfast.engine.state import facts_of
 from holdfast.engine.telling import REASONS
@@ -144,7 +145,7 @@ class Passage:
         found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant, project=whose)
         self.found = found
         if asked.off:
-            self._pass_by("off")
+            self._pass_by(WANTED)
             return
         if found.side:
             return
@@ -229,7 +230,7 @@ class Passage:
             elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
             told = GatewayBypassed(
                 call=self.call,
-                stage=why if why == "off" else self._stage,
+                stage=why if why == WANTED else self._stage,
                 error=None if error is None else type(error).__name__,
                 elapsed_us=elapsed,
             )
