@@ -157,7 +157,7 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     for name, those in sorted(by_cure.items(), key=lambda item: -(_sum(item[1]) or Decimal(0))):
         newest = those[0]
         setting = f" Or set {newest.setting}." if newest.setting else ""
-        kind = "break" if newest.reason is None else "reset"
+        kind = "break" if newest.reason is None else "turn" if newest.reason in MISSED else "reset"
         cost = f"{counted(len(those), kind)}, {dollars(_sum(those))}"
         first = newest.advice or ""
         told = with_others(first, others(first, (each.advice or "" for each in those[1:])))

@@ -10,6 +10,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, load_here
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
+from holdfast.gateway.problems import Answer
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
 from holdfast.serving import address_of, listen
@@ -47,7 +48,8 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
     with listen(address, chosen.port) as listener:
-        gateway = Gateway(config, host=address, on_call=_tell if verbose else None)
+        told = (_tell, _tell_refused) if verbose else (None, None)
+        gateway = Gateway(config, host=address, on_call=told[0], on_refused=told[1])
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
         serve(config, gateway, listener, lambda: click.echo(text))
 
@@ -85,8 +87,19 @@ def _memory(config: Config) -> str:
 
 
 def _tell(call: Call) -> None:
+    _say(line(call))
+
+
+def _tell_refused(method: str, path: str, answer: Answer) -> None:
+    """A request that no provider got: mostly a client whose base address is wrong."""
+    at = datetime.now().astimezone().strftime("%H:%M:%S")
+    hint = "; check the client's base address" if answer.status == 404 else ""
+    _say(f"{at}  {answer.status}  {method} {path}  answered by Holdfast: {answer.why.rstrip('.')}{hint}")
+
+
+def _say(text: str) -> None:
     try:
-        click.echo(printable(line(call)))
+        click.echo(printable(text))
     except OSError:
         """Nobody reads any more; the clients are still served."""
 
@@ -99,9 +112,12 @@ def line(call: Call) -> str:
     passage = call.passage
     if passage is None:
         return "  ".join(parts)
-    if passage.prepared is not None and (verdict := passage.prepared.verdict) is not None:
+    prepared = passage.prepared
+    if prepared is not None and (verdict := prepared.verdict) is not None:
         used = verdict.usage
         parts.append(f"read {used.read:,}  written {used.written:,}  input {used.input:,}")
+    elif prepared is not None and (used_ := prepared.estimated) is not None:
+        parts.append(f"read {used_.read:,}  written {used_.written:,}  input {used_.input:,}  cut, estimated")
     if passage.bypass is not None:
         parts.append(f"bypassed: {passage.bypass}")
     if passage.call is not None:

@@ -30,6 +30,9 @@ SERVED = (
 )
 _LONGEST = 200
 
+Refused = Callable[[str, str, Answer], None]
+"""Is told of a request that goes to no provider: its method, its path, and what we answer."""
+
 
 class App:
     """The gateway as an ASGI application. What lives in its loop is made there, before the first request."""
@@ -48,10 +51,11 @@ class App:
         make_pipeline: Callable[[Relay, Callable[[Call], None]], Pipeline],
         make_chores: Callable[[Relay], Chores],
         on_call: Callable[[Call], None] | None = None,
+        on_refused: Refused | None = None,
     ) -> None:
         self._routes, self._access, self._admin = routes, access, admin
         self._pages, self._refused = pages, refused
-        self._limits, self._runs, self._on_call = limits, runs, on_call
+        self._limits, self._runs, self._on_call, self._on_refused = limits, runs, on_call, on_refused
         self._make_relay, self._make_pipeline, self._make_chores = make_relay, make_pipeline, make_chores
         self._pipeline: Pipeline | None = None
         self.chores: Chores | None = None
@@ -93,6 +97,8 @@ class App:
         if isinstance(found, Answer):
             await drain(receive, first)
             await say(send, found)
+            if self._on_refused is not None:
+                self._on_refused(method, entry.path[:_LONGEST], found)
             return
         assert self._pipeline is not None
         await self._pipeline.serve(

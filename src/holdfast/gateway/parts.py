@@ -21,7 +21,7 @@ from holdfast.transport import Passages
 from holdfast.transport.warming import warm_up
 
 from .admin import Pages
-from .app import App
+from .app import App, Refused
 from .auth import Access, Admin, serves
 from .chores import Chores
 from .limits import Load
@@ -46,6 +46,7 @@ class Gateway:
         *,
         host: str = "127.0.0.1",
         on_call: Callable[[Call], None] | None = None,
+        on_refused: Refused | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._clock = clock
@@ -83,6 +84,7 @@ class Gateway:
             ),
             make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
             on_call=on_call,
+            on_refused=on_refused,
         )
 
     def close(self) -> None:

@@ -12,11 +12,12 @@ _KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 5
 
 
 class Answer(Struct, frozen=True):
-    """A whole response of ours."""
+    """A whole response of ours; `why` are its words, for whoever looks on."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
+    why: str = ""
 
 
 def problem(
@@ -36,7 +37,7 @@ def problem(
         found.append((b"retry-after", b"%d" % retry_after))
     if close:
         found.append((b"connection", b"close"))
-    return Answer(status, (*found, *headers), body)
+    return Answer(status, (*found, *headers), body, message)
 
 
 async def say(send: Send, answer: Answer) -> None:
