@@ -40,7 +40,9 @@ def test_newest_first_and_no_more_than_the_limit(store: SqliteStore) -> None:
     assert not observe.breaks(store, limit=len(every.breaks)).more
 
 
-def test_resets_are_breaks_with_a_reason_and_those_that_are_wanted_can_be_left_out(store: SqliteStore, worked: Worked) -> None:
+def test_resets_are_breaks_with_a_reason_and_those_that_are_wanted_can_be_left_out(
+    store: SqliteStore, worked: Worked
+) -> None:
     every = observe.breaks(store).breaks
     resets = [each for each in every if each.reason is not None]
     expected = [("bypassed", worked.calls["past"]), ("compaction", worked.calls["compacted"])]

@@ -18,7 +18,7 @@ from holdfast.config.sections.serving import Gateway
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.beside import WANTED
 from holdfast.engine.partial import Partial
-from holdfast.engine.state import facts_of
+from holdfast.engine.state import facts_of, reference
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
 from holdfast.identity import Found, Identities
@@ -402,13 +402,10 @@ class Passage:
 
     def _reference(self) -> str:
         """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
-        body = self._body
-        if body is None:
-            named = self._model or (self._heard.report is not None and self._heard.report.model)
-            if not named:
-                return UNKNOWN
-            body = Body(raw=b"", dialect=self._dialect.name, model=named, blocks=(), members={}, end=0)
-        return facts_of(body).ref
+        if self._body is not None:
+            return facts_of(self._body).ref
+        named = self._model or (self._heard.report is not None and self._heard.report.model)
+        return reference(self._dialect, named) if named else UNKNOWN
 
     def _now(self) -> float:
         return self._passages.clock()
