@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -70,7 +71,10 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
         assert (response.status, "x-holdfast-call" in response.headers) == (200, True)
         assert client.send("GET", "/v1/models", headers=ANTHROPIC).status == 200
         assert client.post("/chat/v7?key=planted-secret", {}, ANTHROPIC).status == 404
+        (known,) = (program.home / "gateways").iterdir()
+        assert (json.loads(known.read_text())["address"], known.stat().st_mode & 0o77) == (address, 0)
         assert program.end(number) == (0, "")
+    assert not known.exists()
     out = program.out
     assert f"export ANTHROPIC_BASE_URL={address}\n" in out
     assert f"export OPENAI_BASE_URL={address}/v1\n" in out
