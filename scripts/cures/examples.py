@@ -275,5 +275,7 @@ def departures(reason: str) -> dict[str, Example]:
     return found
 
 
-WANTED = tuple(reason for reason in get_args(ResetReason) if reason not in ("memory_block_changed", "bypassed"))
+WANTED = tuple(
+    reason for reason in get_args(ResetReason) if reason not in ("memory_block_changed", "bypassed", "unmarked")
+)
 """Resets that go by the name of their reason."""

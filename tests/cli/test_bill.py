@@ -45,7 +45,8 @@ def test_the_bill_in_words() -> None:
     assert "28 calls (1 bypassed, 1 ping, 1 side, 3 without an answer) for $0.4" in text
     assert "; without a cache $0.4" in text
     assert "The price of 1 call is unknown; the sums go without (+)." in text
-    assert "12 breaks cost $0.3285, 2 resets $0.0" in text
+    assert "12 breaks cost $0.3285, 1 reset $0.0" in text
+    assert "1 turn went past Holdfast or without markers, for $0.0103 more; `holdfast breaks` lists them." in text
 
 
 @pytest.mark.parametrize("by", BY)

@@ -39,14 +39,17 @@ def test_a_pipe_gets_a_line_for_each_break_and_every_cure_once(worked: Worked) -
     assert " clock " in clock
     cures = text.split("What to do:\n")[1]
     assert cures.index("  ttl_expired_5m (11 breaks, $0.3") < cures.index("  clock (1 break, $0.0")
-    assert lines[-1].startswith("12 breaks: $0.3")
+    past = next(line for line in lines if " bypassed " in line)
+    assert worked.calls["past"][:10] in past
+    assert "  bypass (1 turn, $0.01" in cures
+    assert lines[-1].startswith("12 breaks, 1 turn past Holdfast or without markers: $0.3")
 
 
 def test_resets_on_request() -> None:
     assert "compaction" not in piped(command)
     text = piped(command, "--resets")
     assert "reset: compaction" in text
-    assert "12 breaks and 2 resets: $" in text
+    assert "12 breaks, 1 turn past Holdfast or without markers and 1 reset: $" in text
     assert "compaction (" not in text, "a reset needs no cure"
 
 
@@ -60,14 +63,17 @@ def test_a_reset_that_can_be_avoided_says_how(tmp_path: Path, monkeypatch: pytes
     text = piped(command, "--resets")
     assert "memory_blocks (1 reset, $0.10" in text
     assert 'Or set memory.placement = "deltas".' in text
-    assert "bypass (1 reset, $0.10" in text
+    assert "bypass (1 turn, $0.10" in text
     assert "x-holdfast-memory" in text
     assert "compaction (" not in text
 
 
 def test_one_session_by_its_beginning() -> None:
     found = json.loads(piped(command, "--session", CODING[:5], "--tenant", "t-one", "--json"))
-    assert [each["cause"] for each in found["breaks"]] == ["system_prompt_changed"]
+    assert [(each["reason"], each["cause"]) for each in found["breaks"]] == [
+        ("bypassed", None),
+        (None, "system_prompt_changed"),
+    ]
     assert piped(command, "--session", CHAT) == "Nothing broke the cache yet.\n"
     assert "there is no session 'nobody'" in str(invoke(command, "--session", "nobody").exception)
 

@@ -26,6 +26,8 @@ from holdfast.cli.doctor_values import Line, checked, side_by_side
 from holdfast.config import load_here
 from holdfast.facts import default
 from holdfast.gateway.serve import running
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running as simulating
 from holdfast.store import Call, open_store
 from holdfast.store.schema import VERSIONS
 
@@ -224,7 +226,44 @@ def test_a_gateway_that_runs_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_here()
     with running(config, port=config.settings.gateway.port) as address:
         (line,) = of(doctor(), "gateway")
-    assert (line.state, line.what) == ("ok", f"runs on {address}")
+    assert (line.state, line.what) == ("ok", f"runs on {address} (process {os.getpid()})")
+
+
+def test_a_gateway_on_any_port_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of this home, the second with other upstreams; and when they have ended, none."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", str(free.getsockname()[1]))
+    other = load_here({"upstream.anthropic": "http://127.0.0.1:9"})
+    with running(load_here()) as first, running(other) as second:
+        lines = of(doctor(), "gateway")
+    assert [line.state for line in lines] == ["note", "ok", "ok"]
+    assert f"runs on {second} (process {os.getpid()}), and forwards or stores elsewhere" in lines[0].what
+    assert lines[1].what == f"runs on {first} (process {os.getpid()})"
+    assert "is free" in lines[2].what
+    (line,) = of(doctor(), "gateway")
+    assert "is free" in line.what
+
+
+def test_a_gateway_that_was_killed_is_not_taken_for_one_that_runs() -> None:
+    """Its file is there, and somebody else may have its port."""
+    config = load_here()
+    with running(config) as address:
+        (file,) = (config.home / "gateways").iterdir()
+        left = file.read_bytes()
+    file.write_bytes(left)
+    (config.home / "gateways" / "1-2.json").write_text("no JSON")
+    killed, configured = of(doctor(), "gateway")
+    assert (killed.state, killed.what) == (
+        "note",
+        f"the one on {address} (process {os.getpid()}) was killed, or does not answer",
+    )
+    assert "takes a free port" in configured.what
+    with simulating(Simulator(), port=int(address.rpartition(":")[2])):
+        assert of(doctor(), "gateway")[0] == killed
+    gone = file.with_name("gone.json")
+    gone.write_bytes(left.replace(b'"pid":%d' % os.getpid(), b'"pid":%d' % 2**30))  # no process has such a number
+    with running(config):
+        assert not gone.exists()
 
 
 def test_clients_and_logs(workspace: Path) -> None:

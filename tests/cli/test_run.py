@@ -130,6 +130,13 @@ class TestClient:
         )
         assert "3 calls" in looked.stdout
 
+    def test_turns_that_went_without_markers_have_their_price(self, world: World) -> None:
+        """A client that marks nothing and has no credit: law 7 leaves it as it is."""
+        unmarked = CLIENT.replace(', "cache_control": {"type": "ephemeral"}', "")
+        done = world.run(sys.executable, "-c", unmarked, "4", "0", HOLDFAST_CACHE_PROBE_CREDIT_USD="0")
+        assert done.returncode == 0, done.stderr
+        assert "holdfast: 3 turns went past Holdfast or without markers, for $0.0" in done.stderr
+
     def test_it_is_given_what_is_known_of_the_repository_it_is_started_in(self, world: World) -> None:
         inside = world.root / "src"
         for place in (world.root / ".git", inside, world.root / "holdfast"):

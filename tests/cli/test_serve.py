@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -69,7 +70,11 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
         response = client.post("/v1/messages?key=planted-secret", marked(), ANTHROPIC)
         assert (response.status, "x-holdfast-call" in response.headers) == (200, True)
         assert client.send("GET", "/v1/models", headers=ANTHROPIC).status == 200
+        assert client.post("/chat/v7?key=planted-secret", {}, ANTHROPIC).status == 404
+        (known,) = (program.home / "gateways").iterdir()
+        assert (json.loads(known.read_text())["address"], known.stat().st_mode & 0o77) == (address, 0)
         assert program.end(number) == (0, "")
+    assert not known.exists()
     out = program.out
     assert f"export ANTHROPIC_BASE_URL={address}\n" in out
     assert f"export OPENAI_BASE_URL={address}/v1\n" in out
@@ -79,6 +84,11 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
     assert "200  POST anthropic /v1/messages  read 0  written " in told
     assert response.headers["x-holdfast-call"] in told
     assert "GET anthropic /v1/models" in out
+    missed = next(line for line in out.splitlines() if "/chat/v7" in line)
+    assert (
+        "404  POST /chat/v7  answered by Holdfast: POST /chat/v7 is not served; there are POST /v1/messages" in missed
+    )
+    assert missed.endswith("; check the client's base address")
     for secret in ("planted-secret", ANTHROPIC["x-api-key"], (program.home / "admin-token").read_text().strip()):
         assert secret not in out
 

@@ -322,3 +322,51 @@ def test_effects_are_written_and_read_back() -> None:
     assert len(effects_of(sent, replace(sent))) < len(effects_of(sent, Effect(1.0, None)))
     assert effects_from(b"\xc1") is None
     assert effects_from(msgspec.msgpack.encode({"sent": 1})) is None
+
+
+def test_calls_that_a_process_left_behind_are_not_pending_for_ever(tmp_path: Path) -> None:
+    """One whose answer had begun, one whose had not, and one of a release that booked nothing before the end."""
+    path = tmp_path / "h.db"
+    driver = Driver(path=path)
+    begun, waiting = driver.prepare(talk(2)), driver.prepare(talk(3))
+    driver.begin(begun, driver.bill(begun))
+    with open_store(path) as store:
+        driver.store.flush()
+        older = replace(store.calls()[0], id="older", usage=None, verdict=None, status="pending", started_at=1)
+        store.put_call(older).result()
+        assert [call.status for call in store.calls()] == ["pending"] * 3
+        hours = store.call_hours(0, 2**60)
+    driver.restart()
+    driver.store.flush()
+    found = {call.id: call for call in driver.store.calls()}
+    assert {call.status for call in found.values()} == {"unknown"}
+    first, second = found[begun.call], found[waiting.call]
+    assert first.usage is not None
+    assert (first.usage.writes, first.verdict) == (begun.core.outcome.writes, b'{"estimated":true}')
+    assert found["older"].usage == first.usage
+    assert second.usage is None
+    assert second.verdict is not None
+    assert second.verdict.startswith(b'{"possible":"0.0')
+    assert sum(hour.calls for hour in driver.store.call_hours(0, 2**60)) == sum(hour.calls for hour in hours) + 1
+    assert driver.store.pending_calls() == []
+    driver.close()
+
+
+def test_one_of_another_process_that_lives_ends_all_the_same(tmp_path: Path) -> None:
+    """What was taken for left behind is written again by who knows better."""
+    driver = Driver(path=tmp_path / "h.db")
+    begun = driver.prepare(talk(2))
+    billed = driver.bill(begun)
+    driver.begin(begun, billed)
+    driver.store.flush()
+    with open_store(tmp_path / "h.db") as store:
+        Engine(store=store)
+        store.flush()
+        assert [call.status for call in store.calls()] == ["unknown"]
+    driver.finish(begun, billed)
+    driver.store.flush()
+    (call,) = driver.store.calls()
+    assert (call.status, call.error) == ("settled", None)
+    (hour,) = driver.store.call_hours(0, 2**60)
+    assert (hour.calls, hour.output) == (1, call.usage.output if call.usage is not None else -1)
+    driver.close()

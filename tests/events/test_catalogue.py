@@ -134,7 +134,7 @@ def test_reset_reasons_and_break_causes_are_closed_sets() -> None:
     assert set(get_args(ResetReason)) == {
         "session_start", "session_load", "compaction", "priced_edit", "model_switch", "tools_changed_by_user",
         "tools_redeclared", "volatile_system_changed", "memory_block_changed", "history_trimmed",
-        "repair_forgotten", "bypassed",
+        "repair_forgotten", "bypassed", "unmarked",
     }  # fmt: skip
     assert set(get_args(BreakCause)) == {
         "model_changed", "tools_changed", "system_prompt_changed", "parameters_changed", "messages_rewritten",

@@ -52,8 +52,8 @@ def test_a_session_has_the_sums_of_its_calls(store: SqliteStore, worked: Worked)
     assert (one.breaks, one.break_tokens, one.break_cost) == (1, finding.tokens, finding.dollars)
     past = next(each for each in observe.breaks(store).breaks if each.reason == "bypassed")
     assert past.tokens > 0
-    tokens, dollars = reset.tokens + past.tokens, reset.dollars + past.dollars
-    assert (one.resets, one.reset_tokens, one.reset_cost) == (2, tokens, dollars)
+    assert (one.resets, one.reset_tokens, one.reset_cost) == (1, reset.tokens, reset.dollars)
+    assert (one.missed, one.missed_cost) == (1, past.dollars)
 
 
 def test_pings_count_in_the_money_and_are_free_without_a_cache(store: SqliteStore, worked: Worked) -> None:

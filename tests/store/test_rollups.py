@@ -44,6 +44,23 @@ def test_nothing_asked_or_nothing_there_is_null_not_zero(store: SqliteStore) -> 
     assert store.event_counts(NOON, NOON + DAY) == {}
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_estimate_counts_until_the_call_has_ended(store: SqliteStore, apart: bool) -> None:
+    """In one transaction or in several."""
+    began = call(status="pending", usage=usage(10, 60, 20, 1, "0.1"))
+    ended = msgspec.structs.replace(began, status="settled", usage=usage(10, 60, 20, 50, "0.4"))
+    for number in range(3):
+        for each in (began, ended):
+            future = store.put_call(msgspec.structs.replace(each, id=f"c{number}"))
+            if apart:
+                future.result()
+    store.put_call(began).result()
+    (hour,) = store.call_hours(NOON, NOON + HOUR)
+    assert (hour.calls, hour.input, hour.read, hour.cost) == (4, 40, 240, Decimal("1.3"))
+    assert hour.writes == (("1h", 151), ("5m", 80))
+    assert [each.id for each in store.pending_calls()] == [began.id]
+
+
 def test_a_call_counts_once_when_its_usage_is_known(store: SqliteStore) -> None:
     pending = call(status="pending", usage=None)
     store.put_call(pending).result()

@@ -158,6 +158,10 @@ def sentences(total: Sums) -> Iterator[str]:
     if total.breaks:
         resets = f", {counted(total.resets, 'reset')} {dollars(total.reset_cost)}" if total.resets else ""
         yield f"{counted(total.breaks, 'break')} cost {dollars(total.break_cost)}{resets}; `holdfast breaks` says why."
+    if total.missed:
+        went = counted(total.missed, "turn")
+        cost = dollars(total.missed_cost)
+        yield f"{went} went past Holdfast or without markers, for {cost} more; `holdfast breaks` lists them."
     if total.saved is not None:
         advance = " (`cache.probe_credit_usd` bounds what is advanced)" if total.saved < 0 else ""
         yield f"Through Holdfast it was {tables.saving(total.saved)} the clients alone would have paid{advance}."

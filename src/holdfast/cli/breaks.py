@@ -23,6 +23,7 @@ from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import BreakReport, BreakReports
 from holdfast.observe.explain.sentences import CATALOGUE, others, with_others
+from holdfast.observe.tally import MISSED
 
 COLUMNS = (
     Column("WHEN", 0),
@@ -57,7 +58,9 @@ def command(
     """List what broke the cache, what it cost, what to do.
 
     The newest comes first. WHERE is the path of the block that changed and the first byte that differs, COST what the
-    lost tokens were billed beyond the price of reading them. Below, every cure once, the dearest first.
+    lost tokens were billed beyond the price of reading them. Turns that went past Holdfast (bypassed), and those that
+    went without markers because the client's savings do not pay for them yet (unmarked), are listed with what they cost
+    more for that. Below, every cure once, the dearest first.
 
     \b
     Examples:
@@ -97,8 +100,11 @@ def _print(found: BreakReports) -> None:
     click.echo("")
     for line in cures(found.breaks, room):
         click.echo(line)
-    lost, resets = _sum(found.breaks), sum(each.reason is not None for each in found.breaks)
-    number = counted(len(found.breaks) - resets, "break") + (f" and {counted(resets, 'reset')}" if resets else "")
+    lost, missed = _sum(found.breaks), sum(each.reason in MISSED for each in found.breaks)
+    resets = sum(each.reason is not None for each in found.breaks) - missed
+    number = counted(len(found.breaks) - resets - missed, "break")
+    number += f", {counted(missed, 'turn')} past Holdfast or without markers" if missed else ""
+    number += f" and {counted(resets, 'reset')}" if resets else ""
     more = ", the newest; --limit shows more" if found.more else ""
     listed = f" {STARRED}" if any(each.subscription for each in found.breaks) else ""
     for line in tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room):
@@ -125,6 +131,8 @@ def _row(
 
 
 def what(each: BreakReport) -> str:
+    if each.reason in MISSED:
+        return each.reason or ""
     return each.cause or "unknown" if each.reason is None else f"reset: {each.reason}"
 
 
@@ -151,7 +159,7 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     for name, those in sorted(by_cure.items(), key=lambda item: -(_sum(item[1]) or Decimal(0))):
         newest = those[0]
         setting = f" Or set {newest.setting}." if newest.setting else ""
-        kind = "break" if newest.reason is None else "reset"
+        kind = "break" if newest.reason is None else "turn" if newest.reason in MISSED else "reset"
         cost = f"{counted(len(those), kind)}, {dollars(_sum(those))}"
         first = newest.advice or ""
         told = with_others(first, others(first, (each.advice or "" for each in those[1:])))

@@ -130,7 +130,7 @@ def _configuration() -> tuple[Config, list[Line]]:
 
 
 def _outside(config: Config, offline: bool) -> list[tuple[str, Check]]:
-    checks: list[tuple[str, Check]] = [("gateway", partial(doctor_outside.port, config))]
+    checks: list[tuple[str, Check]] = [("gateway", partial(doctor_outside.gateways, config))]
     if not offline:
         upstream = config.settings.upstream
         for name in upstream.__struct_fields__:

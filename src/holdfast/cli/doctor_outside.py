@@ -23,6 +23,7 @@ from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.config.values import mask
 from holdfast.errors import HoldfastError
+from holdfast.gateway import presence
 from holdfast.gateway.launch import READ
 from holdfast.gateway.reach import find, place
 from holdfast.serving import listen
@@ -76,6 +77,25 @@ def _why(problem: Exception) -> str:
     if isinstance(problem, UnicodeError):
         return "this is no name of a host"
     return printable(getattr(problem, "strerror", None) or str(problem) or type(problem).__name__)
+
+
+def gateways(config: Config) -> Iterator[Line]:
+    """The gateways of this home that run, on any port, and those that ended without saying so; then the port that is
+    configured, unless one of them has it."""
+    configured = False
+    for each in presence.find_all(config):
+        where = f"{printable(each.gateway.address)} (process {each.gateway.pid})"
+        if not each.alive:
+            cure = "nothing; `holdfast show` has its last calls as `unknown` once another was started"
+            yield Line("note", "gateway", f"the one on {where} was killed, or does not answer", cure)
+        elif each.same:
+            configured = configured or each.gateway.address == place(config)
+            yield Line("ok", "gateway", f"runs on {where}")
+        else:
+            cure = "it was started with other settings; `holdfast run` does not use it"
+            yield Line("note", "gateway", f"runs on {where}, and forwards or stores elsewhere", cure)
+    if not configured:
+        yield from port(config)
 
 
 def port(config: Config) -> Iterator[Line]:

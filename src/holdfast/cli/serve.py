@@ -108,9 +108,12 @@ def line(call: Call) -> str:
     passage = call.passage
     if passage is None:
         return "  ".join(parts)
-    if passage.prepared is not None and (verdict := passage.prepared.verdict) is not None:
+    prepared = passage.prepared
+    if prepared is not None and (verdict := prepared.verdict) is not None:
         used = verdict.usage
         parts.append(f"read {used.read:,}  written {used.written:,}  input {used.input:,}")
+    elif prepared is not None and (used_ := prepared.estimated) is not None:
+        parts.append(f"read {used_.read:,}  written {used_.written:,}  input {used_.input:,}  cut, estimated")
     if is_subscription(passage.lane.tenant):
         parts.append("subscription, observed" if passage.lane.observed else "subscription")
     if passage.bypass is not None:
@@ -121,8 +124,10 @@ def line(call: Call) -> str:
 
 
 def refusal(refused: Refused) -> str:
-    """A request that went nowhere: when, what was asked for, and why not."""
-    return f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}  refused: {refused.reason}"
+    """A request that no provider got: when, what was asked for, and why not. Often the client has a wrong address."""
+    hint = "; check the client's base address" if refused.status == 404 else ""
+    asked = f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}"
+    return f"{asked}  answered by Holdfast: {refused.message.rstrip('.')}{hint}"
 
 
 def _clock(at: float) -> str:

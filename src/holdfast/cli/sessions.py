@@ -30,6 +30,7 @@ COLUMNS = (
     Column("COST", 5, right=True),
     Column("BREAKS", 6, right=True),
     Column("LOST", 7, right=True),
+    Column("MISSED", 8, right=True, always=False),
     Column("NO CACHE", 9, right=True),
     Column("LANES", 11, right=True),
     Column("MODELS", 10, least=20),
@@ -45,7 +46,8 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
     """List sessions: calls, hit rate, cost, breaks.
 
     The session used last comes first. PROMPT is all prompt tokens, HIT the share of them that was read from the
-    cache, LOST what breaks cost, NO CACHE what the same tokens would have cost without one.
+    cache, LOST what breaks cost, MISSED what turns cost more that went past Holdfast or without markers, NO CACHE what
+    the same tokens would have cost without one.
 
     \b
     Examples:
@@ -99,6 +101,7 @@ def _row(each: SessionSummary, short: dict[str, str], tenants: dict[str, str]) -
         tables.cost(each.cost, each.unpriced, each.estimated, at_list=each.list_price is not None),
         tables.count(each.breaks),
         dollars(each.break_cost) if each.breaks else "-",
+        dollars(each.missed_cost) if each.missed else "-",
         dollars(each.without_cache) if each.cost is not None else "-",
         tables.count(each.lanes),
         ", ".join(each.models),

@@ -22,6 +22,9 @@ from .state import State, facts_of
 from .telling import Teller
 from .values import Lane, Prepared, SideCall
 
+WANTED = "off"
+"""Why a call goes past us whose client wants that."""
+
 
 class Beside:
     def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
@@ -61,7 +64,7 @@ class Beside:
             self._state.keeper.meet(lane, started)
             self._state.keeper.put_call(noted.row())
             if ended is not None:
-                self._teller.noted(noted, ended, self._lost(noted) if kind == "bypassed" else 0)
+                self._teller.noted(noted, ended, self._lost(noted) if kind == "bypassed" else None)
         return noted.call
 
     def succeed(self, lane: Lane, model: str, *, now: float) -> None:
@@ -82,19 +85,25 @@ class Beside:
         """An id for a call that will be noted."""
         return self._ids.new()
 
-    def _lost(self, noted: Noted) -> int:
-        """Tokens that a call past us was billed for although the lane had them cached, as far as is known here."""
+    def _lost(self, noted: Noted) -> int | None:
+        """Tokens that a call past us was billed for although the lane had them cached, as far as is known. None where
+        there is nothing to list: it was not answered, or the client wanted it so and lost nothing."""
         state, lane, usage = self._state, noted.lane, noted.usage
-        if usage is None or not state.keeper.known(lane):
-            return 0
+        if usage is None:
+            return None
+        nothing = None if noted.why in ("", WANTED) else 0
+        if not state.keeper.remembers(lane):
+            return nothing
         last = state.ledger(lane, noted.started).last
         if last is None or not last.call or last.model != noted.model:
-            return 0
-        pool, limits = state.tenant(lane.tenant).pool(facts.model(last.model)), state.settings(lane).breaks
+            return nothing
+        model = facts.model(last.model)
+        state.pools(lane.tenant, model, noted.started)
+        pool, limits = state.tenant(lane.tenant).pool(model), state.settings(lane).breaks
         if pool.by_entry and idle.longest(last, pool, noted.started) is None:
-            return 0
+            return nothing
         lost = min(last.covered, usage.prompt) - usage.read
-        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else 0
+        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else nothing
 
     def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
         """Events of a lane's session, for the store and the bus."""

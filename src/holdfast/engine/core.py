@@ -33,9 +33,8 @@ from holdfast.wire.prompts import PromptReader, Reading
 from . import drafting, idle, objects
 from .beside import Beside
 from .drafting import Draft
-from .effects import effect_of
 from .keeping import WAIT, wait
-from .late import Row
+from .late import Row, row_of
 from .marking import marked
 from .partial import Partial, billed
 from .reports import Reports
@@ -384,33 +383,8 @@ class Engine(Beside):
         verdict: Verdict | None = None,
         error: str = "",
     ) -> Row | None:
-        """The call as it stands, with what it did to the pools once it began to be answered: it refreshed what it read
-        even if it was never answered whole. None without a store."""
-        if self._store is None:
-            return None
-        found, began = prepared.core, prepared.core.first_token
-        foreseen, effects = found.outcome, None
-        if began is not None or now is not None:
-            sent, alone = (foreseen, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
-            effects = effect_of(foreseen, sent, began), effect_of(found.alone, alone, began)
-        return Row(
-            lane=prepared.lane,
-            call=prepared.call,
-            model=found.asked.model.ref,
-            status=status,
-            at=foreseen.at,
-            plan=found.plan,
-            repairs=prepared.repairs,
-            foreseen=(foreseen.input, foreseen.read, foreseen.writes),
-            reset=found.expectation.reset,
-            first_token=began,
-            ended=now,
-            usage=prepared.estimated if verdict is None else verdict.usage,
-            estimated=prepared.estimated is not None,
-            judged=None if verdict is None else (verdict.explained, verdict.saved),
-            error=error,
-            effects=effects,
-        )
+        """The call as it stands. None without a store."""
+        return None if self._store is None else row_of(prepared, status, now, verdict, error)
 
 
 def _check_reason(reason: str | None) -> None:

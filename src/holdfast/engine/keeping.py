@@ -253,6 +253,10 @@ class Keeper:
     def known(self, lane: Lane) -> bool:
         return (lane.tenant, lane.id) in self._lanes
 
+    def remembers(self, lane: Lane) -> bool:
+        """Whether something is known of a lane, here or in the store."""
+        return self.known(lane) or (self._store is not None and bool(self._store.ledger_version(lane.tenant, lane.id)))
+
     def end_lane(self, lane: Lane, now: float) -> None:
         self._lanes.pop((lane.tenant, lane.id), None)
         self._encoded.pop((lane.tenant, lane.id), None)

@@ -33,8 +33,8 @@ from holdfast.prefix.values import Plan
 from holdfast.store import Call
 from holdfast.store.rows import CallStatus, EventRow
 
-from .effects import effects_of
-from .values import Lane
+from .effects import effect_of, effects_of
+from .values import Lane, Prepared
 
 REASONS = frozenset(get_args(ResetReason))
 ESTIMATED = b'{"estimated":true}'
@@ -87,6 +87,36 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             verdict=possible(predicted, self.model) if unanswered else _verdict(self.judged, self.estimated),
             chain=None if self.effects is None else effects_of(*self.effects),
         )
+
+
+def row_of(
+    prepared: Prepared, status: CallStatus, now: float | None = None, verdict: Verdict | None = None, error: str = ""
+) -> Row:
+    """A planned call as it stands, with what it did to the pools once it began to be answered: it refreshed what it
+    read even if it was never answered whole."""
+    found, began = prepared.core, prepared.core.first_token
+    foreseen, effects = found.outcome, None
+    if began is not None or now is not None:
+        sent, alone = (foreseen, found.alone) if verdict is None else (verdict.outcome, verdict.alone)
+        effects = effect_of(foreseen, sent, began), effect_of(found.alone, alone, began)
+    return Row(
+        lane=prepared.lane,
+        call=prepared.call,
+        model=found.asked.model.ref,
+        status=status,
+        at=foreseen.at,
+        plan=found.plan,
+        repairs=prepared.repairs,
+        foreseen=(foreseen.input, foreseen.read, foreseen.writes),
+        reset=found.expectation.reset,
+        first_token=began,
+        ended=now,
+        usage=prepared.estimated if verdict is None else verdict.usage,
+        estimated=prepared.estimated is not None,
+        judged=None if verdict is None else (verdict.explained, verdict.saved),
+        error=error,
+        effects=effects,
+    )
 
 
 def told(

@@ -153,6 +153,11 @@ class State:
         return parsed, self.ours.read(parsed, model)
 
 
+def reference(dialect: Dialect, model: str) -> str:
+    """A model as it is called in what is stored, where there is no body that names it."""
+    return facts_of(Body(raw=b"", dialect=dialect.name, model=model, blocks=(), members={}, end=0)).ref
+
+
 def facts_of(body: Body) -> ModelFacts:
     """What is known of the model a body names."""
     return DIALECTS[body.dialect].facts(body.model)

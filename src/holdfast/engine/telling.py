@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.events import Bus, Envelope, Event, Ulids
+from holdfast.events import Bus, Envelope, Event, ResetReason, Ulids
 from holdfast.events.calls import CacheBreak, CachePing, CacheReset, LlmCallStarted
 from holdfast.events.ulid import texts as ulids
 from holdfast.facts import rates
@@ -73,6 +73,10 @@ class Teller:
         if verdict.finding is not None:
             found, told = self._broken(prepared, verdict.finding, now)
             more = (told,)
+        elif verdict.missed is not None:
+            lost = verdict.missed
+            model = prepared.core.asked.model.ref
+            more = (self._missed(prepared.lane, prepared.call, model, "unmarked", lost.tokens, lost.dollars, now),)
         if self._store is None and self._bus is None:
             return found
         known = (
@@ -104,36 +108,43 @@ class Teller:
     def pinged(self, lane: Lane, call: str, ping: Ping, now: float) -> None:
         self.tell(lane, None, now, CachePing(lane=name(lane.id), call=call, tokens=ping.tokens, cost=ping.cost))
 
-    def noted(self, call: Noted, ended: float, lost: int) -> None:
-        """A call that was not planned; `lost` are the tokens its lane had cached and paid for again."""
+    def noted(self, call: Noted, ended: float, lost: int | None) -> None:
+        """A call that was not planned; `lost` are the tokens its lane had cached and paid for again, None for one that
+        is not to be listed."""
         lane, model = call.lane, name(call.model)
         self.tell(lane, None, call.started, LlmCallStarted(call=call.call, lane=name(lane.id), model=model))
         if call.status == "settled" and call.usage is not None:
             self.tell(lane, None, ended, completed(call.call, call.model, call.usage))
         else:
             self.tell(lane, None, ended, failed(call.call, call.model, call.error, call.usage))
-        price = rates(call.model) if lost else None
-        if lost:
+        if lost is not None:
+            price = rates(call.model)
             dollars = Decimal(0) if price is None else lost * (price.input - price.read)
-            cure = reset_cure("bypassed")
-            row = Break(
-                tenant=lane.tenant,
-                id=self._ids.new(),
-                call=call.call,
-                session=lane.session,
-                lane=lane.id,
-                model=call.model,
-                at=micro(ended),
-                reason="bypassed",
-                tokens=lost,
-                dollars=dollars,
-                cure=cure.name,
-                data=msgspec.json.encode(cure),
-            )
-            if self._store is not None:
-                self._store.put_break(row)
-            reset = CacheReset(lane=name(lane.id), reason="bypassed", call=call.call, tokens=lost, dollars=dollars)
+            reset = self._missed(lane, call.call, call.model, "bypassed", lost, dollars, ended)
             self.tell(lane, None, ended, reset)
+
+    def _missed(
+        self, lane: Lane, call: str, model: str, reason: ResetReason, tokens: int, dollars: Decimal, at: float
+    ) -> CacheReset:
+        """A turn that went past us, or without markers: its row; gives its event."""
+        cure = reset_cure(reason)
+        row = Break(
+            tenant=lane.tenant,
+            id=self._ids.new(),
+            call=call,
+            session=lane.session,
+            lane=lane.id,
+            model=model,
+            at=micro(at),
+            reason=reason,
+            tokens=tokens,
+            dollars=dollars,
+            cure=cure.name,
+            data=msgspec.json.encode(cure),
+        )
+        if self._store is not None:
+            self._store.put_break(row)
+        return CacheReset(lane=name(lane.id), reason=reason, call=call, tokens=tokens, dollars=dollars)
 
     # Breaks
 

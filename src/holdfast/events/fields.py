@@ -30,6 +30,7 @@ ResetReason = Literal[
     "history_trimmed",
     "repair_forgotten",
     "bypassed",
+    "unmarked",
 ]
 
 BreakCause = Literal[

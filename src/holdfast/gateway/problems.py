@@ -12,12 +12,14 @@ _KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 5
 
 
 class Answer(Struct, frozen=True):
-    """A whole response of ours. `refused` says in a word what a request was refused for before it was routed."""
+    """A whole response of ours. `refused` says in a word what a request was refused for before it was routed, `message`
+    in a sentence."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
     refused: str = ""
+    message: str = ""
 
 
 def problem(
@@ -38,7 +40,7 @@ def problem(
         found.append((b"retry-after", b"%d" % retry_after))
     if close:
         found.append((b"connection", b"close"))
-    return Answer(status, (*found, *headers), body, refused)
+    return Answer(status, (*found, *headers), body, refused, message)
 
 
 async def say(send: Send, answer: Answer) -> None:

@@ -41,19 +41,25 @@ def find(config: Config) -> str | None:
     chosen = config.settings.gateway
     if not chosen.port:
         return None
-    address, nonce = place(config), secrets.token_hex(16)
-    try:
-        token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
-        said = _get(f"{address}/healthz?nonce={nonce}")
-    except _UNREACHABLE:
-        return None
-    wanted = proof(token, nonce, chosen.port, serves(config.settings))
-    given = said.get("proof") if isinstance(said, dict) else None
-    if not isinstance(given, str) or not hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode()):
+    address = place(config)
+    if not proves(config, address, serves(config.settings)):
         return None
     if is_loopback(chosen.host.removeprefix("[").removesuffix("]")):
         return address
     return f"{address}/k/{secret(config.home, ACCESS_KEY)}"
+
+
+def proves(config: Config, address: str, serves: bytes) -> bool:
+    """Whether who listens at an address knows the admin token of this home, and serves so."""
+    nonce = secrets.token_hex(16)
+    try:
+        token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
+        said = _get(f"{address}/healthz?nonce={nonce}")
+        wanted = proof(token, nonce, int(address.rpartition(":")[2]), serves)
+    except _UNREACHABLE:
+        return False
+    given = said.get("proof") if isinstance(said, dict) else None
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
 
 def answers(config: Config) -> bool:

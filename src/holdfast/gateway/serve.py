@@ -24,6 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.serving import Admission, Protocol, address_of, listen
 
 from .parts import Gateway
+from .presence import announced
 from .receiving import Call
 
 KEEP_ALIVE_S = 120
@@ -110,7 +111,7 @@ def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: C
     gc.freeze()  # what is loaded by now stays: looking through it again and again would take a tenth of our time
     gc.set_threshold(10_000, 20, 50)
     try:
-        with instance.capture_signals():
+        with instance.capture_signals(), announced(config, address_of(listener)):
             instance.run([listener])
         _check(instance, gateway)
     finally:
@@ -150,7 +151,8 @@ def running(
         thread.start()
         ready.wait()
         _check(instance, chosen)
-        yield address_of(listener)
+        with announced(config, address_of(listener)):
+            yield address_of(listener)
     finally:
         instance.end()
         if thread.ident is not None:

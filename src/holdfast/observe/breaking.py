@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.identity import is_subscription
 from holdfast.store import Break, Store
 
-from .tally import dollars_of, moment, window
+from .tally import MISSED, dollars_of, moment, window
 from .values import BreakReport, BreakReports
 
 
@@ -27,7 +27,8 @@ def breaks(
     resets: bool = True,
     limit: int = 100,
 ) -> BreakReports:
-    """Breaks and, unless they are not wanted, resets of the window, newest first."""
+    """Breaks of the window, newest first, turns that went past us or without markers and, unless they are not wanted,
+    other resets."""
     found = _newest(store, tenant, session, start, end, limit, resets)
     shown = tuple(report(each, _client(store, each)) for each in found[:limit])
     return BreakReports(window=window(start, end), breaks=shown, more=len(found) > limit)
@@ -40,7 +41,7 @@ def _newest(
     asked = limit + 1
     while True:
         read = store.newest_breaks(tenant, session=session, start=start, end=end, limit=asked)
-        found = [each for each in read if resets or each.reason is None]
+        found = [each for each in read if resets or each.reason is None or each.reason in MISSED]
         if len(found) > limit or len(read) < asked:
             return found
         asked *= 4

@@ -26,6 +26,10 @@ LAST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: the end of a window that has none."""
 
 
+MISSED = frozenset({"bypassed", "unmarked"})
+"""Reasons of resets nobody wanted: turns that went past us, or without markers because of law 7."""
+
+
 class Judged(Struct, frozen=True):
     """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
     most that may have been billed for a call that was given up before its answer began."""
@@ -97,8 +101,19 @@ def plus(sum_: Decimal | None, more: Decimal | None) -> Decimal | None:
 
 
 _TOKENS = ("_input", "_read", "_written", "_output")
-_COUNTS = ("calls", "unanswered", "estimated", "unpriced", "breaks", "break_tokens", "resets", "reset_tokens", *_TOKENS)
-_DOLLARS = ("cost", "possible", "without", "saved", "break_cost", "reset_cost", "list_price")
+_COUNTS = (
+    "calls",
+    "unanswered",
+    "estimated",
+    "unpriced",
+    "breaks",
+    "break_tokens",
+    "resets",
+    "reset_tokens",
+    "missed",
+    *_TOKENS,
+)
+_DOLLARS = ("cost", "possible", "without", "saved", "break_cost", "reset_cost", "missed_cost", "list_price")
 
 
 class Tally:
@@ -106,7 +121,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.calls = self.unanswered = self.estimated = self.unpriced = 0
-        self.breaks = self.break_tokens = self.resets = self.reset_tokens = 0
+        self.breaks = self.break_tokens = self.resets = self.reset_tokens = self.missed = 0
         self.cost: Decimal | None = None
         self.possible: Decimal | None = None
         self.without: Decimal | None = None
@@ -114,6 +129,7 @@ class Tally:
         self.break_cost: Decimal | None = None
         self.reset_cost: Decimal | None = None
         self.list_price: Decimal | None = None
+        self.missed_cost: Decimal | None = None
         self._kinds: Counter[str] = Counter()
         self._input = self._read = self._written = self._output = 0
 
@@ -149,6 +165,9 @@ class Tally:
             self.breaks += 1
             self.break_tokens += found.tokens
             self.break_cost = plus(self.break_cost, dollars)
+        elif found.reason in MISSED:
+            self.missed += 1
+            self.missed_cost = plus(self.missed_cost, dollars)
         else:
             self.resets += 1
             self.reset_tokens += found.tokens
@@ -188,4 +207,6 @@ class Tally:
             reset_tokens=self.reset_tokens,
             reset_cost=self.reset_cost,
             list_price=self.list_price,
+            missed=self.missed,
+            missed_cost=self.missed_cost,
         )

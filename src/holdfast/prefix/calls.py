@@ -74,12 +74,21 @@ class Prepared(Struct, kw_only=True):
         return Usage(input=tokens(outcome.input), read=tokens(outcome.read), writes=writes, output=output)
 
 
+class Missed(Struct, frozen=True):
+    """Tokens that the lane had sent before and that were billed in full again; what that cost, less what writing them
+    would have cost."""
+
+    tokens: int
+    dollars: Decimal
+
+
 class Verdict(Struct, frozen=True, kw_only=True):
     """What was predicted and what came. `explained`: the provider read what was predicted.
 
     `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
     the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
-    `outcome` and `alone` are what happened in the pools, as far as the usage tells.
+    `outcome` and `alone` are what happened in the pools, as far as the usage tells; `missed` is what it cost more
+    because law 7 left it without markers.
     """
 
     usage: Usage
@@ -90,5 +99,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     changes: tuple[retention.Change, ...] = ()
     raises: str | None = None
     storage: Decimal = Decimal(0)
+    missed: Missed | None = None
     outcome: Outcome
     alone: Outcome

@@ -32,6 +32,7 @@ from .raising import test as raise_test
 from .situation import Situation
 from .strategies import STRATEGIES, combined
 from .tenants import Tenant
+from .unmarked import missed
 from .values import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
 
 MOST_CANCELLED = 100
@@ -191,6 +192,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         saved=alone - paid,
         changes=changes,
         raises=raises,
+        missed=missed(prepared, usage, second=ledger.settled == 2) if finding is None else None,
         outcome=outcome,
         alone=client_alone,
     )

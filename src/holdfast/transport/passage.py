@@ -18,8 +18,9 @@ from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.serving import Gateway
 from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.beside import WANTED
 from holdfast.engine.partial import Partial
-from holdfast.engine.state import facts_of
+from holdfast.engine.state import facts_of, reference
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
 from holdfast.identity import Found, Identities, is_subscription
@@ -146,7 +147,7 @@ class Passage:
         found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant, project=whose)
         self.found = found
         if asked.off:
-            self._pass_by("off")
+            self._pass_by(WANTED)
             return
         if found.side:
             return
@@ -232,7 +233,7 @@ class Passage:
             elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
             told = GatewayBypassed(
                 call=self.call,
-                stage=why if why == "off" else self._stage,
+                stage=why if why == WANTED else self._stage,
                 error=None if error is None else type(error).__name__,
                 elapsed_us=elapsed,
             )
@@ -419,13 +420,10 @@ class Passage:
 
     def _reference(self) -> str:
         """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
-        body = self._body
-        if body is None:
-            named = self._model or (self._heard.report is not None and self._heard.report.model)
-            if not named:
-                return UNKNOWN
-            body = Body(raw=b"", dialect=self._dialect.name, model=named, blocks=(), members={}, end=0)
-        return facts_of(body).ref
+        if self._body is not None:
+            return facts_of(self._body).ref
+        named = self._model or (self._heard.report is not None and self._heard.report.model)
+        return reference(self._dialect, named) if named else UNKNOWN
 
     def _now(self) -> float:
         return self._passages.clock()

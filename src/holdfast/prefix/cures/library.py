@@ -141,13 +141,19 @@ _RESETS: dict[str, Cure] = {
         "A request in the middle of a conversation went past us, or without its memory (`x-holdfast-memory: off`), and "
         "the whole prompt was written again: keep such switches as they are from the first request to the last.",
     ),
+    "unmarked": Cure(
+        "no_marker",
+        "The client's savings did not pay for markers, so it went without them and paid for what it had sent before: "
+        "mark the last block of every request, or give it more credit.",
+        "cache.probe_credit_usd",
+    ),
 }
 """What can be done about a reset; most are wanted."""
 
 NAMES: tuple[str, ...] = (
     *FAULTS,
     *get_args(Cause),
-    *(cure.name for reason, cure in _RESETS.items() if cure.name != reason),
+    *(cure.name for reason, cure in _RESETS.items() if cure.name not in (reason, *FAULTS)),
 )
 """Everything there is a cure for, each with a page of the catalogue (docs/cures). A wanted reset has none of its own:
 it goes by the name of its reason."""
