@@ -40,6 +40,7 @@ class Refused(Struct, frozen=True):
     method: str
     path: str
     status: int
+    reason: str
     message: str
     at: float
 
@@ -148,7 +149,7 @@ class App:
         await say(send, answer)
         if self._on_refused is not None:
             path = "(a path with a key of ours)" if answer.refused == "own key" else entry.path[:LONGEST]
-            self._on_refused(Refused(method, path, answer.status, answer.message, time.time()))
+            self._on_refused(Refused(method, path, answer.status, answer.refused, answer.message, time.time()))
 
     def _is_own(self, method: str, path: str, query: str, first: Mapping[str, str]) -> bool:
         """Whether a path is ours. At `/` clients look whether their provider is there."""
