@@ -75,7 +75,12 @@ def _messages(number: int) -> Iterator[dict[str, Any]]:
         results = []
         for place, size in enumerate(RESULTS):
             name = f"{turn:03}{place}"
-            given = {"path": f"src/{name}.py", "depth": turn, "lines": {"first": 1, "last": 400}, "why": _text(name, 60)}
+            given = {
+                "path": f"src/{name}.py",
+                "depth": turn,
+                "lines": {"first": 1, "last": 400},
+                "why": _text(name, 60),
+            }
             said.append({"type": "tool_use", "id": f"toolu_{name}", "name": f"tool_{turn % 12}", "input": given})
             content = [{"type": "text", "text": _text(f"f{name}", size)}]
             results.append({"type": "tool_result", "tool_use_id": f"toolu_{name}", "content": content})

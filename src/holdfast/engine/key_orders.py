@@ -35,9 +35,10 @@ def made_again(work: Work, index: int, parts: Sequence[bytes], order: bytes | No
     return found if digest == first else None
 
 
-def keep_blocks(work: Work, now: History, known: dict[bytes, bytes], parts: Callable[[bytes], list[bytes] | None]) -> None:
+def keep_blocks(work: Work, now: History, parts: Callable[[bytes], list[bytes] | None]) -> None:
     """Keep the orders of a history in which keys were put back. `parts` gives a block's first bytes, where they are at
-    hand; `known` are orders that were kept before."""
+    hand."""
+    known = work.orders
     blocks: list[tuple[bytes, bytes]] = []
     for digest in now.first:
         order = known.get(digest)

@@ -76,7 +76,7 @@ def keys(work: Work) -> None:
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, known, now), rekeyed
     if now.client != now.first:
-        key_orders.keep_blocks(work, now, work.orders, lambda digest: _parts(work, digest))
+        key_orders.keep_blocks(work, now, lambda digest: _parts(work, digest))
     else:
         blocks = work.prompt.blocks
         loose = [place for place in work.memory.missing(now.client) if blocks[said[place]].kind not in FINAL]

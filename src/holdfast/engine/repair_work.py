@@ -18,7 +18,8 @@ class Work:
 
     `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
     that become lists by that. `present` are the inserts this request has room for, by the block of the body they
-    follow, `lines` and `sections` what the model is to be told. `ordered` if first orders of keys were added to the state.
+    follow, `lines` and `sections` what the model is to be told. `ordered` if first orders of keys
+    were added to the state.
     """
 
     def __init__(

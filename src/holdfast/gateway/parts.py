@@ -61,12 +61,12 @@ class Gateway:
             config.for_agent,
             store=self.store,
             reports=Reports.configured(config),
-            patience=limits.stages_ms / 1_000,
+            patience=limits.wait_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
         memory = _memory(config, self.engine, self.store, clock)
         self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
-        warm_up()
+        self._warm_up()
         self.runs, self.load = Runs(), Load(limits)
         refusals = Refusals(self.engine, clock)
         self.app = App(
@@ -84,6 +84,13 @@ class Gateway:
             make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
             on_call=on_call,
         )
+
+    def _warm_up(self) -> None:
+        """Load what requests would otherwise wait for, before anybody is told that we listen."""
+        warm_up()
+        now = self._clock()
+        for tenant in self.engine.load_recent(now=now):
+            self.identities.load(tenant, now)
 
     def close(self) -> None:
         """Leave behind what makes the next start quick."""

@@ -72,6 +72,11 @@ class Identities:
             return LOCAL
         return "t-" + keyed(self._key, found[0] if len(found) == 1 else repr(sorted(found))).hex()[:32]
 
+    def load(self, tenant: str, now: float) -> None:
+        """Have a tenant's lanes at hand that are stored; only the first time there is anything to do."""
+        with self._lock:
+            self._load(tenant, now)
+
     def find(
         self,
         headers: Headers,

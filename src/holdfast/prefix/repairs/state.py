@@ -79,10 +79,10 @@ class RepairState(Struct):
     `first` leads from a tool's digest without key order to the digest it was first sent with. `orders` are the tools of
     each set in their first order, `tools` is the set sent last and `tools_sent` the digests of the section it was sent
     as. `history` names the message blocks of the request before, `rekeyed` are the digests of those of them that were
-    sent with their keys in another order than the client's, one after the other, `key_orders` how those were. `texts` are system texts by number,
-    `inserts` belong to the block they follow (digest and occurrence). `kept_tools` refers to the bytes of tools whose
-    first values are kept. `length` counts the blocks of the request before, `altered` if anything was ever repaired,
-    `bypassed` if the request before went without.
+    sent with their keys in another order than the client's, one after the other, `key_orders` how those were. `texts`
+    are system texts by number, `inserts` belong to the block they follow (digest and occurrence). `kept_tools` refers
+    to the bytes of tools whose first values are kept. `length` counts the blocks of the request before, `altered` if
+    anything was ever repaired, `bypassed` if the request before went without.
     """
 
     first: dict[bytes, bytes] = field(default_factory=dict)
