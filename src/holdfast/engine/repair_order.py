@@ -75,7 +75,7 @@ def keys(work: Work) -> None:
     if before is None and state.rekeyed and not _as_first(state.rekeyed, now):
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, known, now), rekeyed
-    if now.client != now.first:
+    if now.client != now.first or state.key_orders.blocks:
         key_orders.keep_blocks(work, now, lambda digest: _parts(work, digest))
     else:
         blocks = work.prompt.blocks
