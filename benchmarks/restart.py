@@ -21,8 +21,10 @@ from benchmarks.gateway_servers import Server, clean_environment, free_port, pyt
 from benchmarks.restart_clients import CLIENTS, MODEL, Client
 from holdfast import facts
 
-CALLS, EVERY = 60, 4
-QUICK = 24
+CALLS, EVERY = range(60), 4
+DELAY = "0.1"  # seconds before the first token, in which what is written behind a request gets to the disk
+QUICK = range(40, 49)
+"""A conversation that begins with most of a megabyte, so that a few calls show what is lost."""
 LIMITS = {"SIGTERM": 1.02, "kill -9": 1.06}
 """The cost over that of no restart, by what ends the gateway."""
 _ENDINGS = {"none": None, "SIGTERM": signal.SIGTERM, "kill -9": signal.SIGKILL}
@@ -43,24 +45,27 @@ def run(*, quick: bool) -> Iterator[Result]:
         base = bills["none"]
         for ending, limit in LIMITS.items():
             bill = bills[ending]
-            note = f"{bill.cost:,.0f} over {base.cost:,.0f} tokens; bypassed {bill.bypassed}, without restarts {base.bypassed}"
+            note = f"{bill.cost:,.0f} over {base.cost:,.0f} tokens; bypassed {bill.bypassed} and {base.bypassed}"
             yield Result(f"{client.name}, {ending}", bill.cost / base.cost, "x", limit, "lower", note)
 
 
-def compare(client: Client, calls: int, every: int = EVERY) -> dict[str, Bill]:
-    """The bills of one client's conversation, by what ended its gateway after every so many calls."""
+def compare(client: Client, calls: range, every: int = EVERY) -> dict[str, Bill]:
+    """The bills of one client's conversation, from its request of one number to another, by what ended its gateway
+    after every so many calls."""
     with contextlib.ExitStack() as stack:
         provider = stack.enter_context(_simulator())
         arms = {
             name: stack.enter_context(contextlib.closing(_Arm(name, client, provider, number)))
             for name, number in _ENDINGS.items()
         }
-        for number in range(calls):
+        for count, number in enumerate(calls):
             body = client.body(number)
             for arm in arms.values():
+                if count and count % every == 0:
+                    arm.start()
                 arm.ask(body)
-                if (number + 1) % every == 0:  # at once: what is written behind the answer may not be on the disk yet
-                    arm.restart()
+                if (count + 1) % every == 0 and number != calls[-1]:
+                    arm.end()  # at once: what is written behind the answer may not be on the disk yet
         return {name: arm.bill() for name, arm in arms.items()}
 
 
@@ -72,12 +77,16 @@ class _Arm:
         self._name, self._key = name.replace(" ", ""), f"sk-{name}"
         self._folder = tempfile.TemporaryDirectory(prefix="holdfast-bench-")
         self._bypassed = 0
-        self._start()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start a gateway, if there is none."""
+        if self._process is not None:
+            return
         own = {"HOLDFAST_HOME": self._folder.name, "HOLDFAST_CACHE_REPAIR": self._client.repair}
         own["HOLDFAST_UPSTREAM_ANTHROPIC"] = f"http://127.0.0.1:{self._provider.port}"
-        self._process = subprocess.Popen(
+        process = self._process = subprocess.Popen(
             python("holdfast", "serve", "--port", "0"),
             cwd=self._folder.name,
             env={**clean_environment(), **own},
@@ -85,23 +94,23 @@ class _Arm:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        assert self._process.stdout is not None
-        said = self._process.stdout.readline().decode()
+        assert process.stdout is not None
+        said = process.stdout.readline().decode()
         if not said.startswith("listening on "):
             raise RuntimeError(f"the gateway did not start: {said!r}")
         self._port = int(said.rpartition(":")[2])
 
-    def restart(self) -> None:
-        """End the gateway as this arm does and start the next; nothing where it is never ended."""
+    def end(self) -> None:
+        """End the gateway as this arm does; where it is never ended it goes on."""
         if self._ending is not None:
             self._end(self._ending)
-            self._start()
 
     def _end(self, number: signal.Signals) -> None:
-        assert self._process.stdout is not None
-        self._process.send_signal(number)
-        self._process.wait(60)
-        self._process.stdout.close()
+        process, self._process = self._process, None
+        if process is not None and process.stdout is not None:
+            process.send_signal(number)
+            process.wait(60)
+            process.stdout.close()
 
     def ask(self, body: bytes) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
@@ -135,12 +144,11 @@ class _Arm:
         return Bill(cost, self._bypassed)
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            self._end(signal.SIGKILL)
+        self._end(signal.SIGKILL)
         self._folder.cleanup()
 
 
 def _simulator() -> contextlib.AbstractContextManager[Server]:
     port = free_port()
-    command = python("holdfast", "simulate", "--port", str(port), "--quiet")
+    command = python("holdfast", "simulate", "--port", str(port), "--quiet", "--delay", DELAY)
     return running_program("simulator", command, None, port=port)

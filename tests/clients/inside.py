@@ -15,7 +15,7 @@ from holdfast.store import Session, SqliteStore, open_store
 
 from .sessions import Used
 
-LIMITS = Limits(stages_ms=60_000)  # a busy machine must not decide what is tested
+LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
 
 
 class Inside:

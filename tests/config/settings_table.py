@@ -91,6 +91,7 @@ OWN: dict[str, object] = {
     "gateway.limits.idle_s": 600.0,
     "gateway.limits.shutdown_s": 30.0,
     "gateway.limits.stages_ms": 50.0,
+    "gateway.limits.wait_ms": 1_000.0,
     "store.url": "sqlite:///HOLDFAST_HOME/holdfast.db",
     "store.keep_bodies": False,
     "store.retention": 0,

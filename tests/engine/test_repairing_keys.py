@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.engine import repair_order
-from holdfast.prefix.repairs import ByteMemory
+from holdfast.engine import key_orders, repair_order
+from holdfast.prefix.repairs import ByteMemory, state
 from holdfast.wire import rewrite
 from tests.engine.repair_lane import TOOLS, Lane, talk, turned
 
@@ -197,16 +197,82 @@ def test_a_marker_on_a_call_stays_and_signed_blocks_are_never_touched() -> None:
     assert sent[1]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_after_a_restart_keys_that_were_put_back_are_forgotten_and_begin_anew() -> None:
+def test_after_a_restart_keys_go_on_in_their_first_order() -> None:
     lane = Lane(mode="suggest")
     lane.send(talk(1))
-    assert lane.send(turned(talk(2))).reset is None
+    assert lane.send(turned(talk(2))).ordered
+    for turns in (3, 4, 5):
+        lane.restart()
+        done = lane.send(turned(talk(turns)))
+        assert ([item.name for item in done.repairs], done.reset) == (["key-order"], None)
+    lane.send(talk(6))
     lane.restart()
-    raw = json.dumps(turned(talk(3))).encode()
-    done = lane.send(raw)
-    assert (done.raw, done.reset) == (raw, "repair_forgotten")
-    assert lane.send(talk(4)).reset is None
-    assert lane.breaks() == [2]
+    lane.send(turned(talk(7)))
+    assert lane.breaks() == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block["type"])
+def test_after_a_restart_every_block_is_made_again(block: dict[str, Any]) -> None:
+    first, other = asked_in(False), asked_in(False)
+    first["messages"].insert(1, {"role": "user", "content": [block]})
+    other["messages"].insert(1, {"role": "user", "content": [reversed_keys(block)]})
+    lane = Lane(mode="suggest")
+    lane.send(first)
+    lane.send(other)
+    lane.restart()
+    assert (lane.send(other).reset, lane.breaks()) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "said"),
+    [("openai_chat", "messages", CHAT), ("openai_responses", "input", RESPONSES), ("gemini", "contents", GEMINI)],
+)
+def test_after_a_restart_keys_hold_in_the_other_dialects(dialect: str, name: str, said: list[dict[str, Any]]) -> None:
+    lane, members = Lane(dialect, "suggest"), {} if dialect == "gemini" else {"model": "gpt-6.1-sol"}
+    arguments = json.loads(json.dumps(said).replace('{\\"a\\":1,\\"b\\":2}', '{\\"b\\":2,\\"a\\":1}'))
+    lane.send(members | {name: said})
+    lane.send(members | {name: reversed_keys(arguments)})
+    lane.restart()
+    done = lane.send(members | {name: reversed_keys(arguments)})
+    assert (lane.breaks(), done.reset) == ([], None)
+    assert b'{\\"a\\":1,\\"b\\":2}' in done.raw or dialect == "gemini"
+
+
+def test_after_a_restart_the_keys_of_tools_hold() -> None:
+    def tools(turned: bool) -> list[dict[str, Any]]:
+        return [reversed_keys(tool) if turned else tool for tool in TOOLS]
+
+    lane = Lane(mode="suggest")
+    lane.send(talk(0))
+    lane.send(talk(1, tools=tools(True)))
+    for turns in (2, 3):
+        lane.restart()
+        assert lane.send(talk(turns, tools=tools(True)[::-1])).reset is None
+    assert lane.breaks() == []
+
+
+def test_what_is_kept_of_an_order_holds_no_word_of_the_client() -> None:
+    lane, request = Lane(mode="suggest"), talk(1)
+    request["messages"][1]["content"][0]["input"] = {"password": "hunter2", "user": {"name": "ada", "mail": "a@b"}}
+    lane.send(request)
+    lane.send(request | {"messages": reversed_keys(request["messages"]), "tools": reversed_keys(request["tools"])})
+    kept = msgspec.msgpack.encode(lane.state)
+    assert lane.state.key_orders.orders
+    assert lane.state.key_orders.tools
+    for word in (b"password", b"hunter2", b"user", b"ada", b"mail", b"bash", b"question"):
+        assert word not in kept
+
+
+def test_after_a_restart_another_value_is_not_put_back() -> None:
+    lane = Lane(mode="suggest")
+    lane.send(talk(1))
+    lane.send(turned(talk(2)))
+    lane.restart()
+    request = turned(talk(2))
+    request["messages"][1]["content"][0]["input"]["a"] = 2
+    done = lane.send(request)
+    assert json.loads(done.raw)["messages"][1]["content"][0]["input"] == {"b": {"x": 1.5}, "a": 2}
+    assert done.reset is None, "that is the client's doing"
 
 
 def asked_in(*turned: bool) -> dict[str, Any]:
@@ -222,8 +288,11 @@ def asked_in(*turned: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("again", "reason"), [((False, True), "repair_forgotten"), ((False, False), None)])
-def test_after_a_restart_every_block_that_was_put_back_is_known(again: tuple[bool, bool], reason: str | None) -> None:
+def test_of_a_block_without_an_order_it_is_known_that_it_was_put_back(
+    again: tuple[bool, bool], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that comes as it was first sent says nothing of the other."""
+    monkeypatch.setattr(key_orders, "order_of", lambda _parts: None)
     lane = Lane()
     lane.send(asked_in(False, False))
     assert len(lane.send(asked_in(True, True, False)).repairs) == 2
@@ -231,7 +300,21 @@ def test_after_a_restart_every_block_that_was_put_back_is_known(again: tuple[boo
     assert lane.send(asked_in(*again, False)).reset == reason
 
 
-def test_after_a_restart_too_many_to_be_known_one_by_one_are_forgotten() -> None:
+@pytest.mark.parametrize(("again", "reason"), [((False, True), "repair_forgotten"), ((False, False), None)])
+def test_of_more_blocks_than_are_kept_those_that_were_put_back_are_known(
+    again: tuple[bool, bool], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "MOST_BLOCKS", 2)
+    lane = Lane()
+    lane.send(asked_in(False, False))
+    lane.send(asked_in(True, True, False))
+    assert lane.state.key_orders.blocks == b""
+    lane.restart()
+    assert lane.send(asked_in(*again, False)).reset == reason
+
+
+def test_after_a_restart_too_many_to_be_known_one_by_one_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MOST_BYTES", 2)
     lane, many = Lane(), repair_order.MOST_REKEYED + 2
     lane.send(asked_in(*[False] * many))
     assert len(lane.send(asked_in(*[True] * many, False)).repairs) == many

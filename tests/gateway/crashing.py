@@ -212,6 +212,7 @@ class Home:
             "HOLDFAST_UPSTREAM_OPENAI": upstream,
             "HOLDFAST_CACHE_REPAIR": "on",
             "HOLDFAST_GATEWAY_LIMITS_STAGES_MS": "20000",  # a busy machine is no reason to let a request pass by
+            "HOLDFAST_GATEWAY_LIMITS_WAIT_MS": "20000",
         }
 
     def start(self) -> Served:

@@ -24,7 +24,8 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 def configured(home: Path, upstream: str, **flags: Any) -> Config:
     """The configuration of a gateway all of whose upstreams are one. Flags have `__` in place of dots."""
     environ = {f"HOLDFAST_UPSTREAM_{name}": upstream for name in UPSTREAMS} | {"HOME": str(home)}
-    given = {"gateway.limits.stages_ms": 60_000}  # a busy machine is not what is tested
+    # a busy machine is not what is tested
+    given = {"gateway.limits.stages_ms": 60_000, "gateway.limits.wait_ms": 60_000}
     given |= {name.replace("__", "."): value for name, value in flags.items()}
     return load(workspace=None, home=home / "holdfast", environ=environ, flags=given)
 

@@ -37,7 +37,7 @@ class MemoryDoor(Door):
     """A door whose clients get memory. It can be closed and opened again, as after the end of its process."""
 
     def __init__(self, path: Path, memory: Memory | None = None, cache: Cache | None = None, **limits: Any) -> None:
-        given = {"stages_ms": STAGES_S * 1_000} | limits
+        given = {"stages_ms": STAGES_S * 1_000, "wait_ms": STAGES_S * 1_000} | limits
         self.settings = Settings(
             cache=cache or Cache(),
             gateway=Gateway(limits=Limits(**given)),

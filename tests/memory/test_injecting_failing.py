@@ -29,8 +29,8 @@ def sent(door: MemoryDoor, *said: str, **more: Any) -> Passage:
 
 
 def hurried(door: MemoryDoor, seconds: float) -> None:
-    """Little time for our own stages, from now on."""
-    door.configure_gateway(limits=Limits(stages_ms=seconds * 1_000))
+    """Little time to wait for the store, from now on."""
+    door.configure_gateway(limits=Limits(stages_ms=60_000, wait_ms=seconds * 1_000))
 
 
 class TestTheStore:
@@ -157,9 +157,9 @@ class TestOurselves:
 
         with monkeypatch.context() as patched:
             patched.setattr(door.injecting, "remember", slowly)
-            late = 100.0  # more than is waited for where no memory counts
+            late = 10.0
             assert says(sent(door, QUESTION, session="patient")) == "stable; deltas=1"
-            late = 1_000.0
+            late = 100.0
             first = sent(door, QUESTION)
         assert (first.raw, first.bypass) == (asking(QUESTION), "slow")
         second = sent(door, QUESTION, "So.", "Go on.")

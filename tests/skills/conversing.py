@@ -29,7 +29,7 @@ from holdfast.wire import DIALECTS, Body
 MODEL = "claude-opus-4-6"
 WIRE = DIALECTS["anthropic"]
 PERSONA = "You help the people of a small company, and say briefly what you did. " * 20
-LIMITS = Limits(stages_ms=60_000)  # a busy machine must not decide what is tested
+LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not decide what is tested
 
 
 def reply(request: Request) -> object:

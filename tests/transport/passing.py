@@ -58,7 +58,7 @@ class Door:
         self.bus = Bus()
         self._told = self.bus.subscribe()
         self.store: SqliteStore | None = None if path is None else open_store(path)
-        unhurried = Gateway(limits=Limits(stages_ms=STAGES_S * 1_000))
+        unhurried = Gateway(limits=Limits(stages_ms=STAGES_S * 1_000, wait_ms=STAGES_S * 1_000))
         settings = Settings(cache=cache or Cache(), gateway=gateway or unhurried)
         self.engine = Engine(settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)

@@ -1,4 +1,4 @@
-"""How long a request waits for what must be durable: not longer than our own work may take, also within a process."""
+"""How long a request waits for what must be durable: not longer than the store is waited for, also within a process."""
 
 from __future__ import annotations
 
@@ -33,4 +33,4 @@ def test_an_engine_that_waits_long_does_not_hold_up_a_clients_call(
         engine, identities = Engine(settings, store=store), Identities(bytes(32), store=store)
         passages = Passages(engine, identities, settings, timer=lambda: 0.0)
         passages.begin(Incoming("POST", "/v1/messages", "", (), RAW), DIALECTS["anthropic"]).cut()
-    assert waited == [settings.gateway.limits.stages_ms / 1_000]
+    assert waited == [settings.gateway.limits.wait_ms / 1_000]

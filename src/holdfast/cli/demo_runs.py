@@ -84,7 +84,8 @@ class Careless:
         self._count += 1
         home = self._folder / f"home-{self._count}"
         given = {f"upstream.{name}": provider for name in _UPSTREAMS}
-        unhurried = {"gateway.limits.stages_ms": 60_000}  # a busy machine must not change the figures
+        # a busy machine must not change the figures
+        unhurried = {"gateway.limits.stages_ms": 60_000, "gateway.limits.wait_ms": 60_000}
         return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**given, **unhurried, **flags})
 
 

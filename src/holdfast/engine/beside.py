@@ -31,6 +31,17 @@ class Beside:
         self._state, self._ids, self._lock = state, IDS, threading.RLock()
         self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
 
+    def load(self, lane: Lane, body: Body, *, now: float) -> None:
+        """Have at hand what is stored of a lane and of its tenant's caches: what comes next need not wait for it."""
+        with self._lock:
+            self._state.pools(lane.tenant, facts_of(body), now)
+            self._state.ledger(lane, now)
+
+    def load_recent(self, *, now: float) -> list[str]:
+        """The same for the lanes of the last hour, before there is a request. Gives their tenants."""
+        with self._lock:
+            return self._state.load_recent(now)
+
     def given(self, dialect: Dialect, raw: bytes, *, model: str = "") -> tuple[Body, Reading] | None:
         """A client's body in which something of ours stands, parsed and read; None where it cannot be. It leans on
         earlier ones of its kind: beside those that clients send, both would be read from the start every time."""

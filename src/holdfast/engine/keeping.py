@@ -9,7 +9,7 @@ another process wrote a ledger in between, it is read again before it is used; w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from hashlib import sha256
 from time import monotonic
@@ -134,6 +134,16 @@ class Keeper:
             return kept.ledger
         row = None if self._store is None else self._store.ledger(tenant, lane)
         return None if row is None else ledger.decode(row.data)
+
+    def recent(self, now: float, most: int) -> Iterator[Lane]:
+        """Lanes with a ledger whose sessions were used within the hour, those used last first."""
+        if self._store is None:
+            return
+        for tenant, session in self._store.recent(_micro(now - REBUILT), most):
+            for row in self._store.lanes(tenant, session):
+                if row.ended_at is None and self._store.ledger_version(tenant, row.id):
+                    client, agent = row.client or "", row.agent or ""
+                    yield Lane(tenant=tenant, session=session, id=row.id, client=client, agent=agent, parent=row.parent)
 
     def _enter(self, lane: Lane, now: float) -> None:
         """Store that there is such a lane."""

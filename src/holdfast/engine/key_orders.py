@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from holdfast.prefix.repairs.history import History
-from holdfast.wire import DIALECTS
+from holdfast.wire import DIALECTS, rewrite
 from holdfast.wire.block_reading import digest_of
 from holdfast.wire.body import is_border
 from holdfast.wire.key_order import in_order, order_of
@@ -25,21 +25,24 @@ def history(work: Work) -> History | None:
 
 def made_again(work: Work, index: int, parts: Sequence[bytes], order: bytes | None, first: bytes) -> list[bytes] | None:
     """The parts of a block of the body as they were first sent, with the digest `first`; None where that cannot be."""
-    if not order or work.body.blocks[index].form != "object":
-        return None
-    found = in_order(parts, order)
+    body, span = work.body, work.body.blocks[index]
+    found = in_order(parts, order) if order else None
     if found is None:
         return None
-    body = work.body
-    digest = digest_of(body, DIALECTS[body.dialect], index, is_border(body.blocks, index), found)
+    own: bytes | None = found[0]
+    if span.form == "string":  # it stays a text, or it would not stand where it stands
+        own = rewrite.text_alone(body, span, found[0])
+    if own is None:
+        return None
+    made = [own, *found[1:]]
+    digest = digest_of(body, DIALECTS[body.dialect], index, is_border(body.blocks, index), made)
     return found if digest == first else None
 
 
-def keep_blocks(
-    work: Work, now: History, known: dict[bytes, bytes], parts: Callable[[bytes], list[bytes] | None]
-) -> None:
+def keep_blocks(work: Work, now: History, parts: Callable[[bytes], list[bytes] | None]) -> None:
     """Keep the orders of a history in which keys were put back. `parts` gives a block's first bytes, where they are at
-    hand; `known` are orders that were kept before."""
+    hand."""
+    known = work.orders
     blocks: list[tuple[bytes, bytes]] = []
     for digest in now.first:
         order = known.get(digest)

@@ -79,8 +79,8 @@ def keys(work: Work) -> None:
     if before is None and state.rekeyed and not _as_first(state.rekeyed, now):
         work.because("repair_forgotten")
     state.history, state.rekeyed = record(work.memory, state.history, known, now), rekeyed
-    if now.client != now.first:
-        key_orders.keep_blocks(work, now, work.orders, lambda digest: _parts(work, digest))
+    if now.client != now.first or state.key_orders.blocks:
+        key_orders.keep_blocks(work, now, lambda digest: _parts(work, digest))
     else:
         blocks = work.prompt.blocks
         loose = [place for place in work.memory.missing(now.client) if blocks[said[place]].kind not in FINAL]

@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.events import Envelope
 from holdfast.store import Break, Call, Edit, Lane, LateCall, Ledger, Owner, Pool, Session, Store
 from holdfast.store.base import Merge
+from holdfast.store.looking import Activity
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +115,15 @@ class Shelf:
 
     def pending_calls(self) -> list[Call]:
         return self._read(lambda: self._store.pending_calls(), [])
+
+    def recent(self, start: int, most: int) -> list[tuple[str, str]]:
+        """Sessions with a call since then, by tenant and id, the one used last first."""
+        nothing: list[Activity] = []
+        found = self._read(lambda: self._store.active_sessions(start=start, limit=most), nothing)
+        return [(each.tenant, each.session) for each in found]
+
+    def lanes(self, tenant: str, session: str) -> list[Lane]:
+        return self._read(lambda: self._store.lanes(tenant, session), [])
 
     def edits(self, tenant: str, lane: str) -> list[Edit]:
         return self._read(lambda: self._store.edits(tenant, lane), [])

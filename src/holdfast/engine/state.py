@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast import facts
 from holdfast.caches.streams import Room
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Gemini, Keepalive, OpenAI
@@ -37,6 +39,9 @@ STREAMS = 6_000_000
 MOST_TENANTS = 1_000
 MOST_MEMORIES = 32
 """Tenants in memory, and those of them with first bytes; the least recently used are loaded again or begin anew."""
+
+MOST_RECENT, LOADING_S = 200, 2.0
+"""Lanes that are loaded at the start of a process, and the seconds that this may take."""
 
 FIRST_BYTES = 12_000_000
 """First bytes of all tenants together, beside those of the tenant at hand."""
@@ -106,6 +111,20 @@ class State:
             self.keeper.load_pool(name, tenant.pool(model), tenant.pool_alone(model), now)
             if self.keeper.down:
                 tenant.loaded.discard(model.ref)  # to be tried again
+
+    def load_recent(self, now: float) -> list[str]:
+        """See that lanes which may still be warm are there, those used last first, and the pools of their models; as
+        many as there is time for. Gives their tenants."""
+        tenants: dict[str, None] = {}
+        ends = monotonic() + LOADING_S
+        for lane in self.keeper.recent(now, MOST_RECENT):
+            if monotonic() > ends:
+                break
+            tenants[lane.tenant] = None
+            last = self.ledger(lane, now).last
+            if last is not None:
+                self.pools(lane.tenant, facts.model(last.model), now)
+        return list(tenants)
 
     def close(self, now: float) -> None:
         for name, tenant in self._tenants.items():

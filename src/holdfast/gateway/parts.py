@@ -64,12 +64,12 @@ class Gateway:
             config.for_agent,
             store=self.store,
             reports=Reports.configured(config),
-            patience=limits.stages_ms / 1_000,
+            patience=limits.wait_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store, continues=loopback)
         memory = _memory(config, self.engine, self.store, clock)
         self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
-        warm_up()
+        self._warm_up()
         self.runs, self.load = Runs(), Load(limits)
         refusals = Refusals(self.engine, clock)
         self.app = App(
@@ -90,6 +90,13 @@ class Gateway:
             on_call=on_call,
             on_refused=on_refused,
         )
+
+    def _warm_up(self) -> None:
+        """Load what requests would otherwise wait for, before anybody is told that we listen."""
+        warm_up()
+        now = self._clock()
+        for tenant in self.engine.load_recent(now=now):
+            self.identities.load(tenant, now)
 
     def close(self) -> None:
         """Leave behind what makes the next start quick."""

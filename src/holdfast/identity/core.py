@@ -103,6 +103,11 @@ class Identities:
         linked = bool(client) and self._accounts.link(tenant, organisation, client, now)
         return linked and not self._continues
 
+    def load(self, tenant: str, now: float) -> None:
+        """Have a tenant's lanes at hand that are stored; only the first time there is anything to do."""
+        with self._lock:
+            self._load(tenant, now)
+
     def find(
         self,
         headers: Headers,

@@ -29,25 +29,20 @@ from holdfast.wire.prompts import Reading
 from holdfast.wire.stream import Report
 
 from . import encodings, saying
+from .budget import Budget, Clock, Slow
 from .hearing import Hearing
 from .incoming import Incoming, Wishes, from_page, wishes
 from .quietly import log, quiet
-from .remembering import MEMORY, WITH_MEMORY, Remembered, Remembering, Reminder, remembered
+from .remembering import MEMORY, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
 
 UNKNOWN = "unknown"
 """The session of what could not be identified."""
 
-Clock = Callable[[], float]
-
-
-class Slow(Exception):
-    """Our own work took too long."""
-
 
 class Passages:
     """What all calls of one process share. `settings` are those of an agent by its name; `remembering` gives requests
-    memory before they are prepared."""
+    memory before they are prepared. `timer` and `wall` are those of a `Budget`."""
 
     def __init__(
         self,
@@ -56,12 +51,13 @@ class Passages:
         settings: Settings | Callable[[str], Settings],
         *,
         clock: Clock = time.time,
-        timer: Clock = time.perf_counter,
+        timer: Clock = time.thread_time,
+        wall: Clock = time.monotonic,
         remembering: Remembering | None = None,
     ) -> None:
         self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
-        self.clock, self.timer = clock, timer
+        self.clock, self.timer, self.wall = clock, timer, wall
 
     @property
     def settings(self) -> Settings:
@@ -105,7 +101,7 @@ class Passage:
         self.raw = incoming.body
         self._heard = Hearing()
         self.started = passages.clock()
-        self._begun = passages.timer()
+        self._budget = Budget(passages.timer, passages.wall)
 
     # In
 
@@ -124,35 +120,39 @@ class Passage:
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
         asked = wishes(headers, REASONS)
-        most = gateway.limits.stages_ms * (WITH_MEMORY if self._passages.settings.memory.inject else 1)
-        self._next("decode", most)
+        self._next("decode")
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
         if plain is None:
             self.bypass = "encoding"
             return
-        self._next("parse", most)
+        self._next("parse")
         body = engine.parse(self._dialect, plain, model=self._model)
         if isinstance(body, Unreadable):
             self.bypass = "unreadable"
             return
         self._body = body
-        self._next("identify", most)
+        self._next("identify")
         identities, started = self._passages.identities, self.started
+        tenant = identities.tenant(headers, incoming.query) if incoming.tenant is None else incoming.tenant
 
         def read() -> Reading:
-            return engine.read(body)
+            self._budget.untimed(lambda: identities.load(tenant, started))
+            reading = engine.read(body)
+            self._budget.fresh = reading.fresh
+            return reading
 
         whose = asked.project or incoming.project
-        found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant, project=whose)
+        found = identities.find(headers, incoming.query, body, read, started, tenant=tenant, project=whose)
         self.found = found
         if asked.off:
             self._pass_by(WANTED)
             return
         if found.side:
             return
-        given = self._given = self._remember(body, found, read, asked, most)
-        self._next("prepare", most)
+        self._budget.untimed(lambda: engine.load(found.lane, body, now=started))
+        given = self._given = self._remember(body, found, read, asked, gateway)
+        self._next("prepare")
         prepared = self.prepared = engine.prepare(
             given.body,
             lane=self.lane,
@@ -162,7 +162,7 @@ class Passage:
             volatile=given.volatile,
             pinned=given.pinned,
             reading=given.reading,
-            patience=most / 1_000,
+            patience=gateway.limits.wait_ms / 1_000,
         )
         self._stage = "send"
         self.call = prepared.call
@@ -175,19 +175,19 @@ class Passage:
             given.went()
 
     def _remember(
-        self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, most: float
+        self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, gateway: Gateway
     ) -> Remembered:
         """The request with memory in it, where there is any for it; otherwise as it came."""
         passages, as_it_came = self._passages, Remembered(body=body)
         if passages.remembering is None or not passages.remembering.concerns(found.lane.tenant):
             return as_it_came
-        self._next(MEMORY, most)
+        self._next(MEMORY)
         reminder = Reminder(
             body=body,
             lane=self.lane,
             read=read,
             now=self.started,
-            patience=(most / 1_000 - passages.timer() + self._begun) / 2,  # the rest is for what comes after it
+            patience=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
             project=asked.project,
             directory=self._incoming.project,
             off=asked.no_memory or self.lane.observed,
@@ -212,10 +212,9 @@ class Passage:
         self._unanswered()
         return False
 
-    def _next(self, stage: str, most: float) -> None:
-        """A stage begins, if there is time for it: less than `most` milliseconds have passed."""
-        if (self._passages.timer() - self._begun) * 1_000 > most:
-            raise Slow(stage)
+    def _next(self, stage: str) -> None:
+        """A stage begins, if there is time for it."""
+        self._budget.check(self._passages.settings.gateway.limits)
         self._stage = stage
 
     def _pass_by(self, why: str, error: Exception | None = None) -> None:
@@ -230,7 +229,7 @@ class Passage:
             self._untold, self.prepared = True, None
         with quiet("tell"):
             self.call = self.call or self._passages.engine.call_id()  # one call, however far it was prepared
-            elapsed = max(0, round((self._passages.timer() - self._begun) * 1_000_000))
+            elapsed = max(0, round(self._budget.spent * 1_000_000))
             told = GatewayBypassed(
                 call=self.call,
                 stage=why if why == WANTED else self._stage,

@@ -16,10 +16,6 @@ from .quietly import log
 MEMORY = "memory"
 """The name of the stage."""
 
-WITH_MEMORY = 5
-"""So many times as long is waited where memory counts: a request that goes without what its conversation was given is
-written to the cache anew, and a conversation that began without memory stays without."""
-
 BYPASSED = "bypassed"
 """The reset of a request that goes without what its lane was given."""
 

@@ -92,8 +92,8 @@ def read_block(
 
 
 def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Sequence[bytes]) -> bytes:
-    """The digest that a block, which is an object, has with these parts: its own bytes without a marker, and the
-    members of its message that hang on it."""
+    """The digest that a block has with these parts: its own bytes without a marker, and the members of its message that
+    hang on it."""
     span, own = body.blocks[index], parts[0]
     found = _at_once(body.dialect, span, own)
     content = found[0] if found is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)

@@ -49,10 +49,12 @@ T = TypeVar("T")
 
 
 class Reading(Struct, frozen=True):
-    """A body as a cache sees it, and the settings that went into its keys."""
+    """A body as a cache sees it, and the settings that went into its keys. `fresh` are the bytes of blocks that did not
+    stand in the body before, and had to be read."""
 
     prompt: Prompt
     settings: Mapping[str, bytes]
+    fresh: int = 0
 
 
 class PromptReader:
@@ -140,7 +142,7 @@ class PromptReader:
         seen.prompt = prompt
         with self._lock:
             self._remember(lane, model, seen)
-        reading = Reading(prompt, seen.settings)
+        reading = Reading(prompt, seen.settings, seen.fresh)
         self._last = (body, model, scope, reading)
         return reading
 
@@ -180,6 +182,7 @@ class PromptReader:
                     seen.add(known)
                     continue
             seen.add(self._block(body, dialect, index, is_border(blocks, index), with_ids))
+            seen.fresh += blocks[index].end - blocks[index].start
         return seen
 
     def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:

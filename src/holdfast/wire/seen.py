@@ -38,6 +38,8 @@ class Seen:
         self.images = self.citations = False
         self.windows = 0
         """The longest beginning of its messages by which it is known."""
+        self.fresh = 0
+        """Bytes of blocks that did not stand in the earlier body."""
         self.weight = len(body.raw) + _PER_BLOCK * len(body.blocks)
 
     @property

@@ -45,8 +45,21 @@ class Limits(Struct, frozen=True):
     shutdown_s: Annotated[float, about("Seconds open streams get to finish at shutdown.", ge=0, le=MANY)] = 30.0
     stages_ms: Annotated[
         float,
-        about("Milliseconds of our own work after which the client's bytes go on untouched.", gt=0, le=MANY),
+        about(
+            "Milliseconds of processor time of our own work after which the client's bytes go on untouched; half a "
+            "millisecond more for each kilobyte that was not in the request before.",
+            gt=0,
+            le=MANY,
+        ),
     ] = 50.0
+    wait_ms: Annotated[
+        float,
+        about(
+            "Milliseconds that a request waits for the store; then it goes on without what is new in it, or untouched.",
+            gt=0,
+            le=MANY,
+        ),
+    ] = 1_000.0
 
 
 class Gateway(Struct, frozen=True):
