@@ -33,6 +33,7 @@ from holdfast.gateway.serve import running
 from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 from holdfast.store.rows import Call
+from holdfast.transport import switch
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -67,7 +68,7 @@ def command(client: tuple[str, ...]) -> int:
         why = "it cannot be executed; `chmod +x` lets it" if exists else "there is no such program on PATH; install it"
         _say(f"{client[0]}: {why}, or give another command, such as `holdfast run -- python my_agent.py`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
-    outside = launch.outside(client, os.environ)
+    outside = f"{switch.VARIABLE} is set" if switch.is_set(os.environ) else launch.outside(client, os.environ)
     if outside:
         _say(f"{outside}; it runs without Holdfast")
         return _attend(launch.Launch(client, os.environ))

@@ -13,6 +13,7 @@ from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
 from holdfast.serving import address_of, listen
+from holdfast.transport.switch import Switch
 
 
 @click.command()
@@ -39,6 +40,7 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     \b
     While it runs:
       ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude
+      kill -USR2 PID    (off: every request is relayed as it is; again: on)
       curl localhost:8788/healthz
       holdfast sessions
     """
@@ -46,10 +48,19 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     config = load_here({"gateway.host": host, "gateway.port": port})
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
-    with listen(address, chosen.port) as listener:
-        gateway = Gateway(config, host=address, on_call=_tell if verbose else None)
+    switch = Switch.from_environment()
+    with switch.on_signal(), listen(address, chosen.port) as listener:
+        gateway = Gateway(config, host=address, on_call=_tell if verbose else None, switch=switch)
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
-        serve(config, gateway, listener, lambda: click.echo(text))
+        if switch.off:
+            text += f"  {_switched(True)}\n"
+        serve(config, gateway, listener, lambda: click.echo(text), lambda off: _say(_switched(off)))
+
+
+def _switched(off: bool) -> str:
+    if off:
+        return "Holdfast is OFF: requests are relayed as they come, nothing is stored of them; SIGUSR2 turns it on."
+    return "Holdfast is on: requests are planned; SIGUSR2 turns it off."
 
 
 def introduction(config: Config, address: str, *, needs_key: bool) -> str:
@@ -85,8 +96,12 @@ def _memory(config: Config) -> str:
 
 
 def _tell(call: Call) -> None:
+    _say(line(call))
+
+
+def _say(text: str) -> None:
     try:
-        click.echo(printable(line(call)))
+        click.echo(printable(text))
     except OSError:
         """Nobody reads any more; the clients are still served."""
 
@@ -97,6 +112,8 @@ def line(call: Call) -> str:
     status = "left" if call.left else str(call.status or "-")
     parts = [at, status, f"{call.method} {call.route.upstream.name} {call.route.path}"]
     passage = call.passage
+    if call.relayed:
+        parts.append("relayed: off")
     if passage is None:
         return "  ".join(parts)
     if passage.prepared is not None and (verdict := passage.prepared.verdict) is not None:

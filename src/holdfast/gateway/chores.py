@@ -72,7 +72,9 @@ class Chores:
         *,
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
+        off: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._off = off
         self._engine, self._settings, self._relay = engine, settings, relay
         self._store, self._clock = store, clock
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
@@ -131,6 +133,11 @@ class Chores:
     async def round(self) -> None:
         """Everything that is due now."""
         now = self._clock()
+        if not self._off():
+            self._due(now)
+        await self._prune(now)
+
+    def _due(self, now: float) -> None:
         for key in [key for key, known in self._known.items() if now - known.seen > IDLE_S]:
             del self._known[key]
         agents: set[tuple[str, str]] = set()
@@ -143,7 +150,6 @@ class Chores:
         lanes = [known.lane for known in self._known.values() if known.route.dialect is DIALECTS["anthropic"]]
         for due in self._engine.pings(lanes, now=now):
             self._begin(self._ping(self._known[due.lane.tenant, due.lane.id], due))
-        await self._prune(now)
 
     async def _do(self, known: Known, call: SideCall) -> None:
         """A call for cached contents; whatever comes of it is brought back."""

@@ -16,14 +16,16 @@ from holdfast.errors import HoldfastError
 from holdfast.identity import Identities
 from holdfast.memory.injecting import Injecting
 from holdfast.serving import is_loopback
-from holdfast.store import Store, open_store
+from holdfast.store import Store, open_store, path_of
 from holdfast.transport import Passages
+from holdfast.transport.switch import Switch
 from holdfast.transport.warming import warm_up
 
 from .admin import Pages
 from .app import App
 from .auth import Access, Admin, serves
 from .chores import Chores
+from .health import StoreHealth, without_directories
 from .limits import Load
 from .pipeline import Pipeline
 from .receiving import Call
@@ -47,8 +49,10 @@ class Gateway:
         host: str = "127.0.0.1",
         on_call: Callable[[Call], None] | None = None,
         clock: Callable[[], float] = time.time,
+        switch: Switch | None = None,
     ) -> None:
         self._clock = clock
+        self.switch = switch or Switch.from_environment()
         settings = config.settings
         limits, loopback = settings.gateway.limits, is_loopback(host)
         self.needs_key = not loopback
@@ -56,7 +60,8 @@ class Gateway:
         access = Access(secret(config.home, ACCESS_KEY) if self.needs_key else None)
         routes = Routes(settings.upstream)
         admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
-        self.store = _store(settings.store.url)
+        self.store, trouble = _store(settings.store.url)
+        self.switch.remember(self.store)
         self.engine = Engine(
             config.for_agent,
             store=self.store,
@@ -65,15 +70,17 @@ class Gateway:
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store)
         memory = _memory(config, self.engine, self.store, clock)
-        self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
+        self.passages = Passages(
+            self.engine, self.identities, config.for_agent, clock=clock, remembering=memory, switch=self.switch
+        )
         warm_up()
         self.runs, self.load = Runs(), Load(limits)
-        refusals = Refusals(self.engine, clock)
+        refusals, health = Refusals(self.engine, clock), StoreHealth(self.store, trouble)
         self.app = App(
             routes=routes,
             access=access,
             admin=admin,
-            pages=Pages(self.store, self.runs, admin, refusals.tell).app(),
+            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health).app(),
             refused=refusals.tell,
             limits=limits,
             runs=self.runs,
@@ -81,7 +88,9 @@ class Gateway:
             make_pipeline=lambda relay, over: Pipeline(
                 self.passages, relay, limits, self.load, over, self.runs.directory
             ),
-            make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
+            make_chores=lambda relay: Chores(
+                self.engine, config.for_agent, relay, store=self.store, clock=clock, off=lambda: self.switch.off
+            ),
             on_call=on_call,
         )
 
@@ -90,6 +99,7 @@ class Gateway:
         try:
             self.engine.close(now=self._clock())
         finally:
+            self.switch.close()
             if self.store is not None:
                 self.store.close()
 
@@ -116,13 +126,13 @@ def _check_memory(config: Config, loopback: bool) -> None:
             )
 
 
-def _store(url: str) -> Store | None:
-    """The store, or none: a gateway whose store cannot be opened works in memory."""
+def _store(url: str) -> tuple[Store | None, str]:
+    """The store, or none and why: a gateway whose store cannot be opened works in memory."""
     try:
-        return open_store(url)
+        return open_store(url), ""
     except HoldfastError as problem:
         log.warning("%s; going on in memory: nothing is kept", str(problem).rstrip("."))
-        return None
+        return None, without_directories(str(problem), path_of(url))
 
 
 def _secret(home: Path, name: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from ..errors import HoldfastError
@@ -136,6 +137,21 @@ class Writes(Protocol):
 
 
 class Store(Writes, Looks, Protocol):
+    @property
+    def path(self) -> Path:
+        """The file that everything is in."""
+        ...
+
+    def check(self, *, whole: bool = False) -> None:
+        """Write something, read it back from the file, and raise if that cannot be done; `whole` reads every page."""
+        ...
+
+    def put_mark(self, name: str, at: int) -> Future[None]:
+        """When something happened to the store as a whole."""
+        ...
+
+    def marks(self) -> dict[str, int]: ...
+
     def batch(self) -> AbstractContextManager[Writes]:
         """Writes made inside are one: all of them become durable together, or none does."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 
 from ..errors import HoldfastError
 from ..events import Envelope
-from . import reads, removals, rollups, writes
+from . import health, reads, removals, rollups, writes
 from .answers import Answer
 from .appending import event_rows
 from .base import Merge, Store
@@ -47,6 +48,8 @@ from .schema import APPLICATION_ID
 from .writer import Transaction, Write, Writer
 
 T = TypeVar("T")
+
+_CHECK_S = 10.0
 
 
 class SqliteWrites(KnowledgeWrites):
@@ -150,12 +153,16 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
         super().__init__()
-        self.path = path
+        self._path = path
         self._writer = writer
         self._readers = readers
         self._blobs = blobs
         # Also runs when the program ends without closing us: what was accepted is still written.
         self._finish = weakref.finalize(self, _shut, writer, readers)
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     @property
     def failed_writes(self) -> int:
@@ -221,6 +228,19 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
 
     def trouble(self) -> Exception | None:
         return self._writer.trouble()
+
+    def check(self, *, whole: bool = False) -> None:
+        now, before = time.time_ns() // 1_000, self.trouble()
+        self.put_mark(health.SEEN, now).result(_CHECK_S)
+        health.look(self._path, self._blobs, now, whole=whole)
+        if before is not None:  # there may be room for a mark and not for a call
+            raise before
+
+    def put_mark(self, name: str, at: int) -> Future[None]:
+        return self._add(partial(writes.put_mark, name, at))
+
+    def marks(self) -> dict[str, int]:
+        return self._read(reads.marks)
 
     def others(self) -> int | None:
         return self._writer.others()
@@ -329,7 +349,7 @@ def open_store(
     somebody locks the whole file, and then a request must not.
     `max_bytes` is a size the database file must not pass; writes beyond it fail as on a full disk.
     """
-    path = _path_of(url)
+    path = path_of(url)
     prepare_file(path)
     try:
         connection = connect(path, busy_timeout=busy_timeout)
@@ -357,7 +377,7 @@ def open_store(
     return SqliteStore(path, Writer(connection, blobs, file), Readers(file, busy_timeout=read_timeout), blobs)
 
 
-def _path_of(url: str | Path) -> Path:
+def path_of(url: str | Path) -> Path:
     """Absolute, so that a later change of directory does not matter, and the same by whatever link it was named."""
     text = str(url)
     scheme, separator, rest = text.partition("://")
