@@ -118,6 +118,9 @@ def _gateway(
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
     own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
     gateway = Gateway(own)
+    if gateway.store is not None and gateway.retention.is_news(gateway.store):
+        _say(gateway.retention.sentence(gateway.store, time.time()))
+        gateway.retention.announced(gateway.store, time.time())
     with running(own, gateway=gateway) as address:
         yield address, gateway.runs.begin, gateway.runs.seen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import click
@@ -52,9 +53,17 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     with switch.on_signal(), listen(address, chosen.port) as listener:
         gateway = Gateway(config, host=address, on_call=_tell if verbose else None, switch=switch)
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
+        if gateway.store is not None:
+            text += f"  Kept: {gateway.retention.sentence(gateway.store, time.time())}\n"
         if switch.off:
             text += f"  {_switched(True)}\n"
-        serve(config, gateway, listener, lambda: click.echo(text), lambda off: _say(_switched(off)))
+        serve(config, gateway, listener, lambda: _begin(gateway, text), lambda off: _say(_switched(off)))
+
+
+def _begin(gateway: Gateway, text: str) -> None:
+    click.echo(text)
+    if gateway.store is not None:
+        gateway.retention.announced(gateway.store, time.time())
 
 
 def _switched(off: bool) -> str:

@@ -31,6 +31,7 @@ from .pipeline import Pipeline
 from .receiving import Call
 from .refusals import Refusals
 from .relay import Relay
+from .retention import Retention
 from .routes import Routes
 from .runs import Runs
 
@@ -62,6 +63,7 @@ class Gateway:
         admin = Admin(_secret(config.home, ADMIN_TOKEN), loopback=loopback, serves=serves(settings))
         self.store, trouble = _store(settings.store.url)
         self.switch.remember(self.store)
+        self.retention = Retention.configured(config)
         self.engine = Engine(
             config.for_agent,
             store=self.store,
@@ -89,7 +91,13 @@ class Gateway:
                 self.passages, relay, limits, self.load, over, self.runs.directory
             ),
             make_chores=lambda relay: Chores(
-                self.engine, config.for_agent, relay, store=self.store, clock=clock, off=lambda: self.switch.off
+                self.engine,
+                config.for_agent,
+                relay,
+                store=self.store,
+                clock=clock,
+                off=lambda: self.switch.off,
+                retention=self.retention,
             ),
             on_call=on_call,
         )

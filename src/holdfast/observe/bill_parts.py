@@ -6,7 +6,7 @@ A zone's days may begin within an hour, and a window may; the calls of such hour
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from decimal import Decimal
 
 from holdfast.facts import Tiers, changes_between, tiers
@@ -20,10 +20,6 @@ Span = tuple[int, int]
 
 _US = 1_000_000
 _STEPS = frozenset((-1, *SIZES))
-
-
-class UnevenError(Exception):
-    """The calls of one part have several prices: they are to be added up one by one."""
 
 
 def question(
@@ -89,16 +85,23 @@ class Prices:
     """What parts would have cost without a cache, each at the price of its time and size."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int | None], Tiers] = {}
+        self._known: dict[tuple[str, int | None], Tiers | None] = {}
         self._plain: set[str] = set()
+        self._first = 0
 
     def odd(self, extent: BillExtent) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The models whose price changes within the extent, and those with other prices for large prompts."""
+        self._first = extent.first
         start, end = moment(extent.first), moment(extent.last + DAY)
         dated = {model for model in extent.models if changes_between(model, start, end)}
-        self._plain = set(extent.models) - dated
-        sized = [model for model in extent.models if model in dated or len(self._tiers(model, extent.first).steps) > 1]
-        return tuple(dated), tuple(sized)
+        self._plain = {model for model in extent.models if model not in dated and self._tiers(model, None) is not None}
+        hourly = set(extent.models) - self._plain
+        sized = [model for model in extent.models if model in hourly or len(tiers(model, start).steps) > 1]
+        return tuple(hourly), tuple(sized)
+
+    def is_even(self, part: BillPart) -> bool:
+        """Whether all calls of a part have one price. The others are to be added up one by one."""
+        return not part.priced or self._tiers(part.model, part.hour) is not None
 
     def without_cache(self, part: BillPart) -> Decimal | None:
         """As `tally.without_cache` says of each of the calls."""
@@ -106,23 +109,20 @@ class Prices:
             return None
         if part.kind == "ping":
             return Decimal(0)
-        found = self._tiers(part.model, part.hour).of(part.size + 1)
+        known = self._tiers(part.model, part.hour)
+        assert known is not None, "a part without one price"
+        found = known.of(part.size + 1)
         if found is None:
             return None
         prompt = part.input + part.read + part.written
         return EXACT.fma(found.input, prompt, EXACT.multiply(found.output, part.output))
 
-    def _tiers(self, model: str, hour: int) -> Tiers:
-        dated = model not in self._plain
-        key = (model, hour if dated else None)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _checked(model, moment(hour), moment(hour + HOUR - 1) if dated else None)
-        return known
-
-
-def _checked(model: str, start: datetime, end: datetime | None) -> Tiers:
-    found = tiers(model, start)
-    if not _STEPS.issuperset(found.steps) or (end is not None and tiers(model, end) != found):
-        raise UnevenError(model)
-    return found
+    def _tiers(self, model: str, hour: int | None) -> Tiers | None:
+        """The prices of an hour; None where they change within it, or at sizes that the sums are not kept apart at."""
+        key = (model, None if model in self._plain else hour)
+        if key not in self._known:
+            start, end = (self._first,) * 2 if key[1] is None else (key[1], key[1] + HOUR - 1)
+            found = tiers(model, moment(start))
+            even = _STEPS.issuperset(found.steps) and (start == end or tiers(model, moment(end)) == found)
+            self._known[key] = found if even else None
+        return self._known[key]

@@ -21,7 +21,7 @@ from holdfast.store import Break, Call, CallHour, Store
 from holdfast.store.rollups import HOUR, hour_of
 from holdfast.store.rows import BillExtent, BillSumsFound
 
-from .bill_parts import Prices, UnevenError, day_of, question
+from .bill_parts import Prices, day_of, question
 from .tally import EXACT, LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
 from .values import Bill, SessionSums, Sums
 
@@ -100,11 +100,16 @@ class _Adding:
         if call.usage is not None:
             self.call(call)
 
-    def sums(self, found: BillSumsFound, prices: Prices) -> None:
-        """Calls that were added up by the hour; those without usage one by one."""
+    def sums(self, found: BillSumsFound, prices: Prices) -> set[tuple[int, str]]:
+        """Calls that were added up by the hour; those without usage one by one. Gives hours and models whose answered
+        calls have several prices: they are left out."""
         days: dict[int, str] = {}
+        uneven: set[tuple[int, str]] = set()
         parts, sessions = self._parts, self.sessions
         for part in found.parts:
+            if not prices.is_even(part):
+                uneven.add((part.hour, part.model))
+                continue
             day = days.get(part.day) or days.setdefault(part.day, day_of(part.day))
             without = prices.without_cache(part)
             parts[_Key(part.model, day, part.client, part.kind)].add_part(part, without)
@@ -116,6 +121,7 @@ class _Adding:
         for gone in found.gone:
             self._left[gone[:3]] = _Left(*gone[3:])
         self._broken.update(found.callers)
+        return uneven
 
     def found(self, each: Break) -> None:
         client, kind = self._broken[each.tenant, each.call] or (None, None)
@@ -163,10 +169,9 @@ def bill(
     broken = store.newest_breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
     if calls is not None:
         broken = [each for each in broken if each.call in calls]
-    adding: _Adding | None = None
     if extent is not None:
         adding = _summed(store, extent, start, end, tenant, zone, broken)
-    if adding is None:
+    else:
         # The sums first: what is answered meanwhile is then in the calls alone, and never taken for gone.
         hours = store.call_hours(start or 0, last, tenant) if session is None and calls is None else []
         adding = _Adding(zone, (hour for hour in hours if hour.hour + HOUR <= last), broken)
@@ -199,17 +204,20 @@ def _summed(
     tenant: str | None,
     zone: tzinfo | None,
     broken: Collection[Break],
-) -> _Adding | None:
-    """Whole hours from their sums; None where a price changed within one."""
-    try:
-        prices = Prices()
-        asked, edges = question(extent, prices, start, end, tenant, zone)
-        adding = _Adding(zone, (), broken)
-        adding.sums(store.bill_sums(asked), prices)
-    except UnevenError:
-        return None
+) -> _Adding:
+    """Whole hours from their sums, the rest call by call."""
+    prices, adding = Prices(), _Adding(zone, (), broken)
+    asked, edges = question(extent, prices, start, end, tenant, zone)
+    uneven = adding.sums(store.bill_sums(asked), prices)
     for first, last in edges:
         store.visit_calls(adding.answered, tenant, start=first, end=last)
+
+    def visit(call: Call) -> None:
+        if (hour_of(call.started_at), call.model) in uneven and call.usage is not None and call.usage.cost is not None:
+            adding.call(call)
+
+    for hour in sorted({hour for hour, _ in uneven}):
+        store.visit_calls(visit, tenant, start=hour, end=hour + HOUR)
     return adding
 
 

@@ -247,6 +247,8 @@ class Pruned(Struct, frozen=True, kw_only=True):
     calls: int
     breaks: int
     events: int
+    sessions: int
+    lanes: int
     blobs: int
 
 

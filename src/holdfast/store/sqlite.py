@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from urllib.parse import unquote
 
 from ..errors import HoldfastError
 from ..events import Envelope
-from . import health, reads, removals, rollups, writes
+from . import reads, removals, rollups, space, writes
 from .answers import Answer
 from .appending import event_rows
 from .base import Merge, Store
@@ -23,6 +22,7 @@ from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
 from .joint import PutCall, PutVersioned
 from .looking import Looking
+from .maintenance import Maintenance
 from .migrations import migrate
 from .problems import file_problem, store_problem
 from .queueing import Joint
@@ -41,15 +41,12 @@ from .rows import (
     Ledger,
     Owner,
     Pool,
-    Pruned,
     Session,
 )
 from .schema import APPLICATION_ID
 from .writer import Transaction, Write, Writer
 
 T = TypeVar("T")
-
-_CHECK_S = 10.0
 
 
 class SqliteWrites(KnowledgeWrites):
@@ -148,7 +145,7 @@ class Batch(SqliteWrites):
             answer.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
 
 
-class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
+class SqliteStore(SqliteWrites, KnowledgeReads, Looking, Maintenance):
     """Made by `open_store`; satisfies `base.Store`."""
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
@@ -229,19 +226,6 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
     def trouble(self) -> Exception | None:
         return self._writer.trouble()
 
-    def check(self, *, whole: bool = False) -> None:
-        now, before = time.time_ns() // 1_000, self.trouble()
-        self.put_mark(health.SEEN, now).result(_CHECK_S)
-        health.look(self._path, self._blobs, now, whole=whole)
-        if before is not None:  # there may be room for a mark and not for a call
-            raise before
-
-    def put_mark(self, name: str, at: int) -> Future[None]:
-        return self._add(partial(writes.put_mark, name, at))
-
-    def marks(self) -> dict[str, int]:
-        return self._read(reads.marks)
-
     def others(self) -> int | None:
         return self._writer.others()
 
@@ -310,26 +294,6 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
         return self._read(rollups.event_counts, start, end, tenant)
 
-    def prune(self, before: int) -> Pruned:
-        before = rollups.hour_of(before)
-        self._write(partial(removals.forget_before, before)).result()
-        self._prune(partial(removals.prune_step, "shown", before))
-        done = Pruned(
-            before=before,
-            calls=self._prune(partial(removals.prune_step, "calls", before)),
-            breaks=self._prune(partial(removals.prune_step, "breaks", before)),
-            events=self._prune(partial(removals.prune_step, "events", before)),
-            blobs=self._write(removals.sweep_blobs).result(),
-        )
-        self._prune(partial(removals.prune_injections, before))
-        return done
-
-    def _prune(self, step: Write[int]) -> int:
-        total = 0
-        while removed := self._write(step, rows=removals.PRUNE_STEP).result():
-            total += removed
-        return total
-
 
 if TYPE_CHECKING:
     _satisfies: type[Store] = SqliteStore
@@ -356,6 +320,7 @@ def open_store(
     except sqlite3.Error as error:
         raise store_problem(path, error) from error
     try:
+        space.prepare(connection)
         migrate(connection, path)
         make_private(path)
         use_wal(connection, busy_timeout=busy_timeout)

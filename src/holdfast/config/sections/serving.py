@@ -71,7 +71,13 @@ class Store(Struct, frozen=True):
             guarded=True,
         ),
     ] = False
-    retention: Annotated[int, count("Days that calls and events are kept; 0: for ever.")] = 0
+    retention: Annotated[
+        int,
+        count(
+            "Days that calls, events and the sessions of clients are kept; 0: for ever. Sums for bills, Holdfast's own "
+            "conversations and memory stay."
+        ),
+    ] = 90
 
 
 class Facts(Struct, frozen=True):
