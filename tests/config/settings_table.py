@@ -88,7 +88,7 @@ OWN: dict[str, object] = {
     "gateway.limits.stages_ms": 50.0,
     "store.url": "sqlite:///HOLDFAST_HOME/holdfast.db",
     "store.keep_bodies": False,
-    "store.retention": 0,
+    "store.retention": 90,
     "agent.model": None,
     "agent.fallback": (),
     "agent.output_tokens": 16384,

@@ -45,7 +45,7 @@ def test_keys_that_act_with_zones_only_are_marked() -> None:
 
 
 def test_the_keys_a_workspace_cannot_set() -> None:
-    guarded = {"gateway.host", "store.url", "store.keep_bodies", "mcp.project"}
+    guarded = {"gateway.host", "store.url", "store.keep_bodies", "store.retention", "mcp.project"}
     guarded |= {"memory.inject", "memory.inject_tenants", "memory.inject_as", "memory.model_dir", "memory.project"}
     guarded |= {"tools.confirm.mode", "tools.confirm.allow", "tools.confirm.deny"}
     upstreams = {name for name in KEYS if name.startswith("upstream.")}

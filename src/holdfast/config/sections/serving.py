@@ -72,11 +72,7 @@ class Store(Struct, frozen=True):
         ),
     ] = False
     retention: Annotated[
-        int,
-        count(
-            "Days that calls, events and the sessions of clients are kept; 0: for ever. Sums for bills, Holdfast's own "
-            "conversations and memory stay."
-        ),
+        int, count("Days that calls, events and sessions of clients are kept; 0: for ever.", guarded=True)
     ] = 90
 
 
