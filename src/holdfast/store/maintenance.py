@@ -93,9 +93,13 @@ class Maintenance:
         found.pop("shown")
         return Pruned(before=before, blobs=0, **found)
 
+    def gives_back(self) -> bool:
+        """Whether pages can be given back one by one: not in a store of 0.1.0 that was never written anew."""
+        return self._read(space.is_incremental)
+
     def give_back(self) -> None:
         """Give the room of what was removed back to the disk, as far as that holds nobody up."""
-        if self._read(space.is_incremental):
+        if self.gives_back():
             self._steps(space.free_step)
             space.shrink(self.path, busy_timeout=_GIVE_BACK_S)
         elif self.path.stat().st_size <= space.SMALL:
