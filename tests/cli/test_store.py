@@ -74,6 +74,8 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
     name, text = f"session-{word}", f"say {word} here"
     row = lane(tenant=tenant, id=f"lane-{word}", session=name, started_at=at, data=text.encode())
     with here.store() as store:
+        store.put_session(session(tenant=tenant, id="gone", started_at=at, data=text.encode() * 2_000)).result()
+        store.delete_session(tenant, "gone").result()  # its pages are free, and still say it
         store.put_session(session(tenant=tenant, id=name, started_at=at, data=text.encode()))
         store.put_lane(row)
         store.put_ledger(tenant, row.id, text.encode(), expected=0)

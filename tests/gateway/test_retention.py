@@ -111,6 +111,11 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
     with driven(tmp_path, store__retention=90) as gate:
         store = stored(gate)
         fill(store)
+        for number in range(100):  # pages that nothing stands on afterwards
+            store.put_call(
+                call(tenant="t1", id=f"x{number}", session="old", lane="old/l", started_at=OLD, plan=bytes(9_000))
+            )
+        store.flush()
         before, paid = counts(store.path), observe.bill(store).total
         gate.round()
         after = counts(store.path)
@@ -121,6 +126,8 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
         assert after["used"] == before["used"] | {"calls": 1, "breaks": 0, "shown": 0}
         assert observe.bill(store).total.cost == paid.cost
         assert store.knowledge("t1", "k1") is not None
+        with closing(sqlite3.connect(store.path)) as look:
+            assert look.execute("PRAGMA freelist_count").fetchone() == (0,)
         files = {path.read_bytes() for _, _, path in BlobFiles(store.path.with_name("holdfast.db.blobs")).stored()}
         assert files == {f"replacement of {name}".encode() for name in ("used", "new", "chat", "logged")}
 
@@ -196,6 +203,7 @@ def test_the_room_is_given_back(tmp_path: Path, legacy: bool) -> None:
         assert store.check(whole=True) is None
 
 
+@pytest.mark.slow
 def test_it_is_said_at_the_start_and_counts_from_then_on(tmp_path: Path) -> None:
     with Program(tmp_path, "http://127.0.0.1:1") as program:
         eventually(lambda: "Kept: from " in program.out)

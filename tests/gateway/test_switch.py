@@ -21,6 +21,7 @@ from tests.cli.test_serve import Program
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 
 from .gate import Provider, configured, eventually, gated, hear, spoken
+from .test_chores import driven
 from .test_memory import Kept
 
 WORDS = ("hello", "and then?", "go on", "more", "again", "the end")
@@ -42,6 +43,7 @@ def ask(client: Client, turns: int) -> Response:
     return response
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such signal")
 def test_a_signal_in_the_middle_of_a_session(tmp_path: Path) -> None:
     simulator = Kept()
@@ -176,3 +178,22 @@ def test_run_leaves_its_client_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == "http://mine None"
     assert "HOLDFAST_OFF is set" in done.stderr
     assert not (tmp_path / "home" / "holdfast.db").exists()
+
+
+def test_no_chore_is_done_while_it_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def due(self: Engine, *_: object, **__: object) -> tuple[()]:
+        asked.append("pings")
+        return ()
+
+    monkeypatch.setattr(Engine, "pings", due)
+    with driven(tmp_path) as gate:
+        gate.round()
+        assert asked == ["pings"]
+        gate.gate.gateway.switch.toggle()
+        gate.round()
+        assert asked == ["pings"]
+        gate.gate.gateway.switch.toggle()
+        gate.round()
+        assert asked == ["pings"] * 2
