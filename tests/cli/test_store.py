@@ -74,8 +74,6 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
     name, text = f"session-{word}", f"say {word} here"
     row = lane(tenant=tenant, id=f"lane-{word}", session=name, started_at=at, data=text.encode())
     with here.store() as store:
-        store.put_session(session(tenant=tenant, id="gone", started_at=at, data=text.encode() * 2_000)).result()
-        store.delete_session(tenant, "gone").result()  # its pages are free, and still say it
         store.put_session(session(tenant=tenant, id=name, started_at=at, data=text.encode()))
         store.put_lane(row)
         store.put_ledger(tenant, row.id, text.encode(), expected=0)
@@ -111,6 +109,15 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
         (here.home / "chat-history").write_text(text)
 
 
+def leave_in_free_pages(here: Here, word: str) -> None:
+    """Pages that nothing stands on any more, and that still say it."""
+    with closing(sqlite3.connect(here.path, isolation_level=None)) as file:
+        file.execute("PRAGMA secure_delete = OFF")
+        file.execute("INSERT INTO sessions (tenant, id, started_at, data) VALUES ('x', 'y', 1, ?)", (word * 5_000,))
+        file.execute("DELETE FROM sessions WHERE tenant = 'x'")
+        assert file.execute("PRAGMA freelist_count").fetchone()[0] > 5
+
+
 def files_with(home: Path, word: str) -> list[str]:
     """The files that hold a word, in whatever case, or are named so."""
     return [
@@ -126,6 +133,7 @@ class TestForget:
         words = {LOCAL: "zebrafalcon", "aa11": "mangotundra", "bb22": "quartzlagoon"}
         for each, word in words.items():
             plant(here, each, word)
+        leave_in_free_pages(here, words[tenant])
         everywhere = {each: files_with(here.home, word) for each, word in words.items()}
         assert all(len(places) > 5 for places in everywhere.values())
         done = here("forget", tenant[:4], "--yes")
