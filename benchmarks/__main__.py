@@ -11,6 +11,7 @@ from benchmarks import Result
 NAMES = (
     "wire",
     "store",
+    "bill",
     "start",
     "install",
     "simulator",

@@ -94,7 +94,7 @@ OWN: dict[str, object] = {
     "gateway.limits.wait_ms": 1_000.0,
     "store.url": "sqlite:///HOLDFAST_HOME/holdfast.db",
     "store.keep_bodies": False,
-    "store.retention": 0,
+    "store.retention": 90,
     "agent.model": None,
     "agent.fallback": (),
     "agent.output_tokens": 16384,

@@ -47,7 +47,7 @@ def test_keys_that_act_with_zones_only_are_marked() -> None:
 
 def test_the_keys_a_workspace_cannot_set() -> None:
     guarded = {"gateway.host", "gateway.hosts", "gateway.origins", "gateway.subscriptions"}
-    guarded |= {"store.url", "store.keep_bodies", "mcp.project"}
+    guarded |= {"store.url", "store.keep_bodies", "store.retention", "mcp.project"}
     guarded |= {"memory.inject", "memory.inject_tenants", "memory.inject_as", "memory.model_dir", "memory.project"}
     guarded |= {"tools.confirm.mode", "tools.confirm.allow", "tools.confirm.deny"}
     guarded |= {"tools.command.hide", "tools.command.pass"}

@@ -150,7 +150,7 @@ def test_a_store_that_cannot_be_opened(provider: Provider, tmp_path: Path, caplo
         assert hear(gate.address, ASKED).status == 200
         assert b"cache_control" in provider.received[0].body
         health = Client(gate.address).get("/healthz")
-        assert (health["status"], health["store"]) == ("ok", "down")
+        assert (health["status"], health["store"]) == ("degraded", "down")
     assert "going on in memory" in caplog.text
 
 

@@ -37,6 +37,7 @@ def first(path: Path, tmp_path: Path) -> Path:
         migrate(empty, tmp_path / "empty.db", VERSIONS[:1])
         known = empty.execute(FIRST_ONLY).fetchall()
         old.execute("DROP TABLE knowledge_fts")
+        old.execute("DROP INDEX calls_unanswered")
         names = {row[1] for row in known}
         for kind in ("index", "table"):
             for (name,) in old.execute("SELECT name FROM sqlite_master WHERE type = ?", (kind,)).fetchall():

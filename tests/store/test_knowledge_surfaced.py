@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.store import Injection, KnowledgeVector, Pin, SqliteStore, VersionConflictError, knowledge, open_store
-from holdfast.store.removals import prune_injections
+from holdfast.store.retention import lanes_step
 from holdfast.store.writer import Transaction
 
 from .samples import HOUR, NOON, call, lane, session
@@ -186,12 +186,11 @@ def test_pruning_takes_what_was_injected_into_lanes_that_have_no_call_left(store
     assert store.injection("t2", "gone") is not None
 
 
-def test_pruning_injections_looks_each_lane_up(path: Path, store: SqliteStore) -> None:
+def test_pruning_lanes_looks_their_calls_up(path: Path, store: SqliteStore) -> None:
     said: list[str] = []
     transaction = SimpleNamespace(connection=_Planning(path, said), pour=lambda: None)
-    prune_injections(NOON, transaction)  # type: ignore[arg-type]
+    lanes_step(NOON, "[]", transaction)  # type: ignore[arg-type]
     assert any("SEARCH calls USING COVERING INDEX calls_by_lane (tenant=? AND lane=?)" in line for line in said)
-    assert any("SEARCH lanes USING INDEX" in line and "(tenant=? AND id=?)" in line for line in said)
 
 
 class _Planning:
@@ -200,10 +199,10 @@ class _Planning:
     def __init__(self, path: Path, said: list[str]) -> None:
         self._path, self._said = path, said
 
-    def execute(self, sql: str, values: tuple[int, ...]) -> sqlite3.Cursor:
+    def execute(self, sql: str, values: dict[str, object]) -> SimpleNamespace:
         with closing(sqlite3.connect(self._path)) as look:
             self._said += [row[3] for row in look.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-            return look.execute("SELECT 1")
+        return SimpleNamespace(fetchall=list)
 
 
 def test_a_new_pin_takes_the_tenants_expired_ones_with_it(store: SqliteStore, path: Path) -> None:

@@ -76,6 +76,11 @@ COMMANDS = {
         "holdfast.cli.breaks", "List what broke the cache, what it cost, what to do.", "holdfast breaks --since 7d"
     ),
     "bill": Door("holdfast.cli.bill", "Add up what was paid.", "holdfast bill --by day"),
+    "store": Door(
+        "holdfast.cli.store",
+        "Check, copy, prune and shrink what is stored; forget a tenant.",
+        "holdfast store check",
+    ),
     "doctor": Door(
         "holdfast.cli.doctor",
         "Check configuration, store, upstreams, clients, dates of facts.",

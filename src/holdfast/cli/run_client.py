@@ -34,6 +34,7 @@ from holdfast.gateway.serve import running
 from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 from holdfast.store.rows import Call
+from holdfast.transport import switch
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -71,7 +72,7 @@ def command(client: tuple[str, ...]) -> int:
         _say(f"{client[0]}: {why}, or give another command, such as `holdfast run -- python my_agent.py`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
     name = launch.client_name(client)
-    outside = launch.outside(client, os.environ)
+    outside = f"{switch.VARIABLE} is set" if switch.is_set(os.environ) else launch.outside(client, os.environ)
     if outside:
         _say(f"{outside}; it runs without Holdfast")
         code = _attend(launch.Launch(client, os.environ))
@@ -126,6 +127,9 @@ def _gateway(
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
     own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
     gateway = Gateway(own)
+    if gateway.store is not None and gateway.retention.is_news(gateway.store):
+        _say(gateway.retention.sentence(gateway.store, time.time()))
+        gateway.retention.announced(gateway.store, time.time())
     with running(own, gateway=gateway) as address:
         yield address, gateway.runs.begin, gateway.runs.seen
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import click
@@ -16,6 +17,7 @@ from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
 from holdfast.identity import is_subscription
 from holdfast.serving import address_of, listen
+from holdfast.transport.switch import Switch
 
 
 @click.command()
@@ -42,6 +44,7 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     \b
     While it runs:
       ANTHROPIC_BASE_URL=http://127.0.0.1:8788 claude
+      kill -USR2 PID    (off: every request is relayed as it is; again: on)
       curl localhost:8788/healthz
       holdfast sessions
     """
@@ -49,15 +52,33 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     config = load_here({"gateway.host": host, "gateway.port": port})
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
-    with listen(address, chosen.port) as listener:
+    switch = Switch.from_environment()
+    with switch.on_signal(), listen(address, chosen.port) as listener:
         gateway = Gateway(
             config,
             host=address,
             on_call=(lambda call: _tell(line(call))) if verbose else None,
             on_refused=(lambda refused: _tell(refusal(refused))) if verbose else None,
+            switch=switch,
         )
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
-        serve(config, gateway, listener, lambda: click.echo(text))
+        if gateway.store is not None:
+            text += f"  Kept: {gateway.retention.sentence(gateway.store, time.time())}\n"
+        if switch.off:
+            text += f"  {_switched(True)}\n"
+        serve(config, gateway, listener, lambda: _begin(gateway, text), lambda off: _tell(_switched(off)))
+
+
+def _begin(gateway: Gateway, text: str) -> None:
+    click.echo(text)
+    if gateway.store is not None:
+        gateway.retention.announced(gateway.store, time.time())
+
+
+def _switched(off: bool) -> str:
+    if off:
+        return "Holdfast is OFF: requests are relayed as they come, nothing is stored of them; SIGUSR2 turns it on."
+    return "Holdfast is on: requests are planned; SIGUSR2 turns it off."
 
 
 def introduction(config: Config, address: str, *, needs_key: bool) -> str:
@@ -106,6 +127,8 @@ def line(call: Call) -> str:
     status = "left" if call.left else str(call.status or "-")
     parts = [at, status, f"{call.method} {call.route.upstream.name} {call.route.path}"]
     passage = call.passage
+    if call.relayed:
+        parts.append("relayed: off")
     if passage is None:
         return "  ".join(parts)
     prepared = passage.prepared

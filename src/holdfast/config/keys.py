@@ -18,7 +18,7 @@ from holdfast.config.sections.mcp import ServerTable
 Kind = Literal["boolean", "whole", "number", "text", "choice", "list", "table"]
 
 # Names that begin like a setting's variable but are none.
-RESERVED = ("HOLDFAST_HOME", "HOLDFAST_TRACEBACK")
+RESERVED = ("HOLDFAST_HOME", "HOLDFAST_OFF", "HOLDFAST_TRACEBACK")
 RESERVED_PREFIX = "HOLDFAST_TEST_"
 _LONGEST = 200  # characters of a name that are compared: the comparison is quadratic, and no real name is longer
 

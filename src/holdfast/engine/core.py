@@ -250,6 +250,12 @@ class Engine(Beside):
             self._state.keeper.end_lane(lane, now)
             return objects.ended(self._state, lane, now)
 
+    def let_go(self, before: float) -> None:
+        """Lanes that were last used before this may be removed from the store: they are read again when they are
+        needed."""
+        with self._lock:
+            self._state.keeper.let_go(before)
+
     def ledger(self, lane: Lane, *, now: float) -> Ledger:
         """What the lane has sent, to look at."""
         with self._lock:

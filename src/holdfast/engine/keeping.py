@@ -273,6 +273,14 @@ class Keeper:
         if self._store is not None:
             self._store.end_lane(lane.tenant, lane.id, _micro(now))
 
+    def let_go(self, before: float) -> None:
+        """Forget, in memory, lanes that were last used before this, and which sessions are stored."""
+        for name, kept in list(self._lanes.items()):
+            if kept.before is None and kept.ledger.last is not None and kept.ledger.last.at < before:
+                del self._lanes[name]
+                self._encoded.pop(name, None)
+        self._met.clear()
+
     # Tenants
 
     def tenant(self, name: str) -> Tenant:

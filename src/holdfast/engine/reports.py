@@ -199,6 +199,31 @@ class Reports:
             if beside is not None:
                 (self.directory / beside).unlink(missing_ok=True)
 
+    def forget(self, tenant: str) -> int:
+        """Remove all reports of a tenant, with their diffs, and diffs that no report names; how many there were."""
+        if not self.directory.is_dir():
+            return 0
+        gone, named = 0, set()
+        with self._lock, self._alone():
+            for path in [each for each in self.directory.iterdir() if _DAY.fullmatch(each.name)]:
+                lines = path.read_bytes().splitlines()
+                left = [line for line in lines if _tenant_of(line) != _short(tenant)]
+                named |= {_diff_of(line) for line in left}
+                if len(left) < len(lines):
+                    gone += len(lines) - len(left)
+                    self._rewrite(path, left)
+            for path in self.directory.glob("*.diff"):
+                if path.name not in named:
+                    path.unlink(missing_ok=True)
+        return gone
+
+    def _rewrite(self, path: Path, lines: list[bytes]) -> None:
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.unlink(missing_ok=True)
+        _create(temporary, b"".join(line + b"\n" for line in lines))
+        temporary.replace(path)
+        self._counted.pop(path.name, None)
+
     def _failed(self, error: OSError) -> None:
         self.lost += 1
         if self.lost == 1:
@@ -273,8 +298,19 @@ def _create(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+class _Whose(Struct):
+    tenant: str | None = None
+
+
 class _Beside(Struct):
     diff: str | None = None
+
+
+def _tenant_of(line: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(line, type=_Whose).tenant
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _diff_of(line: bytes) -> str | None:

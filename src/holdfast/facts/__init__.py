@@ -7,7 +7,7 @@ imports only `canonical` and `errors`.
 from holdfast.facts.calibration import Calibration
 from holdfast.facts.catalogue import Facts, default, model, use
 from holdfast.facts.models import Cliff, Flags, Knobs, Limits, ModelFacts, Ttl
-from holdfast.facts.prices import Rates, Tiers, price, rates, tiers
+from holdfast.facts.prices import Rates, Tiers, changes_between, price, rates, tiers
 from holdfast.facts.tokens import IMAGE_TOKENS, encode, estimate, estimate_blocks, estimate_json, heuristic_tokens
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Rates",
     "Tiers",
     "Ttl",
+    "changes_between",
     "default",
     "encode",
     "estimate",

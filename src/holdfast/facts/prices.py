@@ -78,6 +78,23 @@ def tiers(model: str, at: datetime, *, facts: Facts | None = None) -> Tiers:
     return Tiers(steps, tuple(_rates(resolved, at, step + 1, known) for step in steps))
 
 
+def changes_between(model: str, start: datetime, end: datetime, *, facts: Facts | None = None) -> bool:
+    """Whether a model may have several prices in this time: it was changed within, or is lower at night."""
+    known = facts or default()
+    resolved: Resolved | None = known.resolve(model)
+    while resolved is not None:
+        info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)
+        conditions = info.prices if info is not None and isinstance(info.prices, list) else []
+        for each in conditions:
+            if each.constraint is None:
+                continue
+            since = getattr(each.constraint, "start_date", None)
+            if since is None or start.date() <= since <= end.date():
+                return True
+        resolved = known.resolve(resolved.backed) if resolved.backed else None
+    return False
+
+
 @lru_cache(maxsize=1024)
 def _current(facts: Facts, model: str, minute: int) -> Tiers:
     """As of this minute: asked for several times a request."""

@@ -21,8 +21,10 @@ from holdfast import __version__, observe
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
 from holdfast.transport.incoming import by_name
+from holdfast.transport.switch import Switch
 
 from .auth import Admin
+from .health import StoreHealth
 from .runs import Runs
 
 T = TypeVar("T")
@@ -55,8 +57,17 @@ class Begun(msgspec.Struct, frozen=True):
 class Pages:
     """The answers. `store` is None where everything is in memory only; `refused` is told of who has not the token."""
 
-    def __init__(self, store: Store | None, runs: Runs, admin: Admin, refused: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        runs: Runs,
+        admin: Admin,
+        refused: Callable[[str], None],
+        switch: Switch,
+        store_health: StoreHealth,
+    ) -> None:
         self._store, self._runs, self._admin, self._refused = store, runs, admin, refused
+        self._switch, self._store_health = switch, store_health
 
     def app(self) -> Starlette:
         guarded = {
@@ -100,11 +111,20 @@ class Pages:
         return PlainTextResponse(WELCOME.format(version=__version__, address=address))
 
     async def health(self, request: Request) -> Response:
-        said = {"status": "ok", "version": __version__, "store": await self._state()}
+        """503 where nothing can be stored, with the reason. Requests pass all the same."""
+        reason = await self._store_health.reason()
+        said = {
+            "status": "ok" if reason is None else "degraded",
+            "version": __version__,
+            "mode": "off" if self._switch.off else "on",
+            "store": "ok" if reason is None else "down",
+        }
+        if reason is not None:
+            said["reason"] = reason
         nonce, server = request.query_params.get("nonce", "")[:_LONGEST_NONCE], request.scope.get("server")
         if nonce and server is not None:
             said["proof"] = self._admin.proof(nonce, server[1] or 0)
-        return _json(said)
+        return _json(said, 200 if reason is None else 503)
 
     async def call(self, request: Request) -> Response:
         named = request.path_params["id"]
@@ -159,15 +179,6 @@ class Pages:
         if store is None:
             raise HoldfastError("nothing is stored: the store could not be opened when the gateway started.")
         return await asyncio.to_thread(_answered, question, store)
-
-    async def _state(self) -> str:
-        if self._store is None or self._store.trouble() is not None:
-            return "down"
-        try:
-            await asyncio.to_thread(self._store.sessions, limit=1)
-        except HoldfastError:
-            return "down"
-        return "ok"
 
 
 def _answered(question: Callable[[Store], T], store: Store) -> T:

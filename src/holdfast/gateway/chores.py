@@ -29,6 +29,7 @@ from holdfast.wire import DIALECTS
 from .headers import to_send
 from .receiving import Call
 from .relay import FAILURES, Relay, Unreachable
+from .retention import AGENT, Retention
 from .routes import Route
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,10 @@ class Chores:
         *,
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
+        off: Callable[[], bool] = lambda: False,
+        retention: Retention | None = None,
     ) -> None:
+        self._off, self._retention = off, retention
         self._engine, self._settings, self._relay = engine, settings, relay
         self._store, self._clock = store, clock
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
@@ -131,6 +135,11 @@ class Chores:
     async def round(self) -> None:
         """Everything that is due now."""
         now = self._clock()
+        if not self._off():
+            self._due(now)
+        await self._prune(now)
+
+    def _due(self, now: float) -> None:
         for key in [key for key, known in self._known.items() if now - known.seen > IDLE_S]:
             del self._known[key]
         agents: set[tuple[str, str]] = set()
@@ -143,7 +152,6 @@ class Chores:
         lanes = [known.lane for known in self._known.values() if known.route.dialect is DIALECTS["anthropic"]]
         for due in self._engine.pings(lanes, now=now):
             self._begin(self._ping(self._known[due.lane.tenant, due.lane.id], due))
-        await self._prune(now)
 
     async def _do(self, known: Known, call: SideCall) -> None:
         """A call for cached contents; whatever comes of it is brought back."""
@@ -183,15 +191,22 @@ class Chores:
             return 0, b""
 
     async def _prune(self, now: float) -> None:
-        """Rows older than `store.retention` days, once a day."""
-        days = self._settings("").store.retention
-        if self._store is None or not days or now - self._pruned < _DAY_S:
+        """What is older than `store.retention` allows, once a day."""
+        if self._store is None or self._retention is None or now - self._pruned < _DAY_S:
             return
         self._pruned = now
         try:
-            await asyncio.to_thread(self._store.prune, round((now - days * _DAY_S) * 1_000_000))
-        except HoldfastError as problem:
-            log.warning("old rows stay for now: %s", problem)
+            await asyncio.to_thread(self._remove, self._store, self._retention, now)
+        except (HoldfastError, OSError) as problem:
+            log.warning("what is old stays for now: %s", problem)
+
+    def _remove(self, store: Store, retention: Retention, now: float) -> None:
+        before = retention.cutoff(store, now)
+        if before is None:
+            return
+        self._engine.let_go(before / 1_000_000)
+        store.prune(before, keep=retention.kept(), keep_client=AGENT)
+        store.give_back()
 
     def _begin(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(chore)

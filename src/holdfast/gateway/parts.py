@@ -16,20 +16,23 @@ from holdfast.errors import HoldfastError
 from holdfast.identity import Identities
 from holdfast.memory.injecting import Injecting
 from holdfast.serving import is_loopback
-from holdfast.store import Store, open_store
+from holdfast.store import Store, open_store, path_of
 from holdfast.transport import Passages
+from holdfast.transport.switch import Switch
 from holdfast.transport.warming import warm_up
 
 from .admin import Pages
 from .app import App, Refused
 from .auth import Access, Admin, OwnKeys, serves
 from .chores import Chores
+from .health import StoreHealth, without_directories
 from .limits import Load
 from .origins import OriginPolicy
 from .pipeline import Pipeline
 from .receiving import Call
 from .refusals import Refusals
 from .relay import Relay
+from .retention import Retention
 from .routes import Routes
 from .runs import Runs
 
@@ -49,8 +52,10 @@ class Gateway:
         on_call: Callable[[Call], None] | None = None,
         on_refused: Callable[[Refused], None] | None = None,
         clock: Callable[[], float] = time.time,
+        switch: Switch | None = None,
     ) -> None:
         self._clock = clock
+        self.switch = switch or Switch.from_environment()
         settings = config.settings
         limits, loopback = settings.gateway.limits, is_loopback(host)
         self.needs_key = not loopback
@@ -59,7 +64,9 @@ class Gateway:
         token = _secret(config.home, ADMIN_TOKEN)
         routes = Routes(settings.upstream)
         admin = Admin(token, serves=serves(settings))
-        self.store = _store(settings.store.url)
+        self.store, trouble = _store(settings.store.url)
+        self.switch.remember(self.store)
+        self.retention = Retention.configured(config)
         self.engine = Engine(
             config.for_agent,
             store=self.store,
@@ -68,17 +75,19 @@ class Gateway:
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store, continues=loopback)
         memory = _memory(config, self.engine, self.store, clock)
-        self.passages = Passages(self.engine, self.identities, config.for_agent, clock=clock, remembering=memory)
+        self.passages = Passages(
+            self.engine, self.identities, config.for_agent, clock=clock, remembering=memory, switch=self.switch
+        )
         self._warm_up()
         self.runs, self.load = Runs(), Load(limits)
-        refusals = Refusals(self.engine, clock)
+        refusals, health = Refusals(self.engine, clock), StoreHealth(self.store, trouble)
         self.app = App(
             routes=routes,
             origins=OriginPolicy(hosts=settings.gateway.hosts, origins=settings.gateway.origins, loopback=loopback),
             access=Access(access_key),
             admin=admin,
             own_keys=OwnKeys(token, *(() if access_key is None else (access_key,))),
-            pages=Pages(self.store, self.runs, admin, refusals.tell).app(),
+            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health).app(),
             refused=refusals.tell,
             limits=limits,
             runs=self.runs,
@@ -86,7 +95,15 @@ class Gateway:
             make_pipeline=lambda relay, over: Pipeline(
                 self.passages, relay, limits, self.load, over, self.runs.directory
             ),
-            make_chores=lambda relay: Chores(self.engine, config.for_agent, relay, store=self.store, clock=clock),
+            make_chores=lambda relay: Chores(
+                self.engine,
+                config.for_agent,
+                relay,
+                store=self.store,
+                clock=clock,
+                off=lambda: self.switch.off,
+                retention=self.retention,
+            ),
             on_call=on_call,
             on_refused=on_refused,
         )
@@ -103,6 +120,7 @@ class Gateway:
         try:
             self.engine.close(now=self._clock())
         finally:
+            self.switch.close()
             if self.store is not None:
                 self.store.close()
 
@@ -129,13 +147,13 @@ def _check_memory(config: Config, loopback: bool) -> None:
             )
 
 
-def _store(url: str) -> Store | None:
-    """The store, or none: a gateway whose store cannot be opened works in memory."""
+def _store(url: str) -> tuple[Store | None, str]:
+    """The store, or none and why: a gateway whose store cannot be opened works in memory."""
     try:
-        return open_store(url)
+        return open_store(url), ""
     except HoldfastError as problem:
         log.warning("%s; going on in memory: nothing is kept", str(problem).rstrip("."))
-        return None
+        return None, without_directories(str(problem), path_of(url))
 
 
 def _secret(home: Path, name: str) -> str:

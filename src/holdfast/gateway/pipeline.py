@@ -18,6 +18,7 @@ from holdfast.serving import send_together
 from holdfast.transport import Incoming, Passage, Passages
 from holdfast.transport.encodings import readable
 from holdfast.transport.quietly import place_of, quietly
+from holdfast.transport.saying import RELAYED
 
 from .headers import to_pass_on, to_send
 from .limits import RETRY_S, Load, too_many_streams
@@ -108,6 +109,9 @@ class Pipeline:
         if not self._load.begin(tenant):
             return too_many_streams(call.route.style, self._limits)
         try:
+            if self._passages.switch.off:
+                call.relayed = True
+                return await self._carry(call, body)
             call.passage = await self._begin(call, body, tenant or None)
             if call.passage is not None and (held := call.passage.held) is not None:
                 return Answer(held.status, (*held.headers, (b"content-length", b"%d" % len(held.body))), held.body)
@@ -173,6 +177,8 @@ class Pipeline:
         headers = to_pass_on(response.raw_headers, response.status)
         if passage is not None:
             headers += quietly(passage.response_headers) or []
+        elif call.relayed and self._passages.settings.gateway.headers:
+            headers += RELAYED
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         waits = bool(early) or _has_come(content)  # it goes with the first of the body, which is here
         if not waits:

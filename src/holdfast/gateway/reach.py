@@ -10,6 +10,7 @@ import hmac
 import secrets
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
@@ -93,5 +94,11 @@ def _get(address: str, token: str | None = None, data: bytes | None = None) -> A
     """Ask for something; with `data`, put it there."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     asked = Request(address, data, headers, method="GET" if data is None else "PUT")
-    with _open(asked, timeout=PATIENCE_S) as response:
-        return msgspec.json.decode(response.read(_MOST))
+    try:
+        with _open(asked, timeout=PATIENCE_S) as response:
+            return msgspec.json.decode(response.read(_MOST))
+    except HTTPError as problem:
+        if problem.code != 503:  # a gateway whose store is damaged says so, and serves
+            raise
+        with problem:
+            return msgspec.json.decode(problem.read(_MOST))

@@ -40,6 +40,8 @@ class Call(Struct, eq=False):
     send: Send
     started: float
     passage: Passage | None = None
+    relayed: bool = False
+    """It goes as it came: Holdfast is switched off."""
     status: int = 0
     left: bool = False
     leave: Callable[[], None] | None = None

@@ -38,9 +38,11 @@ class Server(uvicorn.Server):
     """uvicorn for which a signal is a request to end, not an accident. `on_ready` is called when it answers; `patience`
     are the seconds in which open streams may finish. What is not finished then is reset, as a broken answer is."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], patience: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], patience: float, on_tick: Callable[[], object]
+    ) -> None:
         super().__init__(config)
-        self._on_ready, self._patience = on_ready, patience
+        self._on_ready, self._patience, self._on_tick = on_ready, patience, on_tick
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         with contextlib.suppress(SystemExit):  # who started it sees that it has not
@@ -79,12 +81,25 @@ class Server(uvicorn.Server):
             connection.transport.abort()
         await self.lifespan.shutdown()
 
+    async def on_tick(self, counter: int) -> bool:
+        self._on_tick()
+        return await super().on_tick(counter)
+
     def end(self, number: int = 0, frame: FrameType | None = None) -> None:
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
-def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lambda: None) -> Server:
+def server(
+    gateway: Gateway,
+    config: Config,
+    on_ready: Callable[[], None] = lambda: None,
+    on_switch: Callable[[bool], None] = lambda _off: None,
+) -> Server:
+    def look() -> None:
+        if gateway.switch.note():
+            on_switch(gateway.switch.off)
+
     limits = config.settings.gateway.limits
     admission = Admission(most=limits.connections, waiting_per_peer=limits.waiting_per_peer, silent_s=limits.silent_s)
     settings = uvicorn.Config(
@@ -100,12 +115,18 @@ def server(gateway: Gateway, config: Config, on_ready: Callable[[], None] = lamb
         date_header=False,
         proxy_headers=False,
     )
-    return Server(settings, on_ready, limits.shutdown_s)
+    return Server(settings, on_ready, limits.shutdown_s, look)
 
 
-def serve(config: Config, gateway: Gateway, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Serve until a signal ends it, then close the gateway."""
-    instance = server(gateway, config, on_ready)
+def serve(
+    config: Config,
+    gateway: Gateway,
+    listener: socket.socket,
+    on_ready: Callable[[], None],
+    on_switch: Callable[[bool], None] = lambda _off: None,
+) -> None:
+    """Serve until a signal ends it, then close the gateway. `on_switch` is told when it was switched off or on."""
+    instance = server(gateway, config, on_ready, on_switch)
     _one_arena()
     gc.collect()
     gc.freeze()  # what is loaded by now stays: looking through it again and again would take a tenth of our time

@@ -1,7 +1,8 @@
 """The bill: what was paid, for what, and what it would have been without a cache, without breaks, without us.
 
-Calls are added up one by one. Where they are no longer stored (retention, deleted sessions) the hourly sums say what
-was paid by model and day; what those calls would have cost without a cache is reckoned from their average size.
+Calls are added up one by one, or, where there are many, taken from the sums of whole hours (`bill_hours`): both say the
+same. Where they are no longer stored (retention, deleted sessions) the hourly sums say what was paid by model and day;
+what those calls would have cost without a cache is reckoned from their average size.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import asdict, replace
 
 from holdfast.canonical import Usage
+from holdfast.canonical.usage import UNSPLIT
 from holdfast.store import Break, Call, CallHour, Store
 from holdfast.store.rollups import HOUR, hour_of
+from holdfast.store.rows import BillExtent, BillSumsFound
 
-from .tally import LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
+from .bill_parts import Prices, day_of, question
+from .tally import EXACT, LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
 from .values import Bill, SessionSums, Sums
 
 _MOST_BREAKS = 1_000_000
@@ -29,39 +33,45 @@ K = TypeVar("K", bound=Hashable)
 class _Left:
     """What an hour's sums hold beyond the calls that are still stored."""
 
-    def __init__(self, hour: CallHour) -> None:
-        self.calls, self.input, self.read, self.output = hour.calls, hour.input, hour.read, hour.output
-        self.writes, self.cost = dict(hour.writes), hour.cost
+    def __init__(self, calls: int, input: int, read: int, written: int, output: int, cost: Decimal) -> None:
+        self.calls, self.input, self.read, self.written, self.output = calls, input, read, written, output
+        self.cost = cost
 
     def take(self, usage: Usage) -> None:
+        """A call that is still stored."""
         self.calls -= 1
         self.input -= usage.input
         self.read -= usage.read
+        self.written -= usage.written
         self.output -= usage.output
-        for ttl, tokens in usage.writes:
-            self.writes[ttl] = self.writes.get(ttl, 0) - tokens
-        self.cost -= usage.cost or Decimal(0)
+        self.cost = EXACT.subtract(self.cost, usage.cost or Decimal(0))
 
     def usage(self) -> Usage:
-        writes = tuple(sorted((ttl, tokens) for ttl, tokens in self.writes.items() if tokens > 0))
         return Usage(
             input=max(self.input, 0),
             read=max(self.read, 0),
             output=max(self.output, 0),
-            writes=writes,
+            writes=((UNSPLIT, self.written),) if self.written > 0 else (),
             cost=max(self.cost, Decimal(0)),
         )
 
 
-class _Key(NamedTuple):
-    """What calls have in common that are added up together; None is not known any more."""
+def _left(hour: CallHour) -> _Left:
+    written = sum(tokens for _, tokens in hour.writes)
+    return _Left(hour.calls, hour.input, hour.read, written, hour.output, hour.cost)
 
-    tenant: str
+
+class _Key(NamedTuple):
+    """What calls have in common that are added up together, apart from their session; None is not known any more."""
+
     model: str
     day: str
-    session: str | None = None
     client: str | None = None
     kind: str | None = None
+
+
+Session = tuple[str, str | None]
+"""Tenant and id; None where it is not known any more."""
 
 
 class _Adding:
@@ -69,25 +79,55 @@ class _Adding:
 
     def __init__(self, zone: tzinfo | None, hours: Iterable[CallHour], broken: Iterable[Break]) -> None:
         self._parts: defaultdict[_Key, Tally] = defaultdict(Tally)
+        self.sessions: defaultdict[Session, Tally] = defaultdict(Tally)
         self._zone = zone
-        self._left = {(hour.hour, hour.tenant, hour.model): _Left(hour) for hour in hours}
-        self._broken: dict[tuple[str, str], Call | None] = {(each.tenant, each.call): None for each in broken}
+        self._left = {(hour.hour, hour.tenant, hour.model): _left(hour) for hour in hours}
+        self._broken: dict[tuple[str, str], tuple[str | None, str] | None]
+        self._broken = {(each.tenant, each.call): None for each in broken}
 
     def call(self, call: Call) -> None:
         without, saved = without_cache(call), judged(call).saved
-        key = _Key(call.tenant, call.model, self._day(call.started_at), call.session, call.client, call.kind)
-        self._parts[key].add(call, without=without, saved=saved)
+        key = _Key(call.model, self._day(call.started_at), call.client, call.kind)
+        for tally in (self._parts[key], self.sessions[call.tenant, call.session]):
+            tally.add(call, without=without, saved=saved)
         left = self._left.get((hour_of(call.started_at), call.tenant, call.model))
         if left is not None and call.usage is not None:
             left.take(call.usage)
         if (call.tenant, call.id) in self._broken:
-            self._broken[call.tenant, call.id] = call
+            self._broken[call.tenant, call.id] = call.client, call.kind
+
+    def answered(self, call: Call) -> None:
+        if call.usage is not None:
+            self.call(call)
+
+    def sums(self, found: BillSumsFound, prices: Prices) -> set[tuple[int, str]]:
+        """Calls that were added up by the hour; those without usage one by one. Gives hours and models whose answered
+        calls have several prices: they are left out."""
+        days: dict[int, str] = {}
+        uneven: set[tuple[int, str]] = set()
+        parts, sessions = self._parts, self.sessions
+        for part in found.parts:
+            if not prices.is_even(part):
+                uneven.add((part.hour, part.model))
+                continue
+            day = days.get(part.day) or days.setdefault(part.day, day_of(part.day))
+            without = prices.without_cache(part)
+            parts[_Key(part.model, day, part.client, part.kind)].add_part(part, without)
+            sessions[part.tenant, part.session].add_part(part, without)
+        for each in found.unanswered:
+            key = _Key(each.model, self._day(each.started_at), each.client, each.kind)
+            parts[key].add_unanswered(each.kind, each.possible)
+            sessions[each.tenant, each.session].add_unanswered(each.kind, each.possible)
+        for gone in found.gone:
+            self._left[gone[:3]] = _Left(*gone[3:])
+        self._broken.update(found.callers)
+        return uneven
 
     def found(self, each: Break) -> None:
-        call = self._broken[each.tenant, each.call]
-        client, kind = (None, None) if call is None else (call.client, call.kind)
-        key = _Key(each.tenant, each.model, self._day(each.at), each.session, client, kind)
-        self._parts[key].add_break(each, dollars_of(each))
+        client, kind = self._broken[each.tenant, each.call] or (None, None)
+        dollars = dollars_of(each)
+        self._parts[_Key(each.model, self._day(each.at), client, kind)].add_break(each, dollars)
+        self.sessions[each.tenant, each.session].add_break(each, dollars)
 
     def gone(self) -> None:
         """What is left of the sums: calls that are no longer stored."""
@@ -97,7 +137,8 @@ class _Adding:
             usage = left.usage()
             without = plain_cost(usage, model, hour, usage.prompt // left.calls)
             known = usage if without is not None or usage.cost else replace(usage, cost=None)
-            self._parts[_Key(tenant, model, self._day(hour))].add_usage(left.calls, known, without, tenant)
+            for tally in (self._parts[_Key(model, self._day(hour))], self.sessions[tenant, None]):
+                tally.add_usage(left.calls, known, without, tenant)
 
     def by(self, common: Callable[[_Key], K]) -> dict[K, Tally]:
         groups: defaultdict[K, Tally] = defaultdict(Tally)
@@ -123,19 +164,23 @@ def bill(
 
     `zone` says where days begin; None: in this machine's time.
     """
-    # The sums first: what is answered meanwhile is then in the calls alone, and never taken for gone.
     last = LAST if end is None else end
-    hours = store.call_hours(start or 0, last, tenant) if session is None and calls is None else []
+    extent = store.bill_extent() if session is None and calls is None else None
     broken = store.newest_breaks(tenant, session=session, start=start, end=end, limit=_MOST_BREAKS)
     if calls is not None:
         broken = [each for each in broken if each.call in calls]
-    adding = _Adding(zone, (hour for hour in hours if hour.hour + HOUR <= last), broken)
-    if calls is None:
-        store.visit_calls(adding.call, tenant, session=session, start=start, end=end)
+    if extent is not None:
+        adding = _summed(store, extent, start, end, tenant, zone, broken)
     else:
-        for row in (store.call(tenant, id_) for id_ in dict.fromkeys(calls)):
-            if row is not None:
-                adding.call(row)
+        # The sums first: what is answered meanwhile is then in the calls alone, and never taken for gone.
+        hours = store.call_hours(start or 0, last, tenant) if session is None and calls is None else []
+        adding = _Adding(zone, (hour for hour in hours if hour.hour + HOUR <= last), broken)
+        if calls is None:
+            store.visit_calls(adding.call, tenant, session=session, start=start, end=end)
+        else:
+            for row in (store.call(tenant, id_) for id_ in dict.fromkeys(calls)):
+                if row is not None:
+                    adding.call(row)
     for each in broken:
         adding.found(each)
     adding.gone()
@@ -144,11 +189,36 @@ def bill(
         zone="local" if zone is None else str(zone),
         total=adding.by(lambda key: None).get(None, Tally()).sums(),
         models=_dearest(adding.by(lambda key: key.model)),
-        sessions=_by_session(adding.by(lambda key: (key.tenant, key.session))),
+        sessions=_by_session(adding.sessions),
         clients=_dearest(adding.by(lambda key: key.client)),
         days=tuple(tally.sums(day) for day, tally in sorted(adding.by(lambda key: key.day).items())),
         kinds=_dearest(adding.by(lambda key: key.kind)),
     )
+
+
+def _summed(
+    store: Store,
+    extent: BillExtent,
+    start: int | None,
+    end: int | None,
+    tenant: str | None,
+    zone: tzinfo | None,
+    broken: Collection[Break],
+) -> _Adding:
+    """Whole hours from their sums, the rest call by call."""
+    prices, adding = Prices(), _Adding(zone, (), broken)
+    asked, edges = question(extent, prices, start, end, tenant, zone)
+    uneven = adding.sums(store.bill_sums(asked), prices)
+    for first, last in edges:
+        store.visit_calls(adding.answered, tenant, start=first, end=last)
+
+    def visit(call: Call) -> None:
+        if (hour_of(call.started_at), call.model) in uneven and call.usage is not None and call.usage.cost is not None:
+            adding.call(call)
+
+    for hour in sorted({hour for hour, _ in uneven}):
+        store.visit_calls(visit, tenant, start=hour, end=hour + HOUR)
+    return adding
 
 
 def _dearest(groups: Mapping[Any, Tally]) -> tuple[Sums, ...]:

@@ -31,7 +31,7 @@ from .rows import (
     Session,
     ShownEntry,
 )
-from .sqlite import SqliteStore, open_store
+from .sqlite import SqliteStore, open_store, path_of
 
 __all__ = [
     "Activity",
@@ -65,4 +65,5 @@ __all__ = [
     "Writes",
     "open_existing",
     "open_store",
+    "path_of",
 ]

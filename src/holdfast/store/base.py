@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from ..errors import HoldfastError
@@ -140,6 +141,21 @@ class Writes(Protocol):
 
 
 class Store(Writes, Looks, Protocol):
+    @property
+    def path(self) -> Path:
+        """The file that everything is in."""
+        ...
+
+    def check(self, *, whole: bool = False) -> None:
+        """Write something, read it back from the file, and raise if that cannot be done; `whole` reads every page."""
+        ...
+
+    def put_mark(self, name: str, at: int) -> Future[None]:
+        """When something happened to the store as a whole."""
+        ...
+
+    def marks(self) -> dict[str, int]: ...
+
     def batch(self) -> AbstractContextManager[Writes]:
         """Writes made inside are one: all of them become durable together, or none does."""
         ...
@@ -293,9 +309,26 @@ class Store(Writes, Looks, Protocol):
 
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]: ...
 
-    def prune(self, before: int) -> Pruned:
-        """Delete what is older than the hour of `before`, in small steps; pending calls and rollups stay. With its last
-        call a lane loses what was injected into it."""
+    def prune(
+        self,
+        before: int,
+        *,
+        keep: Iterable[str] = (),
+        keep_client: str | None = None,
+        progress: Callable[[str, int], None] = ...,
+    ) -> Pruned:
+        """Delete what is older than the hour of `before`, in small steps; calls under way and rollups stay. With its
+        last call a lane goes, with ledger, edits, blobs and what was injected into it; with its last lane a session.
+        Not touched are the sessions to `keep` and those of the client `keep_client`. `progress` hears what was removed
+        so far of what."""
+        ...
+
+    def would_prune(self, before: int, *, keep: Iterable[str] = (), keep_client: str | None = None) -> Pruned:
+        """What `prune` would delete; files of blobs are not counted."""
+        ...
+
+    def give_back(self) -> None:
+        """Give the room of what was deleted back to the disk, as far as that holds nobody up."""
         ...
 
     def close(self) -> None:

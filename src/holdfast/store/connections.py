@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HoldfastError
+from .bill_sums import add_functions
 from .problems import file_problem, primary_code, store_problem
 
 PRIVATE_FILE = 0o600
@@ -87,6 +88,7 @@ def connect(path: Path, *, busy_timeout: float, create: bool = True) -> sqlite3.
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        add_functions(connection)
     except sqlite3.Error:
         connection.close()
         raise

@@ -14,7 +14,7 @@ from .migrations import check_ours, schema_version
 from .problems import file_problem, store_problem
 from .queueing import Joint
 from .schema import VERSIONS
-from .sqlite import SqliteStore, _path_of, open_store
+from .sqlite import SqliteStore, open_store, path_of
 from .writer import T, Write, Writer
 
 
@@ -53,7 +53,7 @@ def open_existing(url: str | Path, *, busy_timeout: float = 5.0, whole: bool = F
     What an older version has written can be read without what came later; `whole` is for those who want that too, and
     brings the file up to date first.
     """
-    path = _path_of(url)
+    path = path_of(url)
     try:
         if not path.exists() or (path.is_file() and not path.stat().st_size):
             return None

@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
+from . import bill_sums
 from .reads import _where
 from .rollups import HOUR, hour_of
-from .rows import Break, Call
+from .rows import BillExtent, BillQuestion, BillSumsFound, Break, Call
 from .tables import BREAK_COLUMNS, CALL_COLUMNS, names, read_break, read_call
 
 T = TypeVar("T")
@@ -98,6 +99,14 @@ class Looks(Protocol):
         """Tenant and id of the calls whose id begins like this: the whole id, then the newest first."""
         ...
 
+    def bill_extent(self) -> BillExtent | None:
+        """The hours that have sums for bills; None where an older version wrote the store, without such sums."""
+        ...
+
+    def bill_sums(self, asked: BillQuestion) -> BillSumsFound:
+        """What the stored calls of many sessions add up to, without a look at each."""
+        ...
+
 
 class Looking:
     """`Looks` for a store whose reads are functions of a connection."""
@@ -162,6 +171,12 @@ class Looking:
 
     def call_ids(self, prefix: str, tenant: str | None = None, *, limit: int = 10) -> list[tuple[str, str]]:
         return self._read(_call_ids, *_where({"tenant": tenant}, "started_at"), prefix, limit)
+
+    def bill_extent(self) -> BillExtent | None:
+        return self._read(bill_sums.extent)
+
+    def bill_sums(self, asked: BillQuestion) -> BillSumsFound:
+        return self._read(bill_sums.found, asked)
 
 
 def _visit(connection: sqlite3.Connection, visit: Callable[[Call], None], where: str, values: list[Any]) -> None:

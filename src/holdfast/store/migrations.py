@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import HoldfastError
+from .bill_sums import add_functions
 from .schema import APPLICATION_ID, VERSIONS
 
 
 def migrate(connection: sqlite3.Connection, path: Path, versions: Sequence[Sequence[str]] = VERSIONS) -> None:
     """Apply what is missing. A crash or an error leaves the version before, complete and usable."""
     check_ours(connection, path, known=len(versions))
+    add_functions(connection)
     while schema_version(connection) < len(versions):
         connection.execute("BEGIN IMMEDIATE")
         try:

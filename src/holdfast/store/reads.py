@@ -160,3 +160,9 @@ def events(
 def owns_blob(connection: sqlite3.Connection, tenant: str, digest: str) -> bool:
     row = connection.execute("SELECT 1 FROM blobs WHERE tenant = ? AND digest = ? LIMIT 1", (tenant, digest)).fetchone()
     return row is not None
+
+
+def marks(connection: sqlite3.Connection) -> dict[str, int]:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'marks'").fetchone() is None:
+        return {}  # an older version wrote it, and it was opened to be read
+    return dict(connection.execute("SELECT name, at FROM marks").fetchall())

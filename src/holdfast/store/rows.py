@@ -1,14 +1,14 @@
 """What the store keeps, as frozen values. Times are UTC microseconds, money is Decimal dollars.
 
-`plan`, `prediction`, `verdict`, `chain` and every `data` are bytes the store does not read: their meaning
-belongs to whoever wrote them.
+`plan`, `prediction`, `chain` and every `data` are bytes the store does not read: their meaning belongs to whoever wrote
+them. Of `verdict` it reads what was saved, for the sums of bills.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -145,6 +145,85 @@ class Blob(Struct, frozen=True, kw_only=True):
     size: int
 
 
+class BillPart(NamedTuple):
+    """The sum of answered calls that have everything here in common. `day` counts from 1970, in the zone asked for;
+    `hour` is their first one. `size` is what their prompts are larger than; `priced`: they have a known cost.
+    Of `estimated` calls a part of the usage is an estimate."""
+
+    tenant: str
+    session: str
+    model: str
+    client: str | None
+    kind: str
+    size: int
+    priced: bool
+    day: int
+    hour: int
+    calls: int
+    input: int
+    read: int
+    written: int
+    output: int
+    cost: Decimal | None
+    saved: Decimal | None
+    estimated: int
+
+
+class UnansweredCall(NamedTuple):
+    """A call without usage; `possible` is the most that may have been billed for it."""
+
+    tenant: str
+    session: str
+    model: str
+    client: str | None
+    kind: str
+    started_at: int
+    possible: Decimal | None
+
+
+class BillExtent(NamedTuple):
+    """Hours from `first` to `last`, and the models of their calls."""
+
+    first: int
+    last: int
+    models: tuple[str, ...]
+
+
+class BillQuestion(NamedTuple):
+    """Sums for a bill: those of whole hours in `stretches` (from, to, microseconds the zone is ahead of UTC), without
+    hours that lie in two days; by hour for the models in `hourly`, by prompt size for those in `sized`. Unanswered
+    calls and calls that broke are of the whole window."""
+
+    tenant: str | None
+    start: int | None
+    end: int | None
+    stretches: tuple[tuple[int, int, int], ...]
+    hourly: tuple[str, ...]
+    sized: tuple[str, ...]
+
+
+class GoneHour(NamedTuple):
+    """What was counted in an hour of calls that are no longer stored one by one."""
+
+    hour: int
+    tenant: str
+    model: str
+    calls: int
+    input: int
+    read: int
+    written: int
+    output: int
+    cost: Decimal
+
+
+class BillSumsFound(NamedTuple):
+    parts: list[BillPart]
+    unanswered: list[UnansweredCall]
+    gone: list[GoneHour]
+    callers: dict[tuple[str, str], tuple[str | None, str]]
+    """Client and kind of calls that broke, by tenant and id."""
+
+
 class CallHour(Struct, frozen=True, kw_only=True):
     """Calls of one tenant and model that started in one hour; `hour` is its first microsecond."""
 
@@ -173,6 +252,8 @@ class Pruned(Struct, frozen=True, kw_only=True):
     calls: int
     breaks: int
     events: int
+    sessions: int
+    lanes: int
     blobs: int
 
 

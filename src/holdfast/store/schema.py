@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .bill_sums import SUM_OF_CALLS
+
 APPLICATION_ID = 0x484F4C44  # "HOLD": tells our files from other programs' databases
 
 _SESSIONS = (
@@ -133,9 +135,26 @@ _PENDING = (
     "CREATE INDEX calls_pending ON calls (started_at) WHERE status = 'pending'",
 )
 
+_MARKS = (
+    # When something happened to the store as a whole: retention was announced, the gateway was switched off…
+    "CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+_BILLS = (
+    # The sums of the answered calls that are stored, in parts that have one price each (see bill_sums.py).
+    """CREATE TABLE bill_hours (
+        tenant TEXT NOT NULL, session TEXT NOT NULL, hour INTEGER NOT NULL, model TEXT NOT NULL, client TEXT NOT NULL,
+        kind TEXT NOT NULL, size INTEGER NOT NULL, priced INTEGER NOT NULL, calls INTEGER NOT NULL,
+        input INTEGER NOT NULL, read INTEGER NOT NULL, written INTEGER NOT NULL, output INTEGER NOT NULL,
+        cost TEXT, saved TEXT, estimated INTEGER NOT NULL,
+        PRIMARY KEY (tenant, session, hour, model, client, kind, size, priced)) WITHOUT ROWID""",
+    f"INSERT INTO bill_hours {SUM_OF_CALLS} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8",
+    "CREATE INDEX calls_unanswered ON calls (started_at, tenant, session, model, client, kind) WHERE input IS NULL",
+)
+
 VERSIONS: tuple[tuple[str, ...], ...] = (
     _SESSIONS + _STATE + _CALLS + _EVENTS + _ROLLUPS,
     _KNOWLEDGE + _SURFACED,
-    _ACCOUNTS + _PENDING,
+    _ACCOUNTS + _PENDING + _MARKS + _BILLS,
 )
 """`VERSIONS[n - 1]` turns schema n - 1 into schema n."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from ..errors import HoldfastError
 from ..events import Envelope
-from . import reads, removals, rollups, writes
+from . import reads, removals, rollups, space, writes
 from .answers import Answer
 from .appending import event_rows
 from .base import Merge, Store
@@ -22,6 +22,7 @@ from .blobs import BlobFiles
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
 from .joint import PutCall, PutVersioned
 from .looking import Looking
+from .maintenance import Maintenance
 from .migrations import migrate
 from .problems import file_problem, store_problem
 from .queueing import Joint
@@ -40,7 +41,6 @@ from .rows import (
     Ledger,
     Owner,
     Pool,
-    Pruned,
     Session,
 )
 from .schema import APPLICATION_ID
@@ -148,17 +148,21 @@ class Batch(SqliteWrites):
             answer.set_exception(HoldfastError("a batch of writes ended with an error; none was made"))
 
 
-class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
+class SqliteStore(SqliteWrites, KnowledgeReads, Looking, Maintenance):
     """Made by `open_store`; satisfies `base.Store`."""
 
     def __init__(self, path: Path, writer: Writer, readers: Readers, blobs: BlobFiles) -> None:
         super().__init__()
-        self.path = path
+        self._path = path
         self._writer = writer
         self._readers = readers
         self._blobs = blobs
         # Also runs when the program ends without closing us: what was accepted is still written.
         self._finish = weakref.finalize(self, _shut, writer, readers)
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     @property
     def failed_writes(self) -> int:
@@ -299,26 +303,6 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking):
     def event_counts(self, start: int, end: int, tenant: str | None = None) -> dict[str, int]:
         return self._read(rollups.event_counts, start, end, tenant)
 
-    def prune(self, before: int) -> Pruned:
-        before = rollups.hour_of(before)
-        self._write(partial(removals.forget_before, before)).result()
-        self._prune(partial(removals.prune_step, "shown", before))
-        done = Pruned(
-            before=before,
-            calls=self._prune(partial(removals.prune_step, "calls", before)),
-            breaks=self._prune(partial(removals.prune_step, "breaks", before)),
-            events=self._prune(partial(removals.prune_step, "events", before)),
-            blobs=self._write(removals.sweep_blobs).result(),
-        )
-        self._prune(partial(removals.prune_injections, before))
-        return done
-
-    def _prune(self, step: Write[int]) -> int:
-        total = 0
-        while removed := self._write(step, rows=removals.PRUNE_STEP).result():
-            total += removed
-        return total
-
 
 if TYPE_CHECKING:
     _satisfies: type[Store] = SqliteStore
@@ -338,13 +322,14 @@ def open_store(
     somebody locks the whole file, and then a request must not.
     `max_bytes` is a size the database file must not pass; writes beyond it fail as on a full disk.
     """
-    path = _path_of(url)
+    path = path_of(url)
     prepare_file(path)
     try:
         connection = connect(path, busy_timeout=busy_timeout)
     except sqlite3.Error as error:
         raise store_problem(path, error) from error
     try:
+        space.prepare(connection)
         migrate(connection, path)
         make_private(path)
         use_wal(connection, busy_timeout=busy_timeout)
@@ -366,7 +351,7 @@ def open_store(
     return SqliteStore(path, Writer(connection, blobs, file), Readers(file, busy_timeout=read_timeout), blobs)
 
 
-def _path_of(url: str | Path) -> Path:
+def path_of(url: str | Path) -> Path:
     """Absolute, so that a later change of directory does not matter, and the same by whatever link it was named."""
     text = str(url)
     scheme, separator, rest = text.partition("://")

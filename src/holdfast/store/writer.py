@@ -19,6 +19,7 @@ from ..errors import HoldfastError
 from .answers import Answer, give
 from .appending import Appended
 from .base import VersionConflictError
+from .bill_sums import BillSums
 from .blobs import BlobFiles
 from .connections import OpenedFile
 from .migrations import check_ours
@@ -61,6 +62,7 @@ class Transaction:
         """Whether the transaction is made again one by one if a write fails."""
         self.calls = NewCalls()
         self.sums = Sums()
+        self.bills = BillSums()
         self.appended = Appended()
         self.turns = Turns(file.path)
         self._seen = -1
@@ -83,6 +85,7 @@ class Transaction:
         self.later = []
         self.calls.clear()
         self.sums.clear()
+        self.bills.clear()
         self.appended.clear()
 
     def pour(self) -> None:
@@ -90,12 +93,14 @@ class Transaction:
         self.calls.write(self.connection, self.pending)
         self.appended.write(self.connection, self.streams, self.sums, together=self.together)
         self.sums.write(self.connection)
+        self.bills.write(self.connection)
 
     def undo(self, statement: str) -> None:
         self.streams.clear()
         self.pending.clear()
         self.calls.clear()
         self.sums.clear()
+        self.bills.clear()
         self.appended.clear()
         if self.connection.in_transaction:
             self.connection.execute(statement)

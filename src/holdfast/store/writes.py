@@ -109,18 +109,27 @@ def put_call(call: Call, transaction: Transaction, *, first: bool = False) -> No
 def _count(call: Call, transaction: Transaction) -> None:
     if call.usage is not None:
         transaction.sums.usage((hour_of(call.started_at), call.tenant, call.model), call.usage, sign=1)
+        transaction.bills.add(call)
 
 
 def _replace_call(call: Call, row: list[Any], transaction: Transaction) -> None:
     before = transaction.connection.execute(
-        "SELECT started_at, model, input, read, output, writes, cost, price_version FROM calls "
+        "SELECT started_at, session, model, input, read, output, writes, cost, price_version FROM calls "
         "WHERE tenant = ? AND id = ?",
         (call.tenant, call.id),
     ).fetchone()
-    counted = None if before is None else read_usage(*before[2:])
+    counted = None if before is None else read_usage(*before[3:])
     if counted is not None:
-        transaction.sums.usage((hour_of(before[0]), call.tenant, before[1]), counted, sign=-1)
+        transaction.sums.usage((hour_of(before[0]), call.tenant, before[2]), counted, sign=-1)
+        transaction.bills.change(call.tenant, before[1], before[0])
+        transaction.bills.change(call.tenant, call.session, call.started_at)
     transaction.connection.execute(_PUT_CALL, row)
+
+
+def put_mark(name: str, at: int, transaction: Transaction) -> None:
+    transaction.connection.execute(
+        "INSERT INTO marks VALUES (?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)", (name, at)
+    )
 
 
 def put_versioned(

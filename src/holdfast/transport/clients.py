@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import cache
 from secrets import token_bytes
 from types import ModuleType
@@ -29,7 +29,8 @@ from . import encodings
 from .incoming import Incoming, without_ours
 from .passage import Passage, Passages
 from .quietly import quiet
-from .saying import Held
+from .saying import RELAYED, Header, Held
+from .switch import Switch
 from .warming import warm_up
 
 _SENDING = frozenset({"verify", "cert", "trust_env", "http1", "http2", "proxy", "mounts", "limits", "transport"})
@@ -72,7 +73,9 @@ def passages_of(engine: Engine) -> Passages:
     that tells its tenants apart."""
     warm_up()
     key = token_bytes(32) if engine.store is None else secret(load_here().home, "tenant-key").encode()
-    return Passages(engine, Identities(key, store=engine.store), engine.settings)
+    switch = Switch.from_environment()
+    switch.remember(engine.store)
+    return Passages(engine, Identities(key, store=engine.store), engine.settings, switch=switch)
 
 
 class Stream:
@@ -136,6 +139,9 @@ class Transport:
 
     def handle_request(self, request: Any) -> Any:
         asked = _asked(request)
+        if asked is not None and self._passages.switch.off:
+            response = self._send(_relayed(self._library, request))
+            return _response(self._library, response, response.stream, told=RELAYED)
         if asked is None:
             response = self._send(request)
             return _response(self._library, response, response.stream)
@@ -184,6 +190,9 @@ class AsyncTransport:
 
     async def handle_async_request(self, request: Any) -> Any:
         asked = _asked(request)
+        if asked is not None and self._passages.switch.off:
+            response = await self._send(_relayed(self._library, request))
+            return _response(self._library, response, response.stream, told=RELAYED)
         if asked is None:
             response = await self._send(request)
             return _response(self._library, response, response.stream)
@@ -281,8 +290,21 @@ def _outgoing(library: Any, request: Any, passage: Passage) -> Any:
     )
 
 
-def _response(library: Any, response: Any, stream: Any, passage: Passage | None = None) -> Any:
-    told = [] if passage is None else passage.response_headers()
+def _relayed(library: Any, request: Any) -> Any:
+    """The request as it came, without what is meant for us."""
+    return library.Request(
+        request.method,
+        request.url,
+        headers=without_ours(request.headers.raw),
+        stream=request.stream,
+        extensions=request.extensions,
+    )
+
+
+def _response(
+    library: Any, response: Any, stream: Any, passage: Passage | None = None, told: Sequence[Header] = ()
+) -> Any:
+    told = told if passage is None else passage.response_headers()
     return library.Response(
         response.status_code, headers=[*response.headers.raw, *told], stream=stream, extensions=response.extensions
     )

@@ -35,6 +35,7 @@ from .incoming import Incoming, Wishes, from_page, wishes
 from .quietly import log, quiet
 from .remembering import MEMORY, Remembered, Remembering, Reminder, remembered
 from .saying import Header, Held
+from .switch import Switch
 
 UNKNOWN = "unknown"
 """The session of what could not be identified."""
@@ -54,7 +55,9 @@ class Passages:
         timer: Clock = time.thread_time,
         wall: Clock = time.monotonic,
         remembering: Remembering | None = None,
+        switch: Switch | None = None,
     ) -> None:
+        self.switch = switch or Switch()
         self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
         self.clock, self.timer, self.wall = clock, timer, wall
@@ -158,7 +161,7 @@ class Passage:
             lane=self.lane,
             now=started,
             skip=asked.skip,
-            reset=asked.reset or given.reset,
+            reset=asked.reset or given.reset or self._relayed(found),
             volatile=given.volatile,
             pinned=given.pinned,
             reading=given.reading,
@@ -173,6 +176,14 @@ class Passage:
             self.raw, self.verbatim = prepared.raw, False
         with quiet("went"):
             given.went()
+
+    def _relayed(self, found: Found) -> str | None:
+        """Requests of its lane may have been relayed past us since its last one."""
+        until = self._passages.switch.until
+        if not until:
+            return None
+        last = self._passages.engine.ledger(found.lane, now=self.started).last
+        return "bypassed" if last is not None and last.at < until else None
 
     def _remember(
         self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, gateway: Gateway

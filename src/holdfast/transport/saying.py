@@ -16,6 +16,10 @@ _MOST_MARKERS = 8
 Header = tuple[bytes, bytes]
 
 
+RELAYED: tuple[Header, ...] = ((b"x-holdfast-bypassed", b"off"),)
+"""Of a request that went as it came because Holdfast is switched off."""
+
+
 class Held(Struct, frozen=True):
     """An answer of ours instead of the provider's: the request was not sent."""
 

@@ -3,7 +3,7 @@
 A key that has another name in a document Holdfast implements carries that name (`seed`) and, where our
 default differs, that document's value (`seed_value`). `zones` keys act only with `cache.strategy = "zones"`;
 in `path` keys `HOLDFAST_HOME` and a leading `~` are replaced. `guarded` keys decide who receives credentials and
-prompts: a workspace may be a stranger's repository, so its file cannot set them.
+prompts, or what is removed: a workspace may be a stranger's repository, so its file cannot set them.
 """
 
 from __future__ import annotations

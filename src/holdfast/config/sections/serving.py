@@ -125,7 +125,9 @@ class Store(Struct, frozen=True):
             guarded=True,
         ),
     ] = False
-    retention: Annotated[int, count("Days that calls and events are kept; 0: for ever.")] = 0
+    retention: Annotated[
+        int, count("Days that calls, events and sessions of clients are kept; 0: for ever.", guarded=True)
+    ] = 90
 
 
 class Facts(Struct, frozen=True):

@@ -1,0 +1,124 @@
+"""`holdfast store forget`: everything of one tenant, gone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from holdfast.agent.log import SUFFIX, TORN
+from holdfast.cli.asking import print_json
+from holdfast.cli.chat_prompt import HISTORY
+from holdfast.cli.store_opening import configured, confirmed, json_option
+from holdfast.cli.tables import printable, uncut
+from holdfast.config import Config
+from holdfast.engine.reports import Reports
+from holdfast.errors import HoldfastError
+from holdfast.gateway.retention import SESSIONS
+from holdfast.identity.core import LOCAL
+from holdfast.store import forgetting
+from holdfast.store.alone import alone
+from holdfast.store.backup import blobs_of
+from holdfast.tools.offload import directory_of
+
+_NAMED = 5
+
+
+class Forgotten(Struct, frozen=True):
+    """Rows by table, and files that were removed."""
+
+    tenant: str
+    rows: dict[str, int]
+    blobs: int
+    logs: int
+    offloaded: int
+    reports: int
+    others: int
+
+
+@click.command()
+@click.argument("tenant")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(tenant: str, yes: bool, json_: bool) -> None:
+    """Remove everything of one tenant, for good.
+
+    TENANT is its name as `holdfast sessions` and `holdfast bill --by session` show it, or the beginning of it; `local`
+    is this user with Holdfast's own agent. Gone are its sessions, calls, breaks, events, sums, ledgers, edits, blobs,
+    what was learned and remembered of it, conversations of the agent, offloaded results and break reports, also from
+    free pages and logs of the store. Backups and files that were exported elsewhere are not known and stay, and so do
+    USER.md and MEMORY.md of workspaces.
+
+    Nobody else may use the store meanwhile: end `holdfast serve` first. It could write again what it has in memory.
+
+    \b
+    Examples:
+      holdfast store forget 3f9a2c
+      holdfast store forget local --yes
+    """
+    config, path = configured()
+    name = _found(forgetting.tenants(path), uncut(tenant))
+    with alone(path) as connection:
+        rows = forgetting.count(connection, name)
+        if not yes:
+            for table, number in rows.items():
+                click.echo(f"  {number:>9,}  {table}", err=True)
+            confirmed(f"Remove everything of {printable(name)} for good?", "nothing was removed")
+        sessions = forgetting.sessions(connection, name)
+        claimed = {
+            each
+            for other in forgetting.owners(connection)
+            if other != name
+            for each in forgetting.sessions(connection, other)
+        }
+        # Files first: if this is interrupted, the rows still say what is to be removed when it is done again.
+        logs, offloaded, others = _files(config, name, sessions, claimed)
+        reports = Reports.configured(config).forget(name)
+        blobs = forgetting.forget_blobs(blobs_of(path), name)
+        rows = forgetting.forget(connection, name)
+    done = Forgotten(name, rows, blobs, logs, offloaded, reports, others)
+    if json_:
+        print_json(done)
+        return
+    click.echo(printable(f"Forgot {name}:"))
+    files = {"blobs": blobs, "conversations": logs, "offloaded results": offloaded, "break reports": reports}
+    for what, number in (*rows.items(), *files.items()):
+        if number:
+            click.echo(f"  {number:>9,}  {what}")
+
+
+def _found(names: list[str], text: str) -> str:
+    found = [text] if text in names else [name for name in names if name.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(printable(name[:24]) for name in (found or names)[:_NAMED]) or "none"
+    what = "fits more than one tenant" if found else "is no tenant of this store"
+    raise HoldfastError(f"{printable(text)!r} {what}; there are {shown}")
+
+
+def _files(config: Config, tenant: str, sessions: set[str], claimed: set[str]) -> tuple[int, int, int]:
+    """Remove logs and offloaded results; for this user also conversations that are in no store, and what was typed."""
+    home, logs, offloaded, others = config.home, 0, 0, 0
+    folder = home / SESSIONS
+    mine = set(sessions)
+    if tenant == LOCAL:
+        mine |= {file.name.removesuffix(SUFFIX) for file in folder.glob(f"*{SUFFIX}")} - claimed
+        others += _removed(home / HISTORY)
+    for session in mine:
+        if "/" not in session and session not in ("", ".", ".."):
+            logs += _removed(folder / f"{session}{SUFFIX}")
+            others += _removed(folder / f"{session}{SUFFIX}{TORN}")
+        results = directory_of(home, session, tenant)
+        if results.is_dir():
+            offloaded += sum(1 for each in results.rglob("*") if each.is_file())
+            shutil.rmtree(results)
+    return logs, offloaded, others
+
+
+def _removed(path: Path) -> int:
+    if not path.is_file():
+        return 0
+    path.unlink()
+    return 1

@@ -1,0 +1,65 @@
+"""What the commands that look after the store have in common."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from holdfast.cli.tables import printable
+from holdfast.config import Config, load_here
+from holdfast.errors import HoldfastError
+from holdfast.store import path_of
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_EVERY_S = 1.0
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+
+
+def configured() -> tuple[Config, Path]:
+    """The configuration, and the file of the store, which is there."""
+    config = load_here()
+    path = path_of(config.settings.store.url)
+    if not path.is_file() or not path.stat().st_size:
+        raise HoldfastError(f"nothing is stored yet in {path}")
+    return config, path
+
+
+def size(count: int) -> str:
+    for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= bytes_:
+            return f"{count / bytes_:,.1f} {unit}"
+    return f"{count:,} bytes"
+
+
+def confirmed(question: str, nothing: str) -> None:
+    """Go on only if somebody says yes."""
+    try:
+        sure = click.confirm(question, err=True)
+    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
+        raise HoldfastError(f"{nothing}: nobody answered; --yes does it without asking") from problem
+    if not sure:
+        raise HoldfastError(nothing)
+
+
+class Progress:
+    """A line on standard error, at most once a second: what takes long says that it goes on."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._said >= _EVERY_S:
+            self._said = now
+            end = "\r" if self._shown else "\n"
+            click.echo(f"holdfast: {printable(text)}…{' ' * 10 if self._shown else ''}{end}", nl=False, err=True)

@@ -1,0 +1,300 @@
+"""Sums of answered calls, for bills: by hour, tenant, session, model, client and kind, and in parts of one price.
+
+They are kept in the transaction of the calls they sum, and say exactly what adding up the stored calls one by one says.
+Where a call is counted that was counted before, or calls are deleted, the sums of its session's hour are made anew from
+its calls. Dollars are text, as in the calls: SQLite's own numbers would round them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from decimal import Context, Decimal, localcontext
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from .rows import BillExtent, BillPart, BillQuestion, BillSumsFound, Call, GoneHour, UnansweredCall
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+
+SIZES = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
+"""Prompt sizes beyond which some model has another price. The sums of larger and smaller prompts are kept apart."""
+
+NO_CLIENT = ""
+
+_EXACT = Context(prec=60)
+_ZERO = Decimal(0)
+_prompt = "(input + read + written)"
+_size = " ".join(f"WHEN {_prompt} > {size} THEN {size}" for size in reversed(SIZES))
+
+SUM_OF_CALLS = (
+    f"SELECT tenant, session, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, model, "
+    f"CASE WHEN client IS NULL THEN '{NO_CLIENT}' ELSE '=' || client END, kind, CASE {_size} ELSE 0 END, "
+    "cost IS NOT NULL, count(*), sum(input), sum(read), sum(written), sum(output), "
+    "decimal_sum(cost), decimal_sum(saved_of(verdict)), sum(is_estimated(verdict)) FROM calls WHERE input IS NOT NULL"
+)
+"""One row of `bill_hours` for each group of stored calls. Needs the functions of `add_functions`."""
+
+_COLUMNS = "tenant, session, hour, model, client, kind, size, priced"
+_KEY = " AND ".join(f"{name.strip()} = ?" for name in _COLUMNS.split(","))
+
+Key = tuple[str, str, int, str, str, str, int, bool]
+"""Tenant, session, hour, model, client, kind, size, whether a price is known."""
+Hour = tuple[str, str, int]
+"""Tenant, session, hour."""
+
+
+class Judged(Struct, frozen=True):
+    """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
+    most that may have been billed for a call that was given up before its answer began."""
+
+    explained: bool | None = None
+    saved: Decimal | None = None
+    estimated: bool = False
+    possible: Decimal | None = None
+
+
+_NOT_JUDGED = Judged()
+_judged = msgspec.json.Decoder(Judged, strict=False)
+
+
+def judged(verdict: bytes | None) -> Judged:
+    """What a call's verdict says; nothing where another version wrote it in another form."""
+    if not verdict:
+        return _NOT_JUDGED
+    try:
+        return _judged.decode(verdict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _NOT_JUDGED
+
+
+def is_estimated(verdict: bytes | None) -> bool:
+    """Whether a part of a call's usage is an estimate: its answer was cut, or still comes."""
+    return verdict is not None and b'"estimated":true' in verdict
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """What `SUM_OF_CALLS` uses."""
+    connection.create_function("saved_of", 1, _saved_of, deterministic=True)
+    connection.create_function("is_estimated", 1, is_estimated, deterministic=True)
+    connection.create_aggregate("decimal_sum", 1, cast(Any, _DecimalSum))
+
+
+def _saved_of(verdict: bytes | None) -> str | None:
+    saved = judged(verdict).saved
+    return None if saved is None else str(saved)
+
+
+class _DecimalSum:
+    """An aggregate: the exact sum of decimals that are text, None where there is none."""
+
+    def __init__(self) -> None:
+        self._sum: Decimal | None = None
+
+    def step(self, text: str | None) -> None:
+        if text is not None:
+            self._sum = Decimal(text) if self._sum is None else _EXACT.add(self._sum, Decimal(text))
+
+    def finalize(self) -> str | None:
+        return None if self._sum is None else str(self._sum)
+
+
+class BillSums:
+    """What the writes of one transaction add to the sums: written once for all of them, before it is committed."""
+
+    def __init__(self) -> None:
+        self._added: dict[Key, list[Call]] = defaultdict(list)
+        self._changed: set[Hour] = set()
+
+    def add(self, call: Call) -> None:
+        """A call that was not counted before; one without usage counts nowhere."""
+        usage = call.usage
+        if usage is None:
+            return
+        client = NO_CLIENT if call.client is None else f"={call.client}"
+        size = (0, *SIZES)[bisect_left(SIZES, usage.prompt)]
+        hour = call.started_at - call.started_at % HOUR
+        key = (call.tenant, call.session, hour, call.model, client, call.kind, size, usage.cost is not None)
+        self._added[key].append(call)
+
+    def change(self, tenant: str, session: str, started_at: int) -> None:
+        """A call of this session's hour was counted and is replaced or gone."""
+        self._changed.add((tenant, session, started_at - started_at % HOUR))
+
+    def clear(self) -> None:
+        self._added.clear()
+        self._changed.clear()
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """The calls themselves are written already."""
+        for key, calls in self._added.items():
+            if key[:3] not in self._changed:
+                _add(connection, key, calls)
+        for tenant, session, hour in self._changed:
+            of_hour = (tenant, session, hour)
+            connection.execute("DELETE FROM bill_hours WHERE tenant = ? AND session = ? AND hour = ?", of_hour)
+            connection.execute(
+                f"INSERT INTO bill_hours {SUM_OF_CALLS} AND tenant = ? AND session = ? AND started_at >= ? "
+                "AND started_at < ? GROUP BY 1, 2, 3, 4, 5, 6, 7, 8",
+                (*of_hour, hour + HOUR),
+            )
+        self.clear()
+
+
+def _add(connection: sqlite3.Connection, key: Key, calls: list[Call]) -> None:
+    row = connection.execute(f"SELECT cost, saved FROM bill_hours WHERE {_KEY}", key).fetchone() or (None, None)
+    counts, estimated = [0, 0, 0, 0], 0
+    costs = [] if row[0] is None else [Decimal(row[0])]
+    savings = [] if row[1] is None else [Decimal(row[1])]
+    for call in calls:
+        usage = call.usage
+        assert usage is not None
+        for place, count in enumerate((usage.input, usage.read, usage.written, usage.output)):
+            counts[place] += count
+        estimated += is_estimated(call.verdict)
+        if usage.cost is not None:
+            costs.append(usage.cost)
+        if (saved := judged(call.verdict).saved) is not None:
+            savings.append(saved)
+    connection.execute(
+        f"INSERT INTO bill_hours VALUES ({', '.join('?' * 16)}) ON CONFLICT DO UPDATE SET "
+        "calls = calls + excluded.calls, input = input + excluded.input, read = read + excluded.read, "
+        "written = written + excluded.written, output = output + excluded.output, "
+        "cost = excluded.cost, saved = excluded.saved, estimated = estimated + excluded.estimated",
+        (*key, len(calls), *counts, _text(costs), _text(savings), estimated),
+    )
+
+
+def _text(values: list[Decimal]) -> str | None:
+    if not values:
+        return None
+    with localcontext(_EXACT):
+        return str(sum(values, _ZERO))
+
+
+def extent(connection: sqlite3.Connection) -> BillExtent | None:
+    """The hours that have sums, and their models. None for a store that an older version wrote and that was opened to
+    be read: it has no such sums."""
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'bill_hours'").fetchone() is None:
+        return None
+    first, last = connection.execute("SELECT min(hour), max(hour) FROM call_hours").fetchone()
+    if first is None:
+        return BillExtent(0, 0, ())
+    models = connection.execute("SELECT DISTINCT model FROM call_hours").fetchall()
+    return BillExtent(first, last + HOUR, tuple(model for (model,) in models))
+
+
+def found(connection: sqlite3.Connection, asked: BillQuestion) -> BillSumsFound:
+    """Everything of one state of the store: what is counted here is counted nowhere else."""
+    parts: list[BillPart] = []
+    for start, end, offset in asked.stretches:
+        parts += _parts(connection, asked, start, end, offset)
+    return BillSumsFound(parts, _unanswered(connection, asked), _gone(connection, asked), _callers(connection, asked))
+
+
+def _parts(
+    connection: sqlite3.Connection, asked: BillQuestion, start: int, end: int, offset: int
+) -> Iterator[BillPart]:
+    rows = connection.execute(
+        "SELECT tenant, session, model, substr(client, 2), client = '', kind, CASE WHEN model IN "
+        "(SELECT value FROM json_each(:sized)) THEN size ELSE 0 END, priced, (hour + :offset) / :day, "
+        "CASE WHEN model IN (SELECT value FROM json_each(:hourly)) THEN hour ELSE NULL END, min(hour), sum(calls), "
+        "sum(input), sum(read), sum(written), sum(output), group_concat(cost, ' '), group_concat(saved, ' '), "
+        "sum(estimated) FROM bill_hours WHERE hour >= :start AND hour < :end AND (:tenant IS NULL OR tenant = :tenant) "
+        "AND (hour + :offset) % :day <= :day - :hour "
+        "GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10",
+        {
+            "offset": offset,
+            "day": DAY,
+            "hour": HOUR,
+            "hourly": json.dumps(asked.hourly),
+            "sized": json.dumps(asked.sized),
+            "start": start,
+            "end": end,
+            "tenant": asked.tenant,
+        },
+    )
+    with localcontext(_EXACT):
+        for (
+            tenant,
+            session,
+            model,
+            client,
+            unknown,
+            kind,
+            size,
+            priced,
+            day,
+            _,
+            hour,
+            *counts,
+            cost,
+            saved,
+            estimated,
+        ) in rows:
+            names = (tenant, session, model, None if unknown else client, kind, size, bool(priced), day, hour)
+            yield BillPart._make((*names, *counts, _sum(cost), _sum(saved), estimated))
+
+
+def _sum(texts: str | None) -> Decimal | None:
+    return None if texts is None else sum(map(Decimal, texts.split()), _ZERO)
+
+
+def _window(asked: BillQuestion, column: str) -> tuple[str, list[Any]]:
+    terms = [("tenant = ?", asked.tenant), (f"{column} >= ?", asked.start), (f"{column} < ?", asked.end)]
+    given = [(term, value) for term, value in terms if value is not None]
+    return " AND ".join(term for term, _ in given) or "1", [value for _, value in given]
+
+
+def _unanswered(connection: sqlite3.Connection, asked: BillQuestion) -> list[UnansweredCall]:
+    where, values = _window(asked, "started_at")
+    rows = connection.execute(
+        "SELECT tenant, session, model, client, kind, started_at, verdict FROM calls INDEXED BY calls_unanswered "
+        f"WHERE input IS NULL AND {where}",
+        values,
+    )
+    return [UnansweredCall(*row, judged(verdict).possible) for *row, verdict in rows]
+
+
+def _gone(connection: sqlite3.Connection, asked: BillQuestion) -> list[GoneHour]:
+    """The whole hours of the window that count more calls than are stored."""
+    window = "hour >= ? AND hour <= ? AND (? IS NULL OR tenant = ?)"
+    end = 2**62 if asked.end is None else asked.end
+    values = [asked.start or 0, end - HOUR, asked.tenant, asked.tenant]
+    counted, stored = (
+        connection.execute(f"SELECT total(calls) FROM {table} WHERE {window}", values).fetchone()[0]
+        for table in ("call_hours", "bill_hours")
+    )
+    if counted == stored:
+        return []
+    rows = connection.execute(
+        "SELECT hour, tenant, model, all_.calls - coalesce(kept.calls, 0), all_.input - coalesce(kept.input, 0), "
+        "all_.read - coalesce(kept.read, 0), all_.written - coalesce(kept.written, 0), "
+        "all_.output - coalesce(kept.output, 0), all_.cost, kept.cost FROM call_hours AS all_ LEFT JOIN ("
+        "SELECT hour, tenant, model, sum(calls) AS calls, sum(input) AS input, sum(read) AS read, "
+        "sum(written) AS written, sum(output) AS output, group_concat(cost, ' ') AS cost "
+        f"FROM bill_hours WHERE {window} GROUP BY hour, tenant, model) AS kept USING (hour, tenant, model) "
+        f"WHERE {window} AND all_.calls > coalesce(kept.calls, 0) ORDER BY hour, tenant, model",
+        [*values, *values],
+    )
+    with localcontext(_EXACT):
+        return [GoneHour._make((*gone, Decimal(cost) - (_sum(kept) or _ZERO))) for *gone, cost, kept in rows]
+
+
+def _callers(connection: sqlite3.Connection, asked: BillQuestion) -> dict[tuple[str, str], tuple[str | None, str]]:
+    """Client and kind of the calls of the window that have breaks in it, by tenant and id."""
+    broken, values = _window(asked, "at")
+    called, more = _window(asked, "started_at")
+    rows = connection.execute(
+        f"SELECT calls.tenant, calls.id, client, kind FROM (SELECT DISTINCT tenant, call FROM breaks WHERE {broken}) "
+        "AS broken CROSS JOIN calls ON calls.tenant = broken.tenant AND calls.id = broken.call WHERE "
+        + called.replace("tenant", "calls.tenant"),
+        [*values, *more],
+    )
+    return {(tenant, id_): (client, kind) for tenant, id_, client, kind in rows}
