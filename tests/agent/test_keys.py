@@ -45,6 +45,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (work / ".env").write_text(f"A=1\nANTHROPIC_API_KEY={KEY}\nMISTRAL_API_KEY={PLAIN}\nB=2\n")
     (work / "key.pem").write_text(PEM)
     (work / "long.json").write_text("x " * 7_368 + f'"{KEY}"' + " y" * 9_000)  # a page ends within the key
+    (work / "edge.txt").write_text("q " * 150 + KEY + " " + "y " * 35 + "NEEDLE" + " z" * 300)  # shown from within it
     home = tmp_path / "home"
     home.mkdir()
     (home / "admin-token").write_text(f"{SECRET}admin\n")
@@ -83,10 +84,11 @@ def test_no_key_is_sent_or_stored(planted: Path) -> None:
             assert "GROQ_API_KEY=let-through" in env
             assert not any(name in env for name in ("ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "CORP_PASS", MASK))
             masked = f"A=1\nANTHROPIC_API_KEY=sk-ant-{MASK}\nMISTRAL_API_KEY={MASK}\nB=2\n"
-            shown, cat, found, pem, page, token = await results(
+            shown, cat, found, edge, pem, page, token = await results(
                 ("read_file", {"path": ".env"}),
                 ("run_command", {"command": "cat .env"}),
                 ("grep_files", {"pattern": "KEY=", "path": ".env"}),
+                ("grep_files", {"pattern": "NEEDLE"}),
                 ("read_file", {"path": "key.pem"}),
                 ("read_file", {"path": "long.json"}),
                 ("run_command", {"command": f"cat {bench.home}/admin-token"}),
@@ -94,11 +96,13 @@ def test_no_key_is_sent_or_stored(planted: Path) -> None:
             assert shown == masked
             assert cat == f"{masked}[exit code 0]"
             assert found.count(MASK) == 2
+            assert MASK in edge
+            assert "AbCdEf" not in edge
             assert pem == f"-----BEGIN PRIVATE KEY-----{MASK}-----END PRIVATE KEY-----\n"
             assert page.count(MASK) + page.count('"\n[Line 1') == 1
             assert token == f"{MASK}\n[exit code 0]"
             long, fine, failed = await results(
-                ("run_command", {"command": "for n in $(seq 600); do cat .env; done; cat /proc/$PPID/environ"}),
+                ("run_command", {"command": "for n in $(seq 100); do cat .env; done; cat /proc/$PPID/environ"}),
                 ("tells", {}),
                 ("tells", {"fail": True}),
             )

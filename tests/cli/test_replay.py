@@ -96,7 +96,7 @@ def test_bodies_are_dumped(trace: Path, workspace: Path, capsys: pytest.CaptureF
 
 
 def test_texts_come_at_a_steady_pace(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = said(capsys, OWN / "session.json", "--strategy", "rolling,none")
+    out, _ = said(capsys, OWN / "session.json", "--strategy", "rolling,none", "--model", "claude-opus-4-6")
     assert "with gaps: none" in out
     assert "session is without recorded times: user turns come every 10 s there" in out
 
@@ -193,7 +193,7 @@ def test_traces_that_cannot_be_read(workspace: Path, capsys: pytest.CaptureFixtu
     ):
         assert run(["replay", name]) == 1
         assert capsys.readouterr().err.startswith(f"holdfast: {problem}")
-    assert run(["replay", str(OWN / "session.json"), "--gaps", "real"]) == 1
+    assert run(["replay", str(OWN / "session.json"), "--gaps", "real", "--model", "claude-opus-4-6"]) == 1
     problem = "session has no recorded times; use a gap pattern other than real."
     assert capsys.readouterr().err == f"holdfast: {problem}\n"
 

@@ -22,6 +22,7 @@ from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained
+from holdfast.traces.lab.models import facts_of
 from holdfast.traces.logs.finding import KNOWN, home_sources, sources
 from holdfast.traces.logs.values import Source
 
@@ -65,6 +66,7 @@ class Dollars(click.ParamType[Decimal]):
     shell_complete=completing.sessions,
     help="Only the session with this id, or those that begin with it.",
 )
+@click.option("--model", default="", metavar="NAME", help="The model of requests whose log names none.")
 @click.option(
     "--min-tokens", default=0, show_default=True, type=click.IntRange(0), help="A break loses more tokens than this."
 )
@@ -81,6 +83,7 @@ def command(
     since: int | None,
     until: int | None,
     session: str | None,
+    model: str,
     min_tokens: int,
     limit: int,
     quiet: bool,
@@ -101,6 +104,7 @@ def command(
       holdfast explain ~/.claude/projects --since 7d
       holdfast explain requests.jsonl --format html --output report.html
       holdfast explain session.jsonl --fail-over 0.50 --format md
+      holdfast explain chats.jsonl --model openai:gpt-5.5
     """
     check_window(since, until)
     if quiet:  # what the library warns of, such as a model without facts, is a note too
@@ -108,9 +112,11 @@ def command(
         ctx.call_on_close(lambda: logging.disable(logging.NOTSET))
     form = "json" if json_ else form
     use_configured_facts()
+    if model:
+        facts_of(model)  # refuses one of which nothing is known
     found = find_logs(paths)
     window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
-    explainer = Explainer(min_tokens=min_tokens, window=window, settings=load_here().settings)
+    explainer = Explainer(min_tokens=min_tokens, model=model, window=window, settings=load_here().settings)
     reached = read(found, explainer, quiet=quiet)
     report = explainer.result(reached.files)
     if reached.stopped:

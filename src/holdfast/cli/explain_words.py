@@ -192,6 +192,9 @@ def notes(report: Explained) -> list[str]:
     if totals.list_price_usd is not None:
         part = f"{dollars(totals.list_price_usd)} of it is {AT_LIST_PRICE}"
         said.append(f"* {part}: subscriptions paid for those sessions.")
+    if nameless := sum("" in session.models for session in report.sessions):
+        which = "1 session names" if nameless == 1 else f"{nameless:,} sessions name"
+        said.append(f"{which} no model: tokens only, by careful rules, and no dollars; --model NAME says which it was.")
     left_out = sum(session.breaks_left_out for session in report.sessions)
     if left_out:
         said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")

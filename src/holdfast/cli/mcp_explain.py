@@ -29,6 +29,7 @@ from holdfast.errors import HoldfastError
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained, SessionFound
 from holdfast.tools.running import Late, bounded, in_thread
+from holdfast.traces.lab.models import facts_of
 
 MOST_CHARS = 15_000
 """Characters of an answer: what clients take without cutting it or putting it aside."""
@@ -53,6 +54,7 @@ class Explain(Struct, frozen=True, forbid_unknown_fields=True):
         None
     )
     since: Annotated[str | None, Meta(description="Only from here on: 24h, 7d, today, 2026-11-01.")] = None
+    model: Annotated[str, Meta(description="The model of requests whose log names none, such as gpt-5.5.")] = ""
     limit: Annotated[int, Meta(description="At most so many sessions and breaks.", ge=1, le=100)] = 10
     format: Annotated[
         Literal["text", "json"], Meta(description="text: Markdown; json: the same as `holdfast explain --json`.")
@@ -81,7 +83,9 @@ async def explain(asked: Explain, *, seconds: float = SECONDS) -> Explanation:
 def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
     use_configured_facts()
     window = Window(_since(asked.since), None, asked.session)
-    explainer = Explainer(window=window, settings=load_here().settings)
+    if asked.model:
+        facts_of(asked.model)  # refuses one of which nothing is known
+    explainer = Explainer(model=asked.model, window=window, settings=load_here().settings)
     found = find_logs([_path(each) for each in asked.paths])
     reached = read(found, explainer, quiet=True, until=stopped)
     report = explainer.result(reached.files)

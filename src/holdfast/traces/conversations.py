@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,9 +19,6 @@ from holdfast.wire import DIALECTS, Unreadable
 
 from .values import Kind, Step, Trace
 
-ANTHROPIC_MODEL = "claude-opus-4-6"
-CHAT_MODEL = "gpt-6.1-sol"
-
 
 class _Role(Struct, frozen=True):
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -31,18 +28,21 @@ class _Session(Struct, frozen=True):
     messages: tuple[Raw, ...]
     system: Raw = Raw(b"null")
     tools: Raw = Raw(b"[]")
+    model: Any = None
 
 
 class _Chat(Struct, frozen=True):
     session: str
     messages: tuple[Raw, ...]
+    model: Any = None
 
 
 class Spoken:
-    """What all dialogues of a file share: their tools, from the file beside them, and the model that stands in."""
+    """What all dialogues of a file share: their tools, from the file beside them, and the model of those that name
+    none."""
 
     def __init__(self, tools: Path, model: str | None) -> None:
-        self.model = model or CHAT_MODEL
+        self.model = model or ""
         self.tools = b"[]"
         try:
             self.tools = tools.read_bytes()
@@ -67,16 +67,13 @@ def read_session(name: str, raw: bytes, model: str | None) -> Trace:
         raise HoldfastError(f"{name}: {error}; give a session with messages in Anthropic's form.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HoldfastError(f"{name}: not JSON ({error}); correct the file.") from error
-    members = {
-        "model": msgspec.json.encode(model or ANTHROPIC_MODEL),
-        "tools": bytes(session.tools),
-        "system": bytes(session.system),
-    }
+    model = _named(session.model) or model or ""
+    members = {"model": _written(model), "tools": bytes(session.tools), "system": bytes(session.system)}
     request = _decode(name, "anthropic", members, session.messages)
     ends = [i for i, message in enumerate(request.messages) if message.role == "assistant"]
     if request.messages and request.messages[-1].role != "assistant":
         ends.append(len(request.messages))
-    return Trace(name.removesuffix(".json"), name, _steps(name, request, ends, model or ANTHROPIC_MODEL))
+    return Trace(name.removesuffix(".json"), name, _steps(name, request, ends, model))
 
 
 def read_chat(place: str, line: bytes, spoken: Spoken) -> Trace:
@@ -85,10 +82,20 @@ def read_chat(place: str, line: bytes, spoken: Spoken) -> Trace:
         chat = msgspec.json.decode(line, type=_Chat)
     except msgspec.ValidationError as error:
         raise HoldfastError(f"{place}: {error}; correct the field or remove the line.") from error
-    members = {"model": msgspec.json.encode(spoken.model), "tools": spoken.tools}
+    model = _named(chat.model) or spoken.model
+    members = {"model": _written(model), "tools": spoken.tools}
     request = _decode(place, "openai_chat", members, chat.messages)
     ends = [i for i, message in enumerate(request.messages) if message.role == "assistant"]
-    return Trace(chat.session, place, _steps(place, request, ends, spoken.model))
+    return Trace(chat.session, place, _steps(place, request, ends, model))
+
+
+def _named(model: object) -> str:
+    return model if isinstance(model, str) else ""
+
+
+def _written(model: str) -> bytes:
+    """The model as a member of a request, which a request without one does not have."""
+    return msgspec.json.encode(model or None)
 
 
 def _decode(place: str, dialect: str, members: dict[str, bytes], messages: Sequence[Raw]) -> Request:

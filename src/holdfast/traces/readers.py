@@ -62,7 +62,7 @@ class _Line(Struct, frozen=True):
 
 
 def read(path: Path | str, *, model: str | None = None) -> list[Trace]:
-    """All sessions of a file, or of every trace file in a directory; `model` stands in where a format names none."""
+    """All sessions of a file, or of every trace file in a directory; `model` is that of those that name none."""
     path = Path(path)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json") and not p.name.endswith(TOOLS))

@@ -262,7 +262,8 @@ def test_the_traces_own_model_is_that_of_most_requests() -> None:
     haiku = made.session(9)
     haiku = replace(haiku, steps=tuple(replace(step, model="claude-haiku-4-5") for step in haiku.steps))
     assert own_model([made.session(3), haiku]) == "claude-haiku-4-5"
-    assert own_model([own("session")]) == OPUS
+    with pytest.raises(HoldfastError, match="name no model; name one with --model"):
+        own_model([own("session")])
 
 
 def test_every_strategy_has_a_sentence() -> None:

@@ -3,6 +3,7 @@ core; a pause is answered with the figures of its session."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 
@@ -15,10 +16,11 @@ from holdfast.prefix.cures import MANAGE as MANAGE
 from holdfast.prefix.cures import Cure, case, cure_for
 from holdfast.prefix.suspects import Cause
 
-from .pricing import ZERO
+from .pricing import DATED, ZERO
 from .values import BreakFound, OtherTtl
 
 SHORT_EXPIRY = "ttl_expired_5m"
+HEAD = "system_prompt_changed"
 NO_MARKER = "no_marker"
 NO_CURE = frozenset({"unknown", "likely_server_side", "ttl_expired_1h"})
 """Causes that nobody is advised to change anything for: they are not counted among the cures."""
@@ -40,6 +42,36 @@ _WORDS: dict[str, str] = {
     ),
     SHORT_EXPIRY: "The pause was longer than the five minutes the entry lives.",
 }
+
+
+_BYTES = "`holdfast run -- CLIENT` compares the bytes and names it."
+_EVERY_TURN = (
+    "Nothing was read at {count} of {asked} first requests after a user's message although the entry lived, and what "
+    "came after tools was read: likely something in the tools or the system text is made anew for every message, such "
+    "as the time, git status or the working directory. Send it in the newest user message. " + _BYTES
+)
+_STARTED = (
+    "Nothing was read at the first request after a user's message although the entry lived, and what came after tools "
+    "was read: likely the client was started anew, or its settings were changed, and its system text holds something "
+    "of the start, such as date and time, git status or the working directory. Leave it running, and keep what changes "
+    "out of the system text. " + _BYTES
+)
+_PI_DATED = datetime(2026, 4, 1, tzinfo=UTC).timestamp()
+"""From then on pi's system text has the date without the time (its issues 1873 and 2131)."""
+_PI_CLOCK = (
+    "pi up to March 2026 writes the time into its system text at every start, /reload and --continue: a newer one "
+    "writes the date alone. "
+)
+
+
+def at_the_head(found: BreakFound, count: int, asked: int, client: str) -> BreakFound:
+    """A break that read nothing at the first request after a user's message, one of `count` in a lane with so many such
+    requests: likely the head changed, with every message or when the client began anew."""
+    told = _EVERY_TURN if count > 1 and 2 * count >= asked else _STARTED
+    dated = found.at is not None and DATED <= found.at < _PI_DATED
+    known = _PI_CLOCK if client == "pi" and dated else ""
+    advice = known + told.format(count=count, asked=asked)
+    return replace(found, cause=HEAD, cure=HEAD, advice=advice, setting=None)
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import Usage
 from holdfast.config import Settings
@@ -18,6 +19,7 @@ from holdfast.facts import Rates
 from holdfast.observe.tips import applicable
 from holdfast.prefix.cures import Cure, reset_cure
 from holdfast.traces.logs.values import Broken, Logged, Record
+from holdfast.traces.values import Kind, kind_of_shape
 
 from . import advice, report
 from .bodies import Bodies, Seen, facts_of
@@ -49,16 +51,17 @@ class _Why(Struct, frozen=True):
 
 class Explainer:
     """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
-    that the `settings` do not follow yet."""
+    that the `settings` do not follow yet. `model` is that of requests whose log names none."""
 
     def __init__(
         self,
         *,
         min_tokens: int = 0,
+        model: str = "",
         window: Window = Window(),  # noqa: B008
         settings: Settings = Settings(),  # noqa: B008
     ) -> None:
-        self._least, self._window = min_tokens, window
+        self._least, self._model, self._window = min_tokens, model, window
         self.sessions = Sessions(window.session)
         self._prices = Prices()
         self._bodies = Bodies()
@@ -74,6 +77,8 @@ class Explainer:
             if len(self._broken) < NAMED:
                 self._broken.append(BrokenLine(source=utf8(record.source), why=utf8(record.why)))
             return
+        if not record.model and self._model:
+            record = replace(record, model=self._model)
         session = self.sessions.of(record, origin, file)
         if session is not None:
             self._request(session, record)
@@ -138,6 +143,7 @@ class Explainer:
         self, session: Session, lane: Lane, record: Logged, usage: Usage, seen: Seen | None, inside: bool
     ) -> None:
         at, told, name = record.at, record.told, (session.key, record.agent, record.model)
+        usage = lane.as_written(usage)
         reset, gap = record.reset or lane.reset, lane.gap(at)
         lane.file = session.file
         session.settle(lane, usage)
@@ -171,7 +177,9 @@ class Explainer:
             self._bodies.read(seen, name, usage, record.first_token_at)
         if not lane.by_chance(usage) or lost or not lane.requests:
             was_reset = why is not None and why.reset is not None
+            lane.asked += bool(lane.requests) and _kind(record) == "user"
             lane.took(usage, at, record.first_token_at, gap, lost=lost, reset=was_reset, expired=expired)
+            lane.settle_lifetimes()
         else:
             lane.at = at
         lane.reset = None
@@ -191,6 +199,7 @@ class Explainer:
         rates = self._prices.rates(lane.model.ref, at, prompt)
         bill = session.bill(rates, lane.sells and prompt > 0)
         bill.add(usage)
+        lane.billed(bill, usage)
         return rates, bill
 
     def _why(
@@ -252,8 +261,14 @@ class Explainer:
             read=usage.read,
             evidence=why.evidence,
             source=utf8(record.source),
+            kind=_kind(record),
         )
         if why.cause == "unknown" and why.evidence == "usage":
             lane.pending = found  # the next request may tell
         else:
             session.broke(found)
+
+
+def _kind(record: Logged) -> Kind | None:
+    """Whether a request goes on after a user's message or after results of tools, as far as its log tells."""
+    return record.kind or (kind_of_shape(record.added) if record.added else None)

@@ -7,10 +7,17 @@ read has to fall below the read before by more than a step.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
 from holdfast.canonical import UNSPLIT, Usage
 from holdfast.facts import ModelFacts
 
 from .values import BreakFound
+
+if TYPE_CHECKING:
+    from .pricing import Bill
 
 SHORT, LONG = "5m", "1h"
 _STEP = 128  # tokens: the coarsest known steps, where nobody has told us a provider's own
@@ -21,6 +28,7 @@ class Lane:
     """What is remembered of a lane; `took` after every request that was billed."""
 
     __slots__ = (
+        "asked",
         "at",
         "begun",
         "covered",
@@ -29,6 +37,7 @@ class Lane:
         "first_token",
         "guaranteed",
         "head",
+        "held",
         "long",
         "model",
         "others",
@@ -41,6 +50,7 @@ class Lane:
         "short_end",
         "slack",
         "tail",
+        "unsplit",
     )
 
     def __init__(self, model: ModelFacts, file: str = "") -> None:
@@ -60,9 +70,33 @@ class Lane:
         self.others = 0  # what other sessions keep alive, as far as it was seen
         self.reset: str | None = None  # said by the log at a request that was not billed
         self.pending: BreakFound | None = None  # a break of which the next request may tell more
+        self.asked = 0  # requests after the first that are the first after a user's message
+        self.held: list[BreakFound] | None = None  # breaks that how often they come will tell more of
+        self.unsplit: dict[Bill, int] | None = None  # tokens on a bill whose lifetime the log does not tell
         self.exact = model.reports_writes
         self.guaranteed = model.knobs.implicit_hit_probability is None
         self.slack = 0 if self.exact else _slack(model)
+
+    def as_written(self, usage: Usage) -> Usage:
+        """A usage with the lifetime of its writes: where the log has only their sum, an hour if reads have outlived
+        five minutes."""
+        if not (self.proved and self.sells and usage.written_for(UNSPLIT)):
+            return usage
+        writes = {LONG if ttl == UNSPLIT else ttl: tokens for ttl, tokens in usage.writes}
+        return replace(usage, writes=tuple(sorted(writes.items())))
+
+    def billed(self, bill: Bill, usage: Usage) -> None:
+        """Remember what stands on a bill without its lifetime."""
+        if self.sells and (tokens := usage.written_for(UNSPLIT)):
+            self.unsplit = self.unsplit or {}
+            self.unsplit[bill] = self.unsplit.get(bill, 0) + tokens
+
+    def settle_lifetimes(self) -> None:
+        """What was billed before is priced as what it has proved to be."""
+        if self.proved and self.unsplit:
+            for bill, tokens in self.unsplit.items():
+                bill.was_long(tokens)
+            self.unsplit = None
 
     def gap(self, at: float | None) -> float | None:
         """Start to start since the request before, to the millisecond: differences of times near 1.8e9 are off by less

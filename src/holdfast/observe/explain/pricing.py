@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 
-from holdfast.canonical import Usage
+from holdfast.canonical import UNSPLIT, Usage
 from holdfast.facts import Rates, Tiers, tiers
 from holdfast.prefix.breaks import cost_of
 
@@ -80,6 +80,12 @@ class Bill:
             else:
                 self.others = self.others or {}
                 self.others[ttl] = self.others.get(ttl, 0) + tokens
+
+    def was_long(self, tokens: int) -> None:
+        """So many tokens whose lifetime was not told were written for an hour."""
+        assert self.others is not None
+        self.others[UNSPLIT] -= tokens
+        self.long += tokens
 
     @property
     def other(self) -> int:

@@ -137,7 +137,10 @@ class Session:
             self._end(next(iter(self.lanes)))
 
     def _end(self, key: LaneKey) -> None:
-        self.settle(self.lanes.pop(key), None)
+        lane = self.lanes.pop(key)
+        self.settle(lane, None)
+        for each in lane.held or ():
+            self.broke(advice.at_the_head(each, len(lane.held or ()), lane.asked, self.client))
         found = None if self._unmarked is None else self._unmarked.pop(key, None)
         if found is not None and found.saves > 0:
             self.unmarked = found if self.unmarked is None else self.unmarked.plus(found)
@@ -176,4 +179,7 @@ class Session:
             found = replace(
                 found, cause="likely_server_side", cure=cure.name, advice=cure.sentence, setting=cure.setting
             )
+        elif found.kind == "user" and not found.read:
+            lane.held = [*(lane.held or ()), found]
+            return
         self.broke(found)

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.observe.tips import Advised
+from holdfast.traces.values import Kind
 
 Evidence = Literal["bytes", "usage", "log"]
 """How a cause is known: from the requests' bytes, from billed usage alone, or told by the log."""
@@ -47,7 +48,8 @@ class BreakFound(Struct, frozen=True, kw_only=True):
     `request` counts the session's requests from 1 in file order. `cause` is None where there is a reset: a break with a
     reason. `gap_s` is start to start since the lane's request before. `cost_usd` is what the lost tokens were billed
     beyond the price of reading them. `path`, `offset`, `before` and `after` say where the bytes part, where they are
-    known (the two texts are a few redacted characters). `cure` is the name of what was recognised, `advice` what to do.
+    known (the two texts are a few redacted characters). `kind` says whether the request goes on after a user's message
+    or after results of tools, where the log tells. `cure` is the name of what was recognised, `advice` what to do.
     """
 
     request: int
@@ -70,6 +72,7 @@ class BreakFound(Struct, frozen=True, kw_only=True):
     read: int = 0
     evidence: Evidence = "usage"
     source: str = ""
+    kind: Kind | None = None
 
 
 class HeadFound(Struct, frozen=True, kw_only=True):

@@ -13,12 +13,9 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, default
 
 from ..values import Trace, lanes
-from .sessions import is_shape
 
 log = logging.getLogger("holdfast.facts")
 
-STAND_IN = "claude-opus-4-6"
-"""For traces that do not say what they were recorded with."""
 MOST = 3
 """Models of logs that are replayed on where none is named."""
 
@@ -66,10 +63,14 @@ def used_models(traces: Sequence[Trace], most: int = MOST) -> Used:
 
 
 def own_model(traces: Sequence[Trace]) -> str:
-    """The model most requests of the traces' main lanes were recorded with."""
+    """The model most requests of the traces' main lanes were recorded with, as far as the traces name one."""
     requests: Counter[str] = Counter()
     for trace in traces:
-        if is_shape(trace):
-            main = max(lanes(trace).values(), key=len)
+        main = max(lanes(trace).values(), key=len)
+        if main[0].model:
             requests[main[0].model] += len(main)
-    return requests.most_common(1)[0][0] if requests else STAND_IN
+    if not requests:
+        raise HoldfastError(
+            "these sessions name no model; name one with --model, `holdfast models` lists those that are known"
+        )
+    return requests.most_common(1)[0][0]

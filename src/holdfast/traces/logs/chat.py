@@ -6,7 +6,7 @@ Three kinds of files: JSONL with a conversation per line (`messages`, usually `s
 are made one at a time. In Anthropic's form messages after the last answer are one more request, as they ask for one.
 
 `model`, `tools` and `system` stand beside the messages; `usage`, `model` and a time may stand in an answer, or `usage`
-beside the messages as a list with one for each answer. Where no model is named, one stands in (`conversations.py`). A
+beside the messages as a list with one for each answer. Where no model is named there is none. A
 line or item that is a request with its response (`choices`, `usage`) is read as in `bodies.py`.
 """
 
@@ -21,7 +21,7 @@ from msgspec import Raw, Struct
 from holdfast.canonical import Usage, encode_string
 from holdfast.errors import HoldfastError
 
-from ..conversations import ANTHROPIC_MODEL, CHAT_MODEL, Spoken
+from ..conversations import Spoken
 from ..readers import TOOLS
 from . import bodies
 from .billed import answer_of
@@ -178,7 +178,7 @@ class _Reading:
 
     def _requests_of(self, place: str, members: Members, messages: list[_Message], tools: bytes) -> Iterator[Record]:
         dialect = _dialect(members, messages, tools)
-        model = name_of(members, MODEL) or (ANTHROPIC_MODEL if dialect == "anthropic" else CHAT_MODEL)
+        model = name_of(members, MODEL)
         head = _head(members, model, tools)
         session = self._name(members)
         client, usages = name_of(members, ("client",)), _usages(members, messages, dialect)
@@ -253,7 +253,7 @@ def _dialect(members: Members, messages: Sequence[_Message], tools: bytes) -> st
 
 def _head(members: Members, model: str, tools: bytes) -> bytes:
     """A request up to its first message."""
-    parts = {"model": msgspec.json.encode(model)}
+    parts = {"model": msgspec.json.encode(model)} if model else {}
     if tools not in (b"[]", b"null"):
         parts["tools"] = tools
     for name in _SENT:
