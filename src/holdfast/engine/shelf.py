@@ -112,9 +112,6 @@ class Shelf:
     def calls(self, tenant: str, *, model: str, start: int, limit: int) -> list[Call]:
         return self._read(lambda: self._store.calls(tenant, model=model, start=start, limit=limit), [])
 
-    def pending_calls(self) -> list[Call]:
-        return self._read(lambda: self._store.pending_calls(), [])
-
     def edits(self, tenant: str, lane: str) -> list[Edit]:
         return self._read(lambda: self._store.edits(tenant, lane), [])
 
@@ -153,6 +150,9 @@ class Shelf:
 
     def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
         return self._write(self._store.put_call, call, told)
+
+    def end_pending(self, ended: Callable[[Call], Call]) -> Future[int]:
+        return self._write(self._store.end_pending, ended)
 
     def leave_call(self, call: LateCall) -> None:
         try:
