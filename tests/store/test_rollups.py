@@ -61,6 +61,18 @@ def test_an_estimate_counts_until_the_call_has_ended(store: SqliteStore, apart: 
     assert [each.id for each in store.pending_calls()] == [began.id]
 
 
+def test_only_what_is_pending_is_ended(store: SqliteStore) -> None:
+    """As it stands when that is written: another process may have ended it meanwhile."""
+    for each in ("p1", "p2"):
+        store.put_call(call(id=each, status="pending", usage=None)).result()
+    with open_store(store.path) as other:
+        other.put_call(call(id="p2")).result()
+        ended = store.end_pending(lambda found: msgspec.structs.replace(found, status="unknown", usage=usage()))
+        assert ended.result() == 1
+    assert {each.id: each.status for each in store.calls()} == {"p1": "unknown", "p2": "settled"}
+    assert store.call_hours(NOON, NOON + HOUR)[0].calls == 2
+
+
 def test_a_call_counts_once_when_its_usage_is_known(store: SqliteStore) -> None:
     pending = call(status="pending", usage=None)
     store.put_call(pending).result()

@@ -147,7 +147,7 @@ def sentences(total: Sums) -> Iterator[str]:
         yield f"{calls}; {'the price is unknown' if total.unpriced else 'nothing was billed'}."
     if total.estimated:
         which = counted(total.estimated, "call")
-        yield f"Of {which} the provider did not tell all, because of a cut or so far: the rest is estimated (~)."
+        yield f"{which} without a complete usage (cut, under way or not told): the rest is estimated (~)."
     if total.possible:
         more = "" if total.cost is None else " more"
         yield f"Calls that were cut before an answer may have been billed, at most {dollars(total.possible)}{more}."

@@ -91,8 +91,7 @@ class Keeper:
     def end_left_behind(self) -> None:
         """Calls that were on their way when their process ended are not pending for ever."""
         if self._store is not None:
-            for call in self._store.pending_calls():
-                self._store.put_call(left_behind(call))
+            self._store.end_pending(left_behind)
 
     # Lanes
 

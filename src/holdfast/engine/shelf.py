@@ -113,9 +113,6 @@ class Shelf:
     def calls(self, tenant: str, *, model: str, start: int, limit: int) -> list[Call]:
         return self._read(lambda: self._store.calls(tenant, model=model, start=start, limit=limit), [])
 
-    def pending_calls(self) -> list[Call]:
-        return self._read(lambda: self._store.pending_calls(), [])
-
     def recent(self, start: int, most: int) -> list[tuple[str, str]]:
         """Sessions with a call since then, by tenant and id, the one used last first."""
         nothing: list[Activity] = []
@@ -163,6 +160,9 @@ class Shelf:
 
     def put_call(self, call: Call, told: Iterable[Envelope] = ()) -> Future[None]:
         return self._write(self._store.put_call, call, told)
+
+    def end_pending(self, ended: Callable[[Call], Call]) -> Future[int]:
+        return self._write(self._store.end_pending, ended)
 
     def leave_call(self, call: LateCall) -> None:
         try:

@@ -99,6 +99,9 @@ class SqliteWrites(KnowledgeWrites):
     def leave_call(self, call: LateCall) -> None:
         self._join(PutCall(call, (call.told,), call.first))
 
+    def end_pending(self, ended: Callable[[Call], Call]) -> Future[int]:
+        return self._write(partial(writes.end_pending, ended))
+
     def put_break(self, found: Break) -> Future[None]:
         return self._add(partial(writes.checked, writes.put_break, found, Break))
 

@@ -11,6 +11,7 @@ import msgspec
 from ..errors import HoldfastError
 from .base import Merge, VersionConflictError
 from .blobs import digest_of
+from .reads import pending_calls
 from .rollups import hour_of
 from .rows import Blob, Break, Call, Edit, EventRow, Lane, Owner, Session
 from .tables import (
@@ -104,6 +105,14 @@ def put_call(call: Call, transaction: Transaction, *, first: bool = False) -> No
     elif call.status == "pending":
         transaction.pending[name] = place, fixed, call.usage
     _count(call, transaction)
+
+
+def end_pending(ended: Callable[[Call], Call], transaction: Transaction) -> int:
+    """Under the write lock, so that what another process ends meanwhile stays as that leaves it."""
+    found = pending_calls(transaction.connection)
+    for call in found:
+        put_call(ended(call), transaction)
+    return len(found)
 
 
 def _count(call: Call, transaction: Transaction) -> None:
