@@ -69,6 +69,10 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
         response = client.post("/v1/messages?key=planted-secret", marked(), ANTHROPIC)
         assert (response.status, "x-holdfast-call" in response.headers) == (200, True)
         assert client.send("GET", "/v1/models", headers=ANTHROPIC).status == 200
+        for more, status in (({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 403)):
+            assert client.post("/v1/messages?key=planted-secret", marked(), ANTHROPIC | more).status == status
+        token = (program.home / "admin-token").read_text().strip()
+        assert client.post("/v1/messages", marked(), ANTHROPIC | {"cookie": f"a={token}"}).status == 403
         assert program.end(number) == (0, "")
     out = program.out
     assert f"export ANTHROPIC_BASE_URL={address}\n" in out
@@ -79,6 +83,9 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
     assert "200  POST anthropic /v1/messages  read 0  written " in told
     assert response.headers["x-holdfast-call"] in told
     assert "GET anthropic /v1/models" in out
+    assert "403  POST /v1/messages  refused: origin\n" in out
+    assert "403  POST /v1/messages  refused: host\n" in out
+    assert "403  POST /v1/messages  refused: own key\n" in out
     for secret in ("planted-secret", ANTHROPIC["x-api-key"], (program.home / "admin-token").read_text().strip()):
         assert secret not in out
 
