@@ -73,6 +73,10 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
         assert client.post("/chat/v7?key=planted-secret", {}, ANTHROPIC).status == 404
         (known,) = (program.home / "gateways").iterdir()
         assert (json.loads(known.read_text())["address"], known.stat().st_mode & 0o77) == (address, 0)
+        for more, status in (({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 403)):
+            assert client.post("/v1/messages?key=planted-secret", marked(), ANTHROPIC | more).status == status
+        token = (program.home / "admin-token").read_text().strip()
+        assert client.post("/v1/messages", marked(), ANTHROPIC | {"cookie": f"a={token}"}).status == 403
         assert program.end(number) == (0, "")
     assert not known.exists()
     out = program.out
@@ -85,10 +89,11 @@ def test_it_serves_and_ends_in_order(tmp_path: Path, number: signal.Signals) -> 
     assert response.headers["x-holdfast-call"] in told
     assert "GET anthropic /v1/models" in out
     missed = next(line for line in out.splitlines() if "/chat/v7" in line)
-    assert (
-        "404  POST /chat/v7  answered by Holdfast: POST /chat/v7 is not served; there are POST /v1/messages" in missed
-    )
+    assert "404  POST /chat/v7  refused (path): POST /chat/v7 is not served; there are POST /v1/messages" in missed
     assert missed.endswith("; check the client's base address")
+    assert "403  POST /v1/messages  refused (origin): " in out
+    assert "403  POST /v1/messages  refused (host): " in out
+    assert "403  POST /v1/messages  refused (own key): " in out
     for secret in ("planted-secret", ANTHROPIC["x-api-key"], (program.home / "admin-token").read_text().strip()):
         assert secret not in out
 

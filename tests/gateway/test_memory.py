@@ -181,6 +181,29 @@ def test_tenants_see_their_own(tmp_path: Path) -> None:
         assert DECISION.encode() not in simulator.bodies[-1]
 
 
+def test_a_web_page_gets_this_users_memory_only_for_a_named_tenant(tmp_path: Path) -> None:
+    """A page chooses whose key it sends, and reads the answer. What is its own tenant's it gets."""
+    page = {"origin": "http://localhost:3000", "x-holdfast-session": "page"}
+    listed = {"gateway__origins": [page["origin"]]}
+    with remembering(tmp_path, **listed) as (gate, simulator):
+        ask(gate, QUESTION, **page)
+        assert DECISION.encode() not in simulator.bodies[-1]
+        ask(gate, QUESTION)
+        assert DECISION.encode() in simulator.bodies[-1]
+        tenant = gate.gateway.identities.tenant(ANTHROPIC, "")
+    simulator = Kept()
+    with simulating(simulator) as upstream:
+        with gated(tmp_path, upstream, **ON, **listed, memory__inject_tenants=[tenant]) as gate:
+            ask(gate, QUESTION, **page | {"x-holdfast-session": "named"})
+            assert DECISION.encode() in simulator.bodies[-1]
+            ask(gate, QUESTION, **page, **{"x-api-key": "attackers"})
+            assert DECISION.encode() not in simulator.bodies[-1]
+        with gated(tmp_path, upstream, **listed, memory__inject=True) as gate:
+            learn(gate, tenant)
+            ask(gate, QUESTION, **page | {"x-holdfast-session": "own"})
+            assert DECISION.encode() in simulator.bodies[-1]
+
+
 def test_switched_off_the_bytes_are_those_of_before(tmp_path: Path) -> None:
     with remembering(tmp_path, memory__inject=False) as (gate, simulator):
         assert "x-holdfast-memory" not in ask(gate, QUESTION).headers

@@ -150,7 +150,7 @@ def refusal(refused: Refused) -> str:
     """A request that no provider got: when, what was asked for, and why not. Often the client has a wrong address."""
     hint = "; check the client's base address" if refused.status == 404 else ""
     asked = f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}"
-    return f"{asked}  answered by Holdfast: {refused.message.rstrip('.')}{hint}"
+    return f"{asked}  refused ({refused.reason}): {refused.message.rstrip('.')}{hint}"
 
 
 def _clock(at: float) -> str:

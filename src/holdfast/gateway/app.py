@@ -148,7 +148,8 @@ class App:
         await drain(receive, first)
         await say(send, answer)
         if self._on_refused is not None:
-            path = "(a path with a key of ours)" if answer.refused == "own key" else entry.path[:LONGEST]
+            hidden = self._own_keys.are_in(entry.path, "", ())
+            path = "(a path with a key)" if hidden else entry.path[:LONGEST]
             self._on_refused(Refused(method, path, answer.status, answer.refused, answer.message, time.time()))
 
     def _is_own(self, method: str, path: str, query: str, first: Mapping[str, str]) -> bool:

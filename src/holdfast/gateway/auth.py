@@ -96,8 +96,11 @@ class OwnKeys:
         self._base64 = tuple(spelt for each in raw for spelt in _in_base64(each))
 
     def are_in(self, path: str, query: str, headers: RawHeaders) -> bool:
-        parts = [part for each in headers if not each[0].startswith(OURS) for part in each]
-        text = b"\n".join([path.encode("latin-1"), query.encode("latin-1"), *parts])
+        parts = [path.encode("latin-1"), query.encode("latin-1")]
+        for each in headers:
+            if not each[0].startswith(OURS):
+                parts += each
+        text = b"\n".join(parts)
         for _ in range(_DEEPEST):
             if self._stand_in(text):
                 return True
@@ -108,7 +111,7 @@ class OwnKeys:
 
     def _stand_in(self, text: bytes) -> bool:
         lower, standard = text.lower(), text.translate(_STANDARD)  # names of headers come in lower case
-        return any(each in lower for each in self._lower) or any(each in standard for each in self._base64)
+        return any([key in lower for key in self._lower] + [key in standard for key in self._base64])
 
 
 def _in_base64(key: bytes) -> list[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from holdfast.serving import is_loopback
 from holdfast.transport.incoming import RawHeaders
 
 _LONGEST = 200
+_REMEMBERED = 64  # names that were judged before
 _MAX_AGE_S = 600
 _NOT_OWN = "this is for the gateway's own pages and for programs, not for pages of other origins."
 _host = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\],]+)(:\d*)?").fullmatch
@@ -50,6 +52,7 @@ class OriginPolicy:
         self._hosts = frozenset(each.lower().rstrip(".") for each in hosts)
         self._origins = frozenset(each.lower().rstrip("/") for each in origins if not each.endswith("://*"))
         self._schemes = tuple(each[:-1].lower() for each in origins if each.endswith("://*"))
+        self._is_ours = lru_cache(_REMEMBERED)(self._judge_host)
 
     def judge(self, method: str, headers: RawHeaders, *, own: bool = False) -> Caller:
         """Whether a request may come in. A header that came twice is judged by each of its values. What is the
@@ -80,7 +83,7 @@ class OriginPolicy:
             return Caller("origin", _wrong_origin(""))
         return Caller(origin=listed)
 
-    def _is_ours(self, host: str) -> bool:
+    def _judge_host(self, host: str) -> bool:
         if not self._loopback and not self._hosts:
             return True
         found = _host(host.strip().lower())

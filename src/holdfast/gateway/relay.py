@@ -153,8 +153,8 @@ class Relay:
                 if protocol is not None:
                     self._used.add(protocol)
                 return connection, None
-            reuse = Reuse(protocol.transport.get_extra_info("socket"))
-            if not reuse.is_over():
+            reuse = Reuse.watching(protocol.transport.get_extra_info("socket"))
+            if reuse is None or not reuse.is_over():
                 return connection, reuse
             reuse.close()
             connection.close()

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import socket
 import struct
+import sys
+from typing import Self
 
-_TCP_INFO: int | None = getattr(socket, "TCP_INFO", None)
+_PEEK: int | None = socket.MSG_PEEK | socket.MSG_DONTWAIT if hasattr(socket, "MSG_DONTWAIT") else None
+_TCP_INFO: int | None = socket.TCP_INFO if sys.platform == "linux" else None
 _BYTES_ACKED = 120  # of `struct tcp_info`, since Linux 4.1
 _SIZE = _BYTES_ACKED + 8
 
@@ -24,14 +27,23 @@ _SIZE = _BYTES_ACKED + 8
 class Reuse:
     """The socket of a connection that is used again, from before a request is written until its answer begins."""
 
-    def __init__(self, transport_socket: socket.socket) -> None:
-        self._socket = transport_socket.dup()  # the transport closes its own as soon as the connection ends
+    def __init__(self, watched: socket.socket) -> None:
+        self._socket = watched
         self._acknowledged = self._bytes_acked()
+
+    @classmethod
+    def watching(cls, used: socket.socket) -> Self | None:
+        """Watch a connection by its socket; None where that is not possible."""
+        try:  # a second descriptor: the transport closes its own as soon as the connection ends
+            return None if _PEEK is None else cls(used.dup())
+        except OSError:
+            return None
 
     def is_over(self) -> bool:
         """Whether the connection cannot be used: it has ended, or holds something that nobody asked for."""
+        assert _PEEK is not None
         try:
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            self._socket.recv(1, _PEEK)
         except BlockingIOError:
             return False
         except OSError:
