@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from holdfast import observe
 from holdfast.engine.values import Lane
 from holdfast.gateway.parts import Gateway
 from holdfast.gateway.serve import running
@@ -147,6 +148,8 @@ class TestOnThisMachine:
             assert TABS in sent(simulator)[3]
             assert simulator.requests()[-1]["usage"]["read"] > 2_000
             assert len(set(tenants(gateway))) == 2  # the account's, and the one request's before it was known
+            assert gateway.store is not None
+            assert observe.session(gateway.store, "sess-1").session.calls == 3  # without asking which tenant is meant
 
     def test_it_is_known_after_a_restart(self, tmp_path: Path) -> None:
         simulator = Watched()

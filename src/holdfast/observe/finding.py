@@ -38,6 +38,8 @@ def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | Non
     if not chosen:
         raise UnknownIdError(_nothing(store, text, kind, tenant))
     if len({(each.kind, each.id) for each in chosen}) == 1:
+        if (first := _of_one_account(store, chosen)) is not None:
+            return first
         tenants = ", ".join(_short(each.tenant) for each in chosen[:_NAMED])
         raise UnknownIdError(
             f"several tenants have the {chosen[0].kind} {_short(chosen[0].id)!r} ({tenants}); say which with --tenant"
@@ -45,6 +47,16 @@ def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | Non
     names = ", ".join(f"{each.kind} {_short(each.id)}" for each in chosen[:_NAMED])
     names += ", …" if len(chosen) > _NAMED else ""
     raise UnknownIdError(f"{_short(text)!r} fits more than one id ({names}); give more of its characters")
+
+
+def _of_one_account(store: Store, found: list[Named]) -> Named | None:
+    """Where tokens of one account have the same session, that of the token that was first: a renewed one may have sent
+    a request before it was known whose it is. None where they are not of one account."""
+    try:
+        firsts = {store.account(each.tenant) or each.tenant for each in found}
+    except HoldfastError:  # a store of an older release, to which nothing was written yet
+        return None
+    return next((each for each in found if {each.tenant} == firsts), None)
 
 
 def find_tenant(store: Store, text: str, *, events: bool = False) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
+from msgspec.structs import replace
+
 from holdfast.simulator import Call
 from holdfast.transport.clients import library_of
 
 from .recording import Recorder
+
+_versioned = re.compile(r"/v1(?:beta|alpha)?/.*", re.DOTALL).search
 
 
 class Transport:
@@ -35,7 +40,8 @@ class Transport:
         return await self._inner.handle_async_request(request)
 
     def _answer(self, request: Any, body: bytes) -> Any:
-        answer = self._recorder.simulator.answer(_call(request, body))
+        call = _call(request, body)
+        answer = self._recorder.simulator.answer(replace(call, path=_of_provider(call.path)))
         content = answer.body if answer.chunks is None else b"".join(answer.chunks)
         return self._library.Response(answer.status, headers=list(answer.headers), content=content)
 
@@ -69,6 +75,13 @@ def _call(request: Any, body: bytes) -> Call:
     headers = {name.lower(): value for name, value in request.headers.items()}
     query = dict(parse_qsl(request.url.query.decode("latin-1")))
     return Call(request.method, request.url.path, headers, query, body)
+
+
+def _of_provider(path: str) -> str:
+    """A path as the provider knows it: in front of it there may be whatever the SDK's base URL has, such as a proxy's
+    part or that of the test's own server."""
+    found = _versioned(path)
+    return path if found is None else found[0]
 
 
 def _library_of(inner: Any) -> str | None:

@@ -259,7 +259,7 @@ def _unanswered(connection: sqlite3.Connection, asked: BillQuestion) -> list[Una
         f"WHERE input IS NULL AND {where}",
         values,
     )
-    return [UnansweredCall(*row, judged(verdict).possible) for *row, verdict in rows]
+    return [UnansweredCall._make((*row, judged(verdict).possible)) for *row, verdict in rows]
 
 
 def _gone(connection: sqlite3.Connection, asked: BillQuestion) -> list[GoneHour]:
