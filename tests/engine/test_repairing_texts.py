@@ -314,6 +314,32 @@ def gemini(turns: int, system: str, loop: bool) -> dict[str, Any]:
     return {"systemInstruction": {"parts": [{"text": system}]}, "contents": contents}
 
 
+def test_where_the_provider_keeps_the_conversation_values_are_told_each_time_once_they_were() -> None:
+    """Responses: what was told stands there and not in the request, so that what was told last is not known."""
+    lane = Lane("openai_responses")
+
+    def send(response: str, minute: int, *facts: str) -> list[str]:
+        body = {
+            "model": "gpt-6.1-sol",
+            "instructions": clock(minute) + "\n\n# Memory\n" + "\n".join(f"- {fact}" for fact in facts),
+            "previous_response_id": response,
+            "input": [{"role": "user", "content": "go on"}],
+        }
+        sent = json.loads(lane.send(body).raw)
+        assert sent["instructions"].startswith(clock(0))
+        content = sent["input"][0]["content"]
+        return [] if isinstance(content, str) else [part["text"] for part in content[1:]]
+
+    assert send("a", 0, "likes tea") == send("b", 0, "likes tea") == []
+    told = send("c", 1, "likes tea")
+    assert [text[-18:-13] for text in told] == ["09:01"]
+    assert send("c", 1, "likes tea") == told
+    back, more = send("d", 0, "likes tea", "has a cat")
+    assert (back[-18:-13], more) == ("09:00", "Added to “Memory”:\n- has a cat")
+    same, less = send("e", 0, "likes tea")
+    assert (same, less) == (back, "“Memory” is now:\n# Memory\n- likes tea")
+
+
 RENDER = {"openai_chat": chat, "openai_responses": responses, "gemini": gemini}
 
 

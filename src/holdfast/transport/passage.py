@@ -28,7 +28,7 @@ from . import encodings, saying
 from .hearing import Hearing
 from .incoming import Incoming, Wishes, wishes
 from .quietly import log, quiet
-from .remembering import MEMORY, WITH_MEMORY, Remembered, Remembering, Reminder, remembered
+from .remembering import MEMORY, WITH_MEMORY, Remembered, Remembering, Reminder, care_of, remembered
 from .saying import Header, Held
 
 UNKNOWN = "unknown"
@@ -57,6 +57,7 @@ class Passages:
     ) -> None:
         self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
+        self.care = lambda agent: care_of(self._settings(agent), memory=remembering is not None)
         self.clock, self.timer = clock, timer
 
     @property
@@ -140,7 +141,8 @@ class Passage:
             return engine.read(body)
 
         whose = asked.project or incoming.project
-        found = identities.find(headers, incoming.query, body, read, started, tenant=incoming.tenant, project=whose)
+        care = self._passages.care
+        found = identities.find(headers, incoming.query, body, read, started, incoming.tenant, whose, care)
         self.found = found
         if asked.off:
             self._pass_by("off")
