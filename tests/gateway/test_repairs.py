@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -155,12 +156,15 @@ def test_of_a_system_text_nothing_is_stored_but_what_changed(tmp_path: Path, sys
         door.send(system(1, *facts), "q0", "a0", "q1", session="s", tools=tools(1))
         facts = ("likes coffee", "has a dog")
         before = door.send(system(2, *facts), "q0", "a0", "q1", "a1", "q2", session="s", tools=tools(2))
-    kept = stored(tmp_path)
+        killed = shutil.copytree(
+            tmp_path, tmp_path.with_name(f"{tmp_path.name}-killed")
+        )  # all that is left if it dies now
+    kept = stored(killed) + stored(tmp_path)
     assert SENTENCE.encode() not in kept
     assert SECRET.encode() not in kept
     assert HOST[:59].encode() not in kept
     assert b"2026-11-02T09:00:00Z" in kept, "but the first values are"
-    with opened(tmp_path) as door:
+    with opened(killed) as door:
         said = ("q0", "a0", "q1", "a1", "q2", "a2", "q3")
         after = door.send(system(3, *facts), *said, session="s", tools=tools(3))
         assert door.reset is None

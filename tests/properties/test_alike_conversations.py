@@ -19,7 +19,6 @@ from tests.memory.injected import MemoryDoor
 from tests.properties.moving import MODELS, Client, heard
 
 USERS = ("ann", "ben", "eve")
-RETRY = {"x-stainless-retry-count": "1"}
 LENGTH = 12
 
 
@@ -43,7 +42,7 @@ class Alike:
         self.counts: Counter[str] = Counter()
         for user in self.users if inject else ():
             knowledge = self.door.knowledge(project=f"/{user}")
-            knowledge.add(f"Loaders of {user}", "A loader is to go on with all records.", category="preference")
+            knowledge.add(f"{user} says so", "A loader is to go on with all records.", category="preference")
 
     def step(self, user: str) -> None:
         random, client = self.random, self.clients[user]
@@ -72,6 +71,7 @@ class Alike:
         text = passage.raw.decode()
         assert not [other for other in USERS if other != user and f"{other} " in text], (user, text)
         moved = {item.name for item in passage.prepared.repairs if item.applied} & {"volatile-value", "memory-to-tail"}
+        self.counts["given"] += f"{user} says so" in text
         self.counts.update(["sent", *(["moved"] if moved else []), *(["new"] if passage.found.why == "new" else [])])
         if answered:
             self.door.carry(passage)
@@ -95,6 +95,7 @@ def test_no_text_of_one_conversation_stands_in_another(dialect: str, mode: Mode,
         alike = Alike(random, Path(home) / "a.db", dialect, mode, inject=inject)
         for _ in range(24):
             alike.step(random.choice(alike.users))
+        assert bool(alike.counts["given"]) is inject
         alike.door.close()
 
 
