@@ -418,6 +418,16 @@ def test_the_first_text_is_never_split_and_a_split_is_only_suggested_by_default(
     assert (told.raw, [(r.name, r.applied) for r in told.repairs]) == (raw, [("system-split", False)])
 
 
+def test_what_a_ledger_of_an_older_version_says_of_tools_is_forgotten() -> None:
+    lane = Lane()
+    lane.send(talk(0, clock(0)))
+    lane.send(talk(1, clock(1)))
+    (insert,) = lane.state.inserts[key(lane, 0)]
+    insert.told[b"t" + bytes(8)] = bytes(8)
+    done = lane.send(talk(2, clock(2)))
+    assert (json.loads(done.raw), done.reset) == (talk(2, clock(2)), "repair_forgotten")
+
+
 # Switching off
 
 

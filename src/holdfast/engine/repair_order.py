@@ -33,7 +33,7 @@ MOST_COMPARED = 5_000
 MOST_VALUES = 200
 """Tools of a lane whose values are kept."""
 _NAME = 32  # bytes of what a text is known by
-_OF_TOOLS = (b"t", b"u")
+_OF_TOOLS = (b"d", b"r")
 """The first bytes of slots that belong to a tool: to what it says of itself, and to the rest of it."""
 _encode = msgspec.msgpack.Encoder().encode
 _REKEYED = "its keys came in another order than when it was first sent"
@@ -349,7 +349,7 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
         return set()
     (one, rest), (other, others) = _parts(first), _parts(now)
     slots = set()
-    for kind, said in ((b"t", Said(one, other)), (b"u", Said(f"{title}: {rest}", f"{title}: {others}"))):
+    for kind, said in ((b"d", Said(one, other)), (b"r", Said(f"{title}: {rest}", f"{title}: {others}"))):
         slots.add(slot := kind + texts.digest(f"{title}: {masked(said.now)}"))
         if said.first != said.now or work.told(slot):
             work.lines[slot] = said

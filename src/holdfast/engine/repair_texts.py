@@ -26,6 +26,8 @@ MOST_FOLLOWERS = 8
 _FOLLOWER = 8  # bytes of a digest
 _OF_TEXTS = (b"v", b"s")
 """The first bytes of slots that belong to a system text."""
+_OF_TOOLS_BEFORE = b"t"
+"""The first byte of slots of tools in ledgers of 0.1.0: which of a tool's values were told is not known of them."""
 
 
 def forget(work: Work) -> None:
@@ -59,6 +61,8 @@ def find_inserts(work: Work) -> None:
             work.because("repair_forgotten")
             inserts[key] = kept
         work.present += [(work.origin[number], insert) for insert in _in_front(work, number, kept)]
+    if any(slot[:1] == _OF_TOOLS_BEFORE for slot in work.slots()):
+        raise BeginAnewError("repair_forgotten")
 
 
 def _in_front(work: Work, number: int, inserts: list[Insert]) -> list[Insert]:
