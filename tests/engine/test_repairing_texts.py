@@ -314,6 +314,32 @@ def gemini(turns: int, system: str, loop: bool) -> dict[str, Any]:
     return {"systemInstruction": {"parts": [{"text": system}]}, "contents": contents}
 
 
+def test_where_the_provider_keeps_the_conversation_values_are_told_each_time_once_they_were() -> None:
+    """Responses: what was told stands there and not in the request, so that what was told last is not known."""
+    lane = Lane("openai_responses")
+
+    def send(response: str, minute: int, *facts: str) -> list[str]:
+        body = {
+            "model": "gpt-6.1-sol",
+            "instructions": clock(minute) + "\n\n# Memory\n" + "\n".join(f"- {fact}" for fact in facts),
+            "previous_response_id": response,
+            "input": [{"role": "user", "content": "go on"}],
+        }
+        sent = json.loads(lane.send(body).raw)
+        assert sent["instructions"].startswith(clock(0))
+        content = sent["input"][0]["content"]
+        return [] if isinstance(content, str) else [part["text"] for part in content[1:]]
+
+    assert send("a", 0, "likes tea") == send("b", 0, "likes tea") == []
+    told = send("c", 1, "likes tea")
+    assert [text[-18:-13] for text in told] == ["09:01"]
+    assert send("c", 1, "likes tea") == told
+    back, more = send("d", 0, "likes tea", "has a cat")
+    assert (back[-18:-13], more) == ("09:00", "Added to “Memory”:\n- has a cat")
+    same, less = send("e", 0, "likes tea")
+    assert (same, less) == (back, "“Memory” is now:\n# Memory\n- likes tea")
+
+
 RENDER = {"openai_chat": chat, "openai_responses": responses, "gemini": gemini}
 
 
@@ -390,6 +416,16 @@ def test_the_first_text_is_never_split_and_a_split_is_only_suggested_by_default(
     raw = json.dumps(talk(1, blocks("loud"))).encode()
     told = suggesting.send(raw)
     assert (told.raw, [(r.name, r.applied) for r in told.repairs]) == (raw, [("system-split", False)])
+
+
+def test_what_a_ledger_of_an_older_version_says_of_tools_is_forgotten() -> None:
+    lane = Lane()
+    lane.send(talk(0, clock(0)))
+    lane.send(talk(1, clock(1)))
+    (insert,) = lane.state.inserts[key(lane, 0)]
+    insert.told[b"t" + bytes(8)] = bytes(8)
+    done = lane.send(talk(2, clock(2)))
+    assert (json.loads(done.raw), done.reset) == (talk(2, clock(2)), "repair_forgotten")
 
 
 # Switching off

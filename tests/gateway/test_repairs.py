@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 from holdfast.simulator import Call, Simulator
 from holdfast.simulator.core import Exchange
@@ -103,3 +106,87 @@ def test_of_three_users_alike_so_far_none_gets_what_another_remembers(tmp_path: 
             turns[user] = min(turns[user] + (2 if random.random() < 0.8 else 0), len(said))
             assert f"user{user} fact{facts[user]}" in body
             assert not [other for other in range(3) if other != user and f"user{other} " in body]
+
+
+def test_one_user_without_a_name_is_repaired_from_the_third_request_on(tmp_path: Path) -> None:
+    said = ["Hello"]
+    with opened(tmp_path) as door:
+        for turn in range(8):
+            body = door.send(remembering(f"fact {turn // 3}", turn), *said)
+            assert ("09:01" in body["system"]) is (turn > 0), "of the second request on, the first value"
+            repaired = "volatile-value" in door.response.headers.get("x-holdfast-repairs", "")
+            assert repaired is (turn > 1)
+            said += ["So.", f"And record {turn}?"]
+
+
+# What is stored
+
+SENTENCE = "The merger with Initech is announced on Friday"
+SECRET = "sk-ant-api03-planted-key-0123456789"
+TOOL = {"name": "bash", "input_schema": {"type": "object"}}
+
+
+def stored(home: Path) -> bytes:
+    """All that is left behind."""
+    return b"".join(path.read_bytes() for path in sorted((home / "holdfast").rglob("*")) if path.is_file())
+
+
+def lines(minute: int, *facts: str) -> str:
+    return f"{SENTENCE}.\n{remembering(facts[0], minute)}\n" + "".join(f"- {fact}\n" for fact in facts[1:])
+
+
+def in_one_line(minute: int, *_: str) -> str:
+    return f"{HOST}{SENTENCE}; use {SECRET}. It is 2026-11-02T09:{minute:02}:00Z. {HOST}"
+
+
+def with_key(minute: int, *facts: str) -> str:
+    return f"{SENTENCE}. Use {SECRET} at all times.\n{lines(minute, *facts)}"
+
+
+@pytest.mark.parametrize("system", [lines, in_one_line, with_key])
+def test_of_a_system_text_nothing_is_stored_but_what_changed(tmp_path: Path, system: Callable[..., str]) -> None:
+    facts = ("likes tea", "has a cat")
+
+    def tools(minute: int) -> list[dict[str, Any]]:
+        told = f"{HOST}{SENTENCE}. Use {SECRET}. It is 2026-11-02T09:{minute:02}:00Z now."
+        return [TOOL | {"description": told}]
+
+    with opened(tmp_path) as door:
+        door.send(system(0, *facts), "q0", session="s", tools=tools(0))
+        door.send(system(1, *facts), "q0", "a0", "q1", session="s", tools=tools(1))
+        facts = ("likes coffee", "has a dog")
+        before = door.send(system(2, *facts), "q0", "a0", "q1", "a1", "q2", session="s", tools=tools(2))
+        killed = shutil.copytree(
+            tmp_path, tmp_path.with_name(f"{tmp_path.name}-killed")
+        )  # all that is left if it dies now
+    kept = stored(killed) + stored(tmp_path)
+    assert SENTENCE.encode() not in kept
+    assert SECRET.encode() not in kept
+    assert HOST[:59].encode() not in kept
+    assert b"2026-11-02T09:00:00Z" in kept, "but the first values are"
+    with opened(killed) as door:
+        said = ("q0", "a0", "q1", "a1", "q2", "a2", "q3")
+        after = door.send(system(3, *facts), *said, session="s", tools=tools(3))
+        assert door.reset is None
+        assert (after["system"], after["tools"]) == (before["system"], before["tools"])
+        assert after["system"] == system(0, "likes tea", "has a cat")
+        assert after["messages"][: len(before["messages"])] == before["messages"]
+        assert "09:03" in json.dumps(after["messages"][-1])
+
+
+def test_what_holds_a_key_stays_in_memory_and_is_forgotten_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as door:
+        door.send(remembering(f"the key is {SECRET}", 0), "q0", session="s")
+        door.send(remembering("the key was revoked", 1), "q0", "a0", "q1", session="s")
+        third = door.send(remembering(f"the new key is {SECRET}-b", 2), "q0", "a0", "q1", "a1", "q2", session="s")
+        assert f"{SECRET}-b" in json.dumps(third["messages"][-1])
+        assert third["system"] == remembering(f"the key is {SECRET}", 0)
+    assert SECRET.encode() not in stored(tmp_path)
+    with opened(tmp_path) as door:
+        now = remembering(f"the new key is {SECRET}-b", 3)
+        last = door.send(now, "q0", "a0", "q1", "a1", "q2", "a2", "q3", session="s")
+        assert (door.reset, last["system"]) == ("repair_forgotten", now)
+        assert "revoked" not in told(last)
+        door.send(remembering("nothing", 4), "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3", "q4", session="s")
+        assert door.reset is None
+    assert SECRET.encode() not in stored(tmp_path)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.engine.state import facts_of
-from holdfast.identity import Found, Identities
+from holdfast.identity import Care, Found, Identities
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, dialect_of
 from holdfast.wire.prompts import PromptReader, Reading
@@ -20,7 +20,8 @@ NOW = 1_800_000_000.0
 class Desk:
     """Somebody who asks whom requests belong to. `reads` counts how often a body had to be read for that."""
 
-    def __init__(self, store: Store | None = None, *, key: bytes = KEY) -> None:
+    def __init__(self, store: Store | None = None, *, key: bytes = KEY, care: Care = "none") -> None:
+        self.care = care
         self.identities = Identities(key, store=store)
         self.reader = PromptReader()
         self.reads = 0
@@ -33,7 +34,9 @@ class Desk:
         return body
 
     def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
-        return self.identities.find(headers, query, body, lambda: self._read(body), self.now, project=project)
+        return self.identities.find(
+            headers, query, body, lambda: self._read(body), self.now, project=project, care=lambda _agent: self.care
+        )
 
     def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
         found = self.find(headers, body, query, project)

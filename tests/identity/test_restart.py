@@ -265,3 +265,16 @@ def test_what_was_used_last_is_found_among_many_that_began_later(
         again, found = Desk(store), ("the first", "an answer", "more", "yes", "and more", "well", "go on")
         again.now = desk.now + 5
         assert _send(again, *found).lane.id == first.lane.id
+
+
+def test_a_lane_that_may_be_anothers_stays_one_after_a_restart(tmp_path: Path) -> None:
+    texts = ("Hello", "Hi", "Read it", "Done", "Thanks", "Bye", "Wait")
+    with open_store(tmp_path / "h.db") as store:
+        desk = Desk(store, care="repairs")
+        for _ in range(2):
+            _send(desk, "Hello")
+        shared = _send(desk, *texts[:3])
+    with open_store(tmp_path / "h.db") as store:
+        desk = Desk(store, care="repairs")
+        assert _send(desk, *texts[:5]).lane == shared.lane
+        assert _send(desk, *texts, system="You help, too.").lane != shared.lane

@@ -435,14 +435,26 @@ class TestAlike:
                 assert other not in after.raw
         assert (door.told("cache.break"), resets(door)) == ([], [])
 
-    def test_the_second_keeps_its_own_where_memory_has_changed_between_them(self, door: MemoryDoor) -> None:
+    def test_the_second_is_given_nothing_that_the_first_was_given(self, door: MemoryDoor) -> None:
+        """It says the same and is answered the same, so that each of its requests may as well be the first's."""
         ids = door.learn()
-        self.talk(door)
+        first = self.talk(door)
+        assert all(DECISION[1].encode() in each.raw for each in first)
+        assert all(extends(before, after) for before, after in pairwise(first))
         door.knowledge().edit(ids["Pointer arithmetic"], content="It comes from elsewhere.")
         second = self.talk(door)
         assert b"It comes from elsewhere." in second[0].raw
-        assert all(extends(before, after) for before, after in pairwise(second))
+        assert not any(DECISION[1].encode() in each.raw for each in second)
+        assert len({each.lane.id for each in (*first, *second)}) == 4
         assert (door.told("cache.break"), resets(door)) == ([], [])
+
+    def test_the_second_is_known_by_an_answer_of_its_own(self, door: MemoryDoor) -> None:
+        door.learn()
+        self.talk(door)
+        turns = (QUESTION, "Well.", "Go on.", "So.", "More.")
+        opened, *second = [door.send(asking(*turns[:end]), session=None)[0] for end in (1, 3, 5)]
+        assert opened.lane == second[0].lane == second[1].lane
+        assert extends(opened, second[1])
 
 
 class TestTold:

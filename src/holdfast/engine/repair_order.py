@@ -18,13 +18,13 @@ from holdfast.prefix.repairs.history import History, Match, Walk, grown, recall,
 from holdfast.prefix.repairs.order import first_order, set_of
 from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.values import DIGEST
-from holdfast.prefix.volatile import between
+from holdfast.prefix.volatile import between, masked
 from holdfast.wire import rewrite
 from holdfast.wire.body import is_border
 from holdfast.wire.values import object_of, string_of
 
 from . import key_orders, repair_firsts
-from .repair_work import Work
+from .repair_work import BeginAnewError, Work
 
 MOST_REKEYED = 64
 """Repaired blocks that are known one by one after a restart."""
@@ -33,7 +33,7 @@ MOST_COMPARED = 5_000
 MOST_VALUES = 200
 """Tools of a lane whose values are kept."""
 _NAME = 32  # bytes of what a text is known by
-_OF_TOOLS = (b"t", b"u")
+_OF_TOOLS = (b"d", b"r")
 """The first bytes of slots that belong to a tool: to what it says of itself, and to the rest of it."""
 _encode = msgspec.msgpack.Encoder().encode
 _REKEYED = "its keys came in another order than when it was first sent"
@@ -327,7 +327,7 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
 
     Returns whether this request goes without that: then the lane keeps its set of tools for the next.
     """
-    undone = False
+    undone, told = False, set[bytes]()
     order = work.state.orders.get(work.state.tools, [])
     present = {tool.id for tool in found}
     firsts: dict[str, bytes] = {}
@@ -339,7 +339,7 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         title = _title(tool.raw) if firsts or work.moves else ""
         kept = firsts.get(title)
         if kept is None:
-            _say(work, title, tool.raw, tool.raw)
+            told |= _say(work, title, tool.raw, tool.raw)
             continue
         if kept not in work.state.kept_tools and len(work.state.kept_tools) >= MOST_VALUES:
             continue
@@ -356,20 +356,24 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
             known = work.state.kept_tools.get(kept, b"")
             name = known[:_NAME] or work.memory.keep(raw)
             work.state.kept_tools[kept] = name + repair_firsts.keep(work, raw, tool.raw, known[_NAME:])
-            _say(work, title, raw, tool.raw)
+            told |= _say(work, title, raw, tool.raw)
             tool.id, tool.value = kept, True
+    if work.moves and any(slot[:1] in _OF_TOOLS and slot not in told for slot in work.slots()):
+        raise BeginAnewError(None)  # a tool is gone, or another one, of which something was told
     return undone
 
 
-def _say(work: Work, title: str, first: bytes, now: bytes) -> None:
-    """What a tool says of itself, and the rest of it, where they differ or were told before."""
+def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
+    """What a tool says of itself, and the rest of it, where they differ or were told before; gives their slots."""
     if not work.moves or (first == now and not work.state.inserts):
-        return
+        return set()
     (one, rest), (other, others) = _description_and_rest(first), _description_and_rest(now)
-    for kind, said in ((b"t", Said(one, other)), (b"u", Said(f"{title}: {rest}", f"{title}: {others}"))):
-        slot = kind + texts.digest(title)
+    slots = set()
+    for kind, said in ((b"d", Said(one, other)), (b"r", Said(f"{title}: {rest}", f"{title}: {others}"))):
+        slots.add(slot := kind + texts.digest(f"{title}: {masked(said.now)}"))
         if said.first != said.now or work.told(slot):
             work.lines[slot] = said
+    return slots
 
 
 def _kept(work: Work, name: bytes, found: list[_Tool]) -> bytes | None:

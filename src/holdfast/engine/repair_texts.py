@@ -16,7 +16,7 @@ from holdfast.wire import rewrite
 from holdfast.wire.values import string_of
 
 from . import repair_firsts
-from .repair_work import Work
+from .repair_work import BeginAnewError, Work
 
 LONGEST = 300_000
 """Bytes of a system text up to which it is looked at: all other requests wait meanwhile."""
@@ -26,15 +26,8 @@ MOST_FOLLOWERS = 8
 _FOLLOWER = 8  # bytes of a digest
 _OF_TEXTS = (b"v", b"s")
 """The first bytes of slots that belong to a system text."""
-
-
-class BeginAnewError(Exception):
-    """What was told in this request's history cannot be told apart from what the client says now: nothing of it may
-    stand there. `reason` is why the prefix changes, None where the client has changed it itself."""
-
-    def __init__(self, reason: str | None) -> None:
-        super().__init__(reason)
-        self.reason = reason
+_OF_TOOLS_BEFORE = b"t"
+"""The first byte of slots of tools in ledgers of 0.1.0: which of a tool's values were told is not known of them."""
 
 
 def forget(work: Work) -> None:
@@ -59,8 +52,7 @@ def find_inserts(work: Work) -> None:
     heads = {key[:16] for key in inserts}
     counts: dict[bytes, int] = {}
     for number, block in enumerate(work.prompt.blocks):
-        digest = work.restored.get(number, block.digest)
-        if block.section != "messages" or digest not in heads:
+        if block.section != "messages" or (digest := work.first_digest(number)) not in heads:
             continue
         counts[digest] = counts.get(digest, 0) + 1
         key = _key(digest, counts[digest])
@@ -69,6 +61,8 @@ def find_inserts(work: Work) -> None:
             work.because("repair_forgotten")
             inserts[key] = kept
         work.present += [(work.origin[number], insert) for insert in _in_front(work, number, kept)]
+    if any(slot[:1] == _OF_TOOLS_BEFORE for slot in work.slots()):
+        raise BeginAnewError("repair_forgotten")
 
 
 def _in_front(work: Work, number: int, inserts: list[Insert]) -> list[Insert]:
@@ -77,7 +71,7 @@ def _in_front(work: Work, number: int, inserts: list[Insert]) -> list[Insert]:
     after = next((n for n in range(number + 1, len(work.prompt.blocks)) if _is_said(work, n)), None)
     if after is None or not inserts:
         return inserts
-    follower = work.restored.get(after, work.prompt.blocks[after].digest)[:_FOLLOWER]
+    follower = work.first_digest(after)[:_FOLLOWER]
     for place, insert in enumerate(inserts):
         known = (insert.before[at : at + _FOLLOWER] for at in range(0, len(insert.before), _FOLLOWER))
         if follower in known:
@@ -215,9 +209,10 @@ def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference
         section, old = texts.section_of(now, place, slot), texts.section_of(first, place, slot)
         if section is not None:
             _section(work, section, lines, first.split("\n")[old.start : old.end] if old is not None else ())
+        elif old is None:  # what was added is gone, and nobody knows any more what it was called
+            raise BeginAnewError("memory_block_changed")
         elif work.told(slot)[-1] != b"=":
-            title = old.title if old is not None else "What was added"
-            work.sections.append((f"“{title}” is now empty.", slot, b"="))
+            work.sections.append((f"“{old.title}” is now empty.", slot, b"="))
 
 
 def _section(work: Work, section: texts.Section, lines: Sequence[str], first: Sequence[str]) -> None:
@@ -253,7 +248,7 @@ def _split(work: Work, place: int, number: int, literal: bytes, splits: int) -> 
 def tell(work: Work) -> None:
     """Put the news behind the newest turn. A request that is sent again says what it said, and what has changed since
     behind that: what the client says now is what is said last."""
-    told = {slot: said[-1] for slot in work.lines if (said := work.told(slot))}
+    told = {slot: said for slot in work.lines if (said := work.told(slot))}
     line, values = texts.tell_values(told, work.lines)
     news = "\n\n".join(text for text, _, _ in work.sections)
     _insert(work, "volatile-value", line, values)
@@ -268,8 +263,8 @@ def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None
         work.untold = True
         return
     number = work.origin.index(index)
-    digests = [work.restored.get(n, block.digest) for n, block in enumerate(work.prompt.blocks)]
-    key = _key(digests[number], digests[work.said : number + 1].count(digests[number]))
+    digests = [work.first_digest(n) for n in range(work.said, number + 1)]
+    key = _key(digests[-1], digests.count(digests[-1]))
     inserts = work.state.inserts.setdefault(key, [])
     if len(inserts) >= MOST_BEHIND:
         raise BeginAnewError("repair_forgotten")

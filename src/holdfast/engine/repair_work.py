@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from hashlib import sha256
 
 from holdfast.caches.values import Prompt
 from holdfast.prefix.repairs import ByteMemory, Insert, Mode, Repair, RepairState
@@ -16,8 +17,17 @@ from holdfast.wire.injecting import continued
 MOVING = frozenset({"volatile-value", "memory-to-tail"})
 """Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because
 what one of them told may contradict what stands in its old place."""
-UNKNOWN = b"=" + bytes(8)
+UNKNOWN = b"=" + bytes(7)
 """Stands for something that was told and is no present value of anything."""
+
+
+class BeginAnewError(Exception):
+    """What was told in this request's history cannot be told apart from what the client says now: nothing of it may
+    stand there. `reason` is why the prefix changes, None where the client has changed it itself."""
+
+    def __init__(self, reason: str | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Work:
@@ -27,9 +37,9 @@ class Work:
     `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
     that become lists by that. `present` are the inserts this request has room for, by the block of the body they
     follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
-    whether values may be told elsewhere than where the client says them. Of a request that is `continued` most stands
-    at the provider already, so that what the model was told last is not known. `ordered` if first orders of keys were
-    added to the state.
+    whether values may be told elsewhere than where the client says them. Of a request that goes on from what stands at
+    the provider (`continued` is its name), it is not known what the model was told last. `ordered` if first orders of
+    keys were added to the state.
     """
 
     def __init__(
@@ -38,7 +48,7 @@ class Work:
         self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
         self.mode, self.on, self.skip = mode, mode == "on", skip
         self.moves = self.on and not skip & MOVING
-        self.continued = self.on and bool(continued(body))
+        self.continued = continued(body) if self.on else ""
         self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
         self.tools: list[int] = []
         self.texts: list[int] = []
@@ -107,6 +117,10 @@ class Work:
 
     def told(self, slot: bytes) -> list[bytes]:
         """What was told of a value or a section in this request's history, oldest first."""
-        if self.continued:
-            return [UNKNOWN] if slot in self.slots() else []
-        return [insert.told[slot] for _, insert in self.present if slot in insert.told]
+        told = [insert.told[slot] for _, insert in self.present if slot in insert.told]
+        return told or ([UNKNOWN] if self.continued and slot in self.slots() else [])
+
+    def first_digest(self, number: int) -> bytes:
+        """What a block of the prompt is known by: in another continued conversation it is another one."""
+        digest = self.restored.get(number, self.prompt.blocks[number].digest)
+        return sha256(digest + self.continued.encode()).digest()[:16] if self.continued else digest

@@ -18,8 +18,7 @@ from holdfast.wire import rewrite
 from holdfast.wire.body import Body
 
 from . import repair_order, repair_texts
-from .repair_texts import BeginAnewError
-from .repair_work import MOVING, Work
+from .repair_work import MOVING, BeginAnewError, Work
 
 
 class Repaired(Struct, frozen=True):

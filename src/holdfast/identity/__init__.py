@@ -7,6 +7,7 @@ wire, the store and what lies below them; knows nothing of sockets.
 from .clients import client_of
 from .core import Identities
 from .credentials import credentials_of, is_login
+from .known import Care
 from .values import Found, Headers, is_subscription
 
-__all__ = ["Found", "Headers", "Identities", "client_of", "credentials_of", "is_login", "is_subscription"]
+__all__ = ["Care", "Found", "Headers", "Identities", "client_of", "credentials_of", "is_login", "is_subscription"]

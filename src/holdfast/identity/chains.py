@@ -1,7 +1,7 @@
 """The prefix chain of a conversation: what has been said so far, in digests, at every place where the speaker changes.
 
 Only messages are counted. A model's thoughts are left out: providers and clients drop them from later requests. Tools
-and system text are not part of it; the system text has a digest of its own.
+and system text are not part of it; the system text has a digest of its own, and so have both together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Chain(Struct, frozen=True):
     """The chain of one request. `before[i]` stands for all that was said before the model's i-th turn, `after[i]` for
     all up to the end of that turn, `end` for everything. `tails` stand for everything without the last blocks of what
     the model is asked: a client may put a reminder there that is gone the next time. `whole` stands for tools and
-    system text too."""
+    system text too, `head` for those alone, in whatever order the tools come."""
 
     system: bytes
     whole: bytes
@@ -40,6 +40,7 @@ class Chain(Struct, frozen=True):
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
     tails: tuple[bytes, ...] = ()
+    head: bytes = b""
 
 
 class _Walk:
@@ -51,6 +52,7 @@ class _Walk:
         self.said: list[bytes] = []
         self.speaking = False
         self.system: list[bytes] = []
+        self.tools: list[bytes] = []
         self.before: list[bytes] = []
         self.after: list[bytes] = []
 
@@ -58,8 +60,7 @@ class _Walk:
         """Walk the blocks that follow on those walked already."""
         for block in blocks[len(self.blocks) :] if self.blocks else blocks:
             if block.section != "messages":
-                if block.section == "system":
-                    self.system.append(block.digest)
+                (self.system if block.section == "system" else self.tools).append(block.digest)
                 continue
             if block.kind in _THOUGHTS:
                 continue
@@ -77,7 +78,8 @@ class _Walk:
         # Not in what opens a conversation: others may open with the first of these blocks alone.
         lasts = () if self.speaking or not after else range(max(1, len(self.said) - TAIL), len(self.said))
         tails = tuple(_digest(self.at, self.said[:last]) for last in lasts)
-        return Chain(_digest(scope, self.system), whole, end, tuple(self.before), after, tails)
+        head = _digest(scope, [*self.system, *sorted(self.tools)])
+        return Chain(_digest(scope, self.system), whole, end, tuple(self.before), after, tails, head)
 
 
 class Chains:

@@ -25,7 +25,7 @@ from .accounts import Accounts, client_id, organisation_of
 from .chains import SIZE, Chain, Chains
 from .clients import client_of
 from .credentials import credentials_of, is_login
-from .known import Known, KnownLanes
+from .known import Care, Known, KnownLanes, Match
 from .names import Named, named, previous_response
 from .sides import is_side
 from .values import SUBSCRIPTION, Found, Headers, is_subscription, keyed, lane_id, safe_name
@@ -40,6 +40,11 @@ MOST_TENANTS = 2_000
 MOST_HEADS = 4_000
 _MODELS = 8
 _CHAINS = 8
+
+
+def _none(_agent: str) -> Care:
+    """Nothing of a lane stands in its later requests but what they say themselves."""
+    return "none"
 
 
 class _Who(Struct, frozen=True):
@@ -115,12 +120,13 @@ class Identities:
         body: Body,
         read: Callable[[], Reading],
         now: float,
-        *,
         tenant: str | None = None,
         project: str = "",
+        care: Callable[[str], Care] = _none,
     ) -> Found:
         """Whom a request belongs to. `read` is called only where no name is certain; `tenant` is what `tenant()` said
-        of the request, of whoever has asked already; `project` tells apart conversations that begin alike."""
+        of the request, of whoever has asked already; `project` tells apart conversations that begin alike; `care` says
+        what of a lane of an agent's stands in later requests, so that none is taken for another's."""
         client = client_of(headers)
         name = named(headers, body, client)
         agent = headers.get("x-holdfast-agent") or ("" if name is None else name.agent)
@@ -134,7 +140,7 @@ class Identities:
             return _beside(who)
         if name is not None and name.sure:
             return self._by_name(who, name, body.model)
-        return self._by_chain(who, "" if name is None else name.why, headers, body, read, now)
+        return self._by_chain(who, "" if name is None else name.why, headers, body, read, now, care(agent))
 
     def sent(self, found: Found, body: Body, read: Callable[[], Reading], now: float) -> None:
         """The request goes out: later ones may go on with it."""
@@ -150,6 +156,7 @@ class Identities:
             self._chains.pop(id(body), None)
             known = self._lanes.get(lane) or Known(lane, body.model, now, now, project=found.project)
             known.by_response = body.dialect == "openai_responses"
+            known.shared |= found.shared
             self._lanes.put(known, chain, now)
             self._save(known)
 
@@ -225,33 +232,43 @@ class Identities:
     # By chain
 
     def _by_chain(
-        self, who: _Who, named_by: str, headers: Headers, body: Body, read: Callable[[], Reading], now: float
+        self,
+        who: _Who,
+        named_by: str,
+        headers: Headers,
+        body: Body,
+        read: Callable[[], Reading],
+        now: float,
+        care: Care,
     ) -> Found:
         scope = self._scope(who.tenant, who.client, body.dialect, body.model, who.agent, who.session)
         previous = previous_response(body)
         if previous is not None:
-            known, why = self._after(who.tenant, previous, now), "field previous_response_id"
+            match, why = self._after(who.tenant, previous, now), "field previous_response_id"
         else:
             chain = self._chain(body, scope, read)
-            known, why = self._going_on(who, chain, now, retried=_is_retry(headers))
+            match, why = self._going_on(who, chain, now, retried=_is_retry(headers), care=care)
         session = who.session
-        if known is not None:
-            if known.model == body.model and known.lane.agent == who.agent:
-                return Found(known.lane, why=why, scope=scope)
+        if match is not None:
+            known = match.known
+            mine = previous is None or care == "none" or not known.shared
+            if known.model == body.model and known.lane.agent == who.agent and mine:
+                return Found(known.lane, why=why, scope=scope, shared=match.shared)
             session = known.lane.session  # it goes on from a response, with another model or agent
         return self._new(who, session, body.model, f"new, {named_by}" if named_by else "new", scope)
 
-    def _after(self, tenant: str, response: str, now: float) -> Known | None:
+    def _after(self, tenant: str, response: str, now: float) -> Match | None:
         with self._lock:
             self._load(tenant, now)
-            return self._lanes.by_response(tenant, response)
+            known = self._lanes.by_response(tenant, response)
+            return None if known is None else Match(known)
 
-    def _going_on(self, who: _Who, chain: Chain, now: float, *, retried: bool) -> tuple[Known | None, str]:
+    def _going_on(self, who: _Who, chain: Chain, now: float, *, retried: bool, care: Care) -> tuple[Match | None, str]:
         with self._lock:
             self._load(who.tenant, now)
-            if (known := self._lanes.match(chain, who.project, retried=retried)) is not None:
-                return known, "prefix chain"
-            return self._lanes.opening(chain, now, who.project, retried=retried), "resend"
+            if (match := self._lanes.match(chain, who.project, retried=retried, care=care)) is not None:
+                return match, "prefix chain"
+            return self._lanes.opening(chain, now, who.project, retried=retried, care=care), "resend"
 
     def _new(self, who: _Who, session: str, model: str, why: str, scope: bytes) -> Found:
         """A new lane: in a session of its own, or beside the others of the session it names."""

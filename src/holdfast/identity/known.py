@@ -1,6 +1,8 @@
 """The lanes that are known by their prefix chain, and the search for the one a request goes on with.
 
 A request goes on with a lane if it repeats at least one turn of the model that the lane has seen or just asked for.
+Where several lanes might be meant, the one used last is; who lets texts of a lane stand in its later requests asks for
+more care, so that no conversation is sent a text of another's.
 Bounded in memory: the lanes used last, and of each a few places at its beginning and many at its end.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +25,10 @@ FIRST, RECENT = 8, 64
 MOST_ALIKE = 64
 """Lanes that are remembered at one place: so many conversations may begin alike at once."""
 
+Care = Literal["none", "repairs", "memory"]
+"""What stands in a lane's requests that is not this request's own: nothing, values its client said before, or memory
+that it was given."""
+
 RESPONSES = 8
 _LONGEST_ID = 256
 RESEND = 600.0
@@ -33,7 +40,9 @@ class Known(Struct, eq=False):
 
     `given` is the number of turns that its first request brought along: examples that every conversation of a client
     begins with, or a history that was not seen to grow. They are no evidence of this lane; the turns after them are.
-    `project` stands for the one that its first request named, if any.
+    `project` stands for the one that its first request named, if any. `head` stands for the tools and the system text
+    of its last request, `varied` if they were ever others. A lane is `shared` if a request was taken for its own that
+    may have been another conversation's.
     `by_response` if a later request may name a response instead of repeating what was said (Responses), `unanswered`
     if the last request is known to have come to nothing. `tick` orders by use.
     """
@@ -55,6 +64,16 @@ class Known(Struct, eq=False):
     tick: int = 0
     saved: bytes = b""
     project: bytes = b""
+    head: bytes = b""
+    varied: bool = False
+    shared: bool = False
+
+
+class Match(NamedTuple):
+    """The lane a request goes on with. `shared` if it may as well be one of another conversation's."""
+
+    known: Known
+    shared: bool = False
 
 
 class KnownLanes:
@@ -65,6 +84,7 @@ class KnownLanes:
         self._lanes: OrderedDict[tuple[str, str], Known] = OrderedDict()
         self._places: dict[bytes, tuple[Known, ...]] = {}
         self._responses: dict[tuple[str, str], Known] = {}
+        self._crowded: set[bytes] = set()  # places at which a lane was forgotten
         self._ticks = 0
 
     def __len__(self) -> int:
@@ -80,7 +100,38 @@ class KnownLanes:
 
     # Searching
 
-    def match(self, chain: Chain, project: bytes = b"", *, retried: bool = False) -> Known | None:
+    def match(self, chain: Chain, project: bytes = b"", *, retried: bool = False, care: Care = "none") -> Match | None:
+        """The lane that a request goes on with.
+
+        It is certain if no other lane knows as much of the request, whatever its system text. If it is not, a lane may
+        be taken all the same that never had another head than the request's: there is no text in it that this request
+        does not have. It is `shared` then, and takes no request with another head any more. Where lanes are given
+        memory nothing is taken that is not certain.
+        """
+        known = self._longest(chain, project, retried)
+        if known is None:
+            return None
+        rivals = self._rivals(chain, project)
+        certain = rivals == [known] and not known.shared
+        if certain or care == "none":
+            return Match(known, not certain)
+        same = known.head == chain.head and not known.varied
+        return Match(known, True) if care == "repairs" and same else None
+
+    def _rivals(self, chain: Chain, project: bytes) -> list[Known]:
+        """The lanes that know most of a request, each of which it may go on with. One that waits for an answer which
+        never came is none of them, unless it is the only one."""
+        for before, after in zip(reversed(chain.before[: len(chain.after)]), reversed(chain.after), strict=True):
+            found = list(
+                {id(known): known for known in (*self._at(after, project), *self._at(before, project))}.values()
+            )
+            if before in self._crowded or after in self._crowded:
+                return [*found, *found]
+            if found:
+                return [known for known in found if not (known.unanswered and known.end == before)] or found
+        return []
+
+    def _longest(self, chain: Chain, project: bytes, retried: bool) -> Known | None:
         """The lane with the longest known part of this chain, of several one of the same project, of those the one used
         last. One of another project is none of them; where either names none, that says nothing.
 
@@ -123,7 +174,9 @@ class KnownLanes:
         known = self._places.get(place, ())
         return [each for each in known if each.project == project or not (each.project and project)]
 
-    def opening(self, chain: Chain, now: float, project: bytes = b"", *, retried: bool) -> Known | None:
+    def opening(
+        self, chain: Chain, now: float, project: bytes = b"", *, retried: bool, care: Care = "none"
+    ) -> Match | None:
         """The lane that an opening, a request without a turn of the lane's own, is a resend of.
 
         The same opening again may as well be another conversation that begins alike: a job that runs every hour. So it
@@ -135,7 +188,10 @@ class KnownLanes:
             for known in self._places.get(chain.end, ())
             if known.whole == chain.whole and known.project == project and 0 <= now - known.used <= RESEND
         ]
-        return _last([known for known in seen if retried or known.unanswered], project)
+        found = _last([known for known in seen if retried or known.unanswered], project)
+        if found is None or (care != "none" and len(self._places.get(chain.end, ())) > 1):
+            return None
+        return Match(found, found.shared or not found.unanswered)
 
     def by_response(self, tenant: str, response: str) -> Known | None:
         return self._responses.get((tenant, response))
@@ -149,7 +205,9 @@ class KnownLanes:
         if chain is not None:
             turns = chain.after if len(chain.after) <= FIRST + RECENT else chain.after[:FIRST] + chain.after[-RECENT:]
             self._move(known, turns, chain.tails, chain.end)
-            known.system, known.whole, known.count = chain.system, chain.whole, len(chain.after)
+            known.varied |= known.head not in (b"", chain.head)
+            known.system, known.whole, known.head = chain.system, chain.whole, chain.head
+            known.count = len(chain.after)
             if known.given < 0:
                 known.given = known.count
         self.add(known)
@@ -195,8 +253,11 @@ class KnownLanes:
                 self._places[place] = rest
             else:
                 self._places.pop(place, None)
+                self._crowded.discard(place)
         for place in new - old:
             if place:
+                if len(self._places.get(place, ())) >= MOST_ALIKE:
+                    self._crowded.add(place)
                 self._places[place] = (*self._places.get(place, ())[1 - MOST_ALIKE :], known)
         known.turns, known.tails, known.end = turns, tails, end
 

@@ -39,6 +39,9 @@ class _Record(Struct, frozen=True, array_like=True):
     count: int
     responses: tuple[str, ...]
     project: bytes = b""
+    head: bytes = b""
+    varied: bool = True
+    shared: bool = False
 
 
 RECENT_S = 3_600.0
@@ -70,7 +73,7 @@ def save(store: Store, known: Known) -> None:
     """Store what changed since it was stored last."""
     lane = known.lane
     chain = (known.system, known.whole, known.end, b"".join(known.turns), b"".join(known.tails))
-    kept = (*chain, known.given, known.count, known.responses, known.project)
+    kept = (*chain, known.given, known.count, known.responses, known.project, known.head, known.varied, known.shared)
     data = msgspec.msgpack.encode(_Record(_KIND, _bytes(known.model), known.used, *kept))
     same = msgspec.msgpack.encode(kept)
     if same == known.saved:
@@ -134,6 +137,9 @@ def _known(row: LaneRow) -> Known | None:
         tails=_digests(record.tails),
         responses=record.responses,
         project=record.project,
+        head=record.head,
+        varied=record.varied,
+        shared=record.shared,
     )
 
 

@@ -25,7 +25,7 @@ class Found(Struct, frozen=True):
 
     A `side` request (a title, a quota check) gets no markers and leaves no trace in a lane. `scope` stands for the
     conversations among which its prefix chain was looked up; empty where its headers name the lane. `project` stands
-    for the one it names.
+    for the one it names. `shared` if its lane may be that of another conversation.
     """
 
     lane: Lane
@@ -33,6 +33,7 @@ class Found(Struct, frozen=True):
     why: str = ""
     scope: bytes = b""
     project: bytes = b""
+    shared: bool = False
 
 
 def is_subscription(tenant: str) -> bool:

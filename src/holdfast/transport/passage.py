@@ -33,7 +33,7 @@ from .budget import Budget, Clock, Slow
 from .hearing import Hearing
 from .incoming import Incoming, Wishes, from_page, wishes
 from .quietly import log, quiet
-from .remembering import MEMORY, Remembered, Remembering, Reminder, remembered
+from .remembering import MEMORY, Remembered, Remembering, Reminder, care_of, remembered
 from .saying import Header, Held
 from .switch import Switch
 
@@ -60,6 +60,7 @@ class Passages:
         self.switch = switch or Switch()
         self.engine, self.identities, self.remembering = engine, identities, remembering
         self._settings = settings if callable(settings) else lambda _agent: settings
+        self.care = lambda agent: care_of(self._settings(agent), memory=remembering is not None)
         self.clock, self.timer, self.wall = clock, timer, wall
 
     @property
@@ -146,7 +147,8 @@ class Passage:
             return reading
 
         whose = asked.project or incoming.project
-        found = identities.find(headers, incoming.query, body, read, started, tenant=tenant, project=whose)
+        care = self._passages.care
+        found = identities.find(headers, incoming.query, body, read, started, tenant, whose, care)
         self.found = found
         if asked.off:
             self._pass_by(WANTED)

@@ -7,7 +7,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
+from holdfast.identity import Care
 from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
 
@@ -68,6 +70,13 @@ class Remembering(Protocol):
     def refused(self, lane: Lane, status: int, text: str) -> None:
         """The provider refused a request with memory, with these words."""
         ...
+
+
+def care_of(settings: Settings, *, memory: bool) -> Care:
+    """What of a lane stands in its later requests that they do not say themselves; `memory` if there is any to give."""
+    if memory and settings.memory.inject:
+        return "memory"
+    return "repairs" if settings.cache.repair == "on" else "none"
 
 
 def remembered(remembering: Remembering, reminder: Reminder, engine: Engine) -> Remembered | None:

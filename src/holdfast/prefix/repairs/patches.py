@@ -121,9 +121,10 @@ def _values(line: bytes, others: dict[bytes, list[bytes]], known: Values | None)
 
 
 def _is_secret(line: bytes, found: Values) -> bool:
+    """Whether a value is a credential, by itself or by what stands in front of it."""
     parts, _ = parted(line.decode())
-    said = (parts[n][-_AROUND:] + value for n, value in found.values.items())
-    return any(holds_secret(each.replace("\\", "")) for each in said)
+    said = ((parts[n][-_AROUND:].replace("\\", ""), value) for n, value in found.values.items())
+    return any(holds_secret(lead + value) and not holds_secret(lead) for lead, value in said)
 
 
 def _by_mask(lines: Iterable[bytes]) -> dict[bytes, list[bytes]]:

@@ -29,6 +29,8 @@ _remembers = re.compile(
 
 _BILLING = "x-anthropic-billing-header:"
 _LONGEST = 160  # characters of a line that are told whole
+_DIGEST = 8
+_MOST = 256  # values of a line that have a number
 _stop = re.compile(r"[.;!?](?=\s)|\n")
 
 Slot = bytes
@@ -77,7 +79,7 @@ def is_attribution(text: str) -> bool:
 
 
 def digest(text: str) -> bytes:
-    return sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
 
 
 def compare(first: str, now: str, place: int) -> Difference:
@@ -154,42 +156,51 @@ def clause(first: str, now: str) -> str:
     return now[max(begin, start - _LONGEST) : min(until, end + _LONGEST)].strip()
 
 
-def clauses(now: str) -> str:
-    """A line with all its values; of a long one, the sentences around them."""
+def clauses(now: str, wanted: frozenset[int] | None) -> str:
+    """A line with these of its values, or all; of a long one, the sentences around them."""
     line = now.strip()
     if len(line) <= _LONGEST:
         return line
     parts, values = parted(now)
     spans: list[tuple[int, int]] = []
     start = 0
-    for part, value in zip(parts, values, strict=False):
-        start += len(part)
+    for number, value in enumerate(values):
+        start += len(parts[number])
         end = start + len(value)
-        begin = max((match.end() for match in _stop.finditer(now, 0, start)), default=0)
-        stop = _stop.search(now, end)
-        span = max(begin, start - _LONGEST), min(len(now) if stop is None else stop.start(), end + _LONGEST)
-        if spans and span[0] <= spans[-1][1]:
-            spans[-1] = spans[-1][0], max(span[1], spans[-1][1])
-        else:
-            spans.append(span)
+        if wanted is None or number in wanted:
+            begin = max((match.end() for match in _stop.finditer(now, 0, start)), default=0)
+            stop = _stop.search(now, end)
+            span = max(begin, start - _LONGEST), min(len(now) if stop is None else stop.start(), end + _LONGEST)
+            if spans and span[0] <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(span[1], spans[-1][1])
+            else:
+                spans.append(span)
         start = end
     return " … ".join(now[begin:end].strip() for begin, end in spans) or line
 
 
-def tell_values(told: Mapping[Slot, bytes], lines: Mapping[Slot, Said]) -> tuple[str, dict[Slot, bytes]]:
+def tell_values(told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, Said]) -> tuple[str, dict[Slot, bytes]]:
     """The line that says what values are now, and what it tells; empty where all is known.
 
-    Of a line that was told before, all values are: which of them were told is not known.
+    `told` is what was told of each before: the digest of a line, and which of its values were named then. All of those
+    are named again, because they may have changed back.
     """
-    news = {
-        slot: said
-        for slot, said in lines.items()
-        if told.get(slot, digest(said.first.strip())) != digest(said.now.strip())
-    }
-    if not news:
-        return "", {}
-    shown = [clauses(said.now) if slot in told else clause(said.first, said.now) for slot, said in news.items()]
-    return "Current values: " + "; ".join(shown), {slot: digest(said.now.strip()) for slot, said in news.items()}
+    shown: list[str] = []
+    news: dict[Slot, bytes] = {}
+    for slot, said in lines.items():
+        before, now = told.get(slot, ()), digest(said.now.strip())
+        if (before[-1][:_DIGEST] if before else digest(said.first.strip())) == now:
+            continue
+        _, one = parted(said.first)
+        _, other = parted(said.now)
+        named = {n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b or len(one) != len(other)}
+        named.update(number for each in before for number in each[_DIGEST:])
+        known = named if all(len(each) > _DIGEST for each in before) and max(named, default=0) < _MOST else None
+        shown.append(
+            clauses(said.now, None if known is None else frozenset(known)) if before else clause(said.first, said.now)
+        )
+        news[slot] = now if known is None else now + bytes(sorted(known))
+    return ("Current values: " + "; ".join(shown), news) if shown else ("", {})
 
 
 def tell_section(section: Section, lines: Sequence[str], known: frozenset[bytes]) -> tuple[str, bytes]:
