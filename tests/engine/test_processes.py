@@ -252,3 +252,33 @@ def test_a_ledger_that_could_not_be_written_is_written_later(pair: Pair, monkeyp
     assert pair.both[0].engine.ledger(prepared.lane, now=0).requests == 3
     pair.send(1, talk(3))
     assert pair.both[1].engine.ledger(prepared.lane, now=0).requests == 4
+
+
+def test_another_process_knows_the_first_order_of_keys_before_the_answer_comes(pair: Pair) -> None:
+    """As after a kill: what was sent last is not settled, and nobody has closed anything."""
+
+    def request(turns: int) -> bytes:
+        raw = json.loads(raw_of(talk(turns)))
+        for message in raw["messages"]:
+            block = {"type": "text", "text": message["content"]}
+            message["content"] = [dict(reversed(block.items())) if turns % 2 else block]
+        return json.dumps(raw).encode()
+
+    pair.send(0, request(1))
+    pair.send(0, request(2))
+    sent = pair.both[0].prepare(request(3))
+    pair.durable(0)
+    later = pair.both[1].prepare(request(4))
+    assert [repair.name for repair in later.repairs] == ["key-order"] * len(later.repairs) != []
+    assert later.reset is None
+    messages = [json.loads(prepared.raw)["messages"] for prepared in (sent, later)]
+    plain = [json.dumps(strip(each)) for each in messages]
+    assert plain[1].startswith(plain[0].removesuffix("]"))
+
+
+def strip(messages: Any) -> Any:
+    """Without markers."""
+    for message in messages:
+        for block in message["content"]:
+            block.pop("cache_control", None)
+    return messages

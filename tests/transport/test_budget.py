@@ -70,6 +70,7 @@ def test_what_is_loaded_is_not_counted(what: str, monkeypatch: pytest.MonkeyPatc
     door = hurried()
     working(door, getattr(door, what), "load", 1.0, monkeypatch)
     assert door.begin(raw_of(talk(1)), session=None).bypass is None
+    assert door.work >= 1.0
     door.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import sha256
 from time import monotonic
 from typing import Any
 
@@ -133,13 +134,18 @@ class State:
     def memory(self, tenant: str) -> ByteMemory:
         memory = self._memories.get(tenant)
         if memory is None:
-            memory = self._memories[tenant] = ByteMemory(load=lambda name: self.keeper.load(tenant, name))
+            memory = self._memories[tenant] = ByteMemory(load=lambda name: self._stored(tenant, name))
         self._memories.move_to_end(tenant)
         while len(self._memories) > 1 and (
             len(self._memories) > MOST_MEMORIES or sum(map(len, self._memories.values())) > FIRST_BYTES
         ):
             self._memories.popitem(last=False)
         return memory
+
+    def _stored(self, tenant: str, name: bytes) -> bytes | None:
+        """What was made durable goes by its SHA-256. First bytes, by a shorter digest, never are: asking for those of a
+        whole conversation after a restart would take longer than making them again."""
+        return self.keeper.load(tenant, name) if len(name) == sha256().digest_size else None
 
     def body(self, lane: Lane) -> Body | None:
         """The lane's last body, before markers of ours, where it is still remembered."""

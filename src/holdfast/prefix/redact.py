@@ -30,6 +30,13 @@ _KNOWN = re.compile(
     rf"(?:{'|'.join(map(re.escape, (*BEGINNINGS, 'sk_', 'pk_', 'rk_')))})[-_A-Za-z0-9]{{6,512}}"
     r"|(?i:bearer)[ \t]{1,4}[^\s\"']{4,512}"
 )
+_SHAPED = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|hf|npm|pypi|glpat|gh[oprsu]|github_pat|xox[abeprs])[-_][-_A-Za-z0-9]{8,512}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{12,512}|AIza[-_A-Za-z0-9]{8,512}|eyJ[-_A-Za-z0-9]{8,4096}\.[-_A-Za-z0-9]{8,4096}"
+    r"|(?i:bearer)[ \t]{1,4}(?=[^\s\"']{0,512}\d)[^\s\"']{8,512})|-----BEGIN [A-Z ]{0,30}PRIVATE KEY"
+    r"|[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@]{0,100}:[^\s/@]{1,200}@"
+)
+"""What has the shape of a key, in a text that is mostly none. Words such as `task-oriented` have not."""
 _DENSE = re.compile(r"[-_A-Za-z0-9+/=.~]{20,}")
 """A long run of such characters with letters and digits in it: a key, a token, a hash; or the rest of one."""
 
@@ -58,7 +65,7 @@ def without_secrets(text: str, *, dense: bool = True) -> str:
 
 def holds_secret(text: str) -> bool:
     """Whether something in a text has the shape of a credential, or stands where one is named."""
-    return _NAMED.search(text) is not None or holds_key(text)
+    return _NAMED.search(text) is not None or _SHAPED.search(text) is not None or holds_key(text)
 
 
 def excerpt(text: str | bytes | None, offset: int, *, around: int = AROUND, keep_bodies: bool = False) -> str:

@@ -48,13 +48,16 @@ _ENDS = tuple(ending for ending, _ in ENDINGS)
 T = TypeVar("T")
 
 
-class Reading(Struct, frozen=True):
+class Reading(Struct, frozen=True, eq=False):
     """A body as a cache sees it, and the settings that went into its keys. `fresh` are the bytes of blocks that did not
-    stand in the body before, and had to be read."""
+    stand in the body before, and had to be read; that says nothing of the body itself."""
 
     prompt: Prompt
     settings: Mapping[str, bytes]
     fresh: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading) and (self.prompt, self.settings) == (other.prompt, other.settings)
 
 
 class PromptReader:
