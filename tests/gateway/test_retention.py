@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -215,6 +218,17 @@ def test_it_is_said_at_the_start_and_counts_from_then_on(tmp_path: Path) -> None
             assert begins is not None
             assert keeps.cutoff(store, begins - 1) is None
             assert keeps.cutoff(store, begins + 1) is not None
+
+
+@pytest.mark.slow
+def test_run_says_it_once(tmp_path: Path) -> None:
+    environ = {**os.environ, "HOLDFAST_HOME": str(tmp_path / "home"), "HOLDFAST_GATEWAY_PORT": "0"}
+    command = [sys.executable, "-m", "holdfast", "run", "--", sys.executable, "-c", "pass"]
+    said = [
+        " ".join(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stderr.split())
+        for _ in range(2)
+    ]
+    assert ["older than 90 days will be removed" in each for each in said] == [True, False]
 
 
 def test_the_agents_client_is_known_here() -> None:

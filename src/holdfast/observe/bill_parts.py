@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import tzinfo
 from decimal import Decimal
+from enum import Enum
+from typing import Final
 
-from holdfast.facts import Tiers, changes_between, tiers
+from holdfast.facts import Rates, Tiers, changes_between, tiers
 from holdfast.store.bill_sums import DAY, HOUR, SIZES
 from holdfast.store.rollups import hour_of
 from holdfast.store.rows import BillExtent, BillPart, BillQuestion
@@ -81,11 +83,31 @@ def day_of(number: int) -> str:
     return moment(number * DAY).date().isoformat()
 
 
+class Uneven(Enum):
+    """The calls of one part have several prices."""
+
+    UNEVEN = 1
+
+
+UNEVEN: Final = Uneven.UNEVEN
+
+
+def plain_cost_of(part: BillPart, rates: Rates | None) -> Decimal | None:
+    """As `tally.without_cache` says of each of the calls."""
+    if part.kind == "ping" and part.priced:
+        return Decimal(0)
+    if rates is None:
+        return None
+    prompt = part.input + part.read + part.written
+    return EXACT.fma(rates.input, prompt, EXACT.multiply(rates.output, part.output))
+
+
 class Prices:
-    """What parts would have cost without a cache, each at the price of its time and size."""
+    """The price of each part, at its time and size."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int | None], Tiers | None] = {}
+        self._rates: dict[tuple[str, int, int | None], Rates | Uneven | None] = {}
         self._plain: set[str] = set()
         self._first = 0
 
@@ -99,23 +121,16 @@ class Prices:
         sized = [model for model in extent.models if model in hourly or len(tiers(model, start).steps) > 1]
         return tuple(hourly), tuple(sized)
 
-    def is_even(self, part: BillPart) -> bool:
-        """Whether all calls of a part have one price. The others are to be added up one by one."""
-        return not part.priced or self._tiers(part.model, part.hour) is not None
-
-    def without_cache(self, part: BillPart) -> Decimal | None:
-        """As `tally.without_cache` says of each of the calls."""
+    def of(self, part: BillPart) -> Rates | Uneven | None:
+        """The rates of all calls of a part; None where none are known. The calls of an uneven part are to be added up
+        one by one."""
         if not part.priced:
             return None
-        if part.kind == "ping":
-            return Decimal(0)
-        known = self._tiers(part.model, part.hour)
-        assert known is not None, "a part without one price"
-        found = known.of(part.size + 1)
-        if found is None:
-            return None
-        prompt = part.input + part.read + part.written
-        return EXACT.fma(found.input, prompt, EXACT.multiply(found.output, part.output))
+        key = part.model, part.size, None if part.model in self._plain else part.hour
+        if key not in self._rates:
+            known = self._tiers(part.model, part.hour)
+            self._rates[key] = UNEVEN if known is None else known.of(part.size + 1)
+        return self._rates[key]
 
     def _tiers(self, model: str, hour: int | None) -> Tiers | None:
         """The prices of an hour; None where they change within it, or at sizes that the sums are not kept apart at."""

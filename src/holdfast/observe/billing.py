@@ -21,7 +21,7 @@ from holdfast.store import Break, Call, CallHour, Store
 from holdfast.store.rollups import HOUR, hour_of
 from holdfast.store.rows import BillExtent, BillSumsFound
 
-from .bill_parts import Prices, day_of, question
+from .bill_parts import UNEVEN, Prices, day_of, plain_cost_of, question
 from .tally import EXACT, LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
 from .values import Bill, SessionSums, Sums
 
@@ -78,7 +78,7 @@ class _Adding:
     """Adds up once what has everything in common, and those sums in every way that is asked for."""
 
     def __init__(self, zone: tzinfo | None, hours: Iterable[CallHour], broken: Iterable[Break]) -> None:
-        self._parts: defaultdict[_Key, Tally] = defaultdict(Tally)
+        self.parts: defaultdict[_Key, Tally] = defaultdict(Tally)
         self.sessions: defaultdict[Session, Tally] = defaultdict(Tally)
         self._zone = zone
         self._left = {(hour.hour, hour.tenant, hour.model): _left(hour) for hour in hours}
@@ -88,7 +88,7 @@ class _Adding:
     def call(self, call: Call) -> None:
         without, saved = without_cache(call), judged(call).saved
         key = _Key(call.model, self._day(call.started_at), call.client, call.kind)
-        for tally in (self._parts[key], self.sessions[call.tenant, call.session]):
+        for tally in (self.parts[key], self.sessions[call.tenant, call.session]):
             tally.add(call, without=without, saved=saved)
         left = self._left.get((hour_of(call.started_at), call.tenant, call.model))
         if left is not None and call.usage is not None:
@@ -105,13 +105,14 @@ class _Adding:
         calls have several prices: they are left out."""
         days: dict[int, str] = {}
         uneven: set[tuple[int, str]] = set()
-        parts, sessions = self._parts, self.sessions
+        parts, sessions = self.parts, self.sessions
         for part in found.parts:
-            if not prices.is_even(part):
+            rates = prices.of(part)
+            if rates is UNEVEN:
                 uneven.add((part.hour, part.model))
                 continue
             day = days.get(part.day) or days.setdefault(part.day, day_of(part.day))
-            without = prices.without_cache(part)
+            without = plain_cost_of(part, rates)
             parts[_Key(part.model, day, part.client, part.kind)].add_part(part, without)
             sessions[part.tenant, part.session].add_part(part, without)
         for each in found.unanswered:
@@ -126,7 +127,7 @@ class _Adding:
     def found(self, each: Break) -> None:
         client, kind = self._broken[each.tenant, each.call] or (None, None)
         dollars = dollars_of(each)
-        self._parts[_Key(each.model, self._day(each.at), client, kind)].add_break(each, dollars)
+        self.parts[_Key(each.model, self._day(each.at), client, kind)].add_break(each, dollars)
         self.sessions[each.tenant, each.session].add_break(each, dollars)
 
     def gone(self) -> None:
@@ -137,14 +138,8 @@ class _Adding:
             usage = left.usage()
             without = plain_cost(usage, model, hour, usage.prompt // left.calls)
             known = usage if without is not None or usage.cost else replace(usage, cost=None)
-            for tally in (self._parts[_Key(model, self._day(hour))], self.sessions[tenant, None]):
+            for tally in (self.parts[_Key(model, self._day(hour))], self.sessions[tenant, None]):
                 tally.add_usage(left.calls, known, without, tenant)
-
-    def by(self, common: Callable[[_Key], K]) -> dict[K, Tally]:
-        groups: defaultdict[K, Tally] = defaultdict(Tally)
-        for key, part in self._parts.items():
-            groups[common(key)].merge(part)
-        return groups
 
     def _day(self, at: int) -> str:
         return moment(at).astimezone(self._zone).date().isoformat()
@@ -184,16 +179,26 @@ def bill(
     for each in broken:
         adding.found(each)
     adding.gone()
+    few = _merged(
+        adding.parts, lambda key: _Key(key.model, "", key.client, key.kind)
+    )  # all days together: much less to add up again
     return Bill(
         window=window(start, end),
         zone="local" if zone is None else str(zone),
-        total=adding.by(lambda key: None).get(None, Tally()).sums(),
-        models=_dearest(adding.by(lambda key: key.model)),
+        total=_merged(few, lambda key: None).get(None, Tally()).sums(),
+        models=_dearest(_merged(few, lambda key: key.model)),
         sessions=_by_session(adding.sessions),
-        clients=_dearest(adding.by(lambda key: key.client)),
-        days=tuple(tally.sums(day) for day, tally in sorted(adding.by(lambda key: key.day).items())),
-        kinds=_dearest(adding.by(lambda key: key.kind)),
+        clients=_dearest(_merged(few, lambda key: key.client)),
+        days=tuple(tally.sums(day) for day, tally in sorted(_merged(adding.parts, lambda key: key.day).items())),
+        kinds=_dearest(_merged(few, lambda key: key.kind)),
     )
+
+
+def _merged(parts: Mapping[_Key, Tally], common: Callable[[_Key], K]) -> dict[K, Tally]:
+    groups: defaultdict[K, Tally] = defaultdict(Tally)
+    for key, part in parts.items():
+        groups[common(key)].merge(part)
+    return groups
 
 
 def _summed(

@@ -201,14 +201,15 @@ def found(connection: sqlite3.Connection, asked: BillQuestion) -> BillSumsFound:
 def _parts(
     connection: sqlite3.Connection, asked: BillQuestion, start: int, end: int, offset: int
 ) -> Iterator[BillPart]:
+    named = "CASE WHEN model IN (SELECT value FROM json_each(:{0})) THEN {1} END"
+    size = f"coalesce({named.format('sized', 'size')}, 0)" if asked.sized else "0"
+    of_hour = named.format("hourly", "hour") if asked.hourly else "NULL"
     rows = connection.execute(
-        "SELECT tenant, session, model, substr(client, 2), client = '', kind, CASE WHEN model IN "
-        "(SELECT value FROM json_each(:sized)) THEN size ELSE 0 END, priced, (hour + :offset) / :day, "
-        "CASE WHEN model IN (SELECT value FROM json_each(:hourly)) THEN hour ELSE NULL END, min(hour), sum(calls), "
-        "sum(input), sum(read), sum(written), sum(output), group_concat(cost, ' '), group_concat(saved, ' '), "
-        "sum(estimated) FROM bill_hours WHERE hour >= :start AND hour < :end AND (:tenant IS NULL OR tenant = :tenant) "
-        "AND (hour + :offset) % :day <= :day - :hour "
-        "GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10",
+        f"SELECT tenant, session, model, client, kind, {size}, priced, (hour + :offset) / :day, {of_hour}, min(hour), "
+        "sum(calls), sum(input), sum(read), sum(written), sum(output), group_concat(cost, ' '), "
+        "group_concat(saved, ' '), sum(estimated) FROM bill_hours WHERE hour >= :start AND hour < :end "
+        "AND (:tenant IS NULL OR tenant = :tenant) AND (hour + :offset) % :day <= :day - :hour "
+        "GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9",
         {
             "offset": offset,
             "day": DAY,
@@ -221,24 +222,10 @@ def _parts(
         },
     )
     with localcontext(_EXACT):
-        for (
-            tenant,
-            session,
-            model,
-            client,
-            unknown,
-            kind,
-            size,
-            priced,
-            day,
-            _,
-            hour,
-            *counts,
-            cost,
-            saved,
-            estimated,
-        ) in rows:
-            names = (tenant, session, model, None if unknown else client, kind, size, bool(priced), day, hour)
+        for tenant, session, model, client, kind, size_, priced, day, _, hour, *sums in rows:
+            *counts, cost, saved, estimated = sums
+            whose = None if client == NO_CLIENT else client[1:]
+            names = (tenant, session, model, whose, kind, size_, bool(priced), day, hour)
             yield BillPart._make((*names, *counts, _sum(cost), _sum(saved), estimated))
 
 
