@@ -149,10 +149,26 @@ class TestForget:
                 assert store.read_blob(other, edit.blob) == b"bytes that everybody has"
         assert here("check").code == 0
 
+    @pytest.mark.parametrize("tenant", ["s-first", "s-renewed"])
+    def test_an_account_is_forgotten_with_all_its_login_tokens(self, here: Here, tenant: str) -> None:
+        plant(here, "s-first", "zebrafalcon")
+        plant(here, "s-renewed", "mangotundra")
+        plant(here, "s-other", "quartzlagoon")
+        with here.store() as store:
+            store.put_account("l-11", "s-first", at=NOW)
+            store.put_account("s-renewed", "s-first", at=NOW)
+            store.put_account("l-22", "s-other", at=NOW)
+        done = here("forget", tenant, "--yes", "--json")
+        assert {each["tenant"] for each in json.loads(done.out)["tenants"]} == {"s-first", "s-renewed"}
+        assert files_with(here.home, "zebrafalcon") == files_with(here.home, "mangotundra") == []
+        assert files_with(here.home, "quartzlagoon")
+        with here.store() as store:
+            assert [store.account(name) for name in ("l-11", "s-renewed", "l-22")] == [None, None, "s-other"]
+
     def test_it_says_what_it_removed(self, here: Here) -> None:
         plant(here, "aa11", "mangotundra")
         done = here("forget", "aa11", "--yes", "--json")
-        said = json.loads(done.out)
+        (said,) = json.loads(done.out)["tenants"]
         assert said["rows"]["calls"] == said["rows"]["knowledge"] == said["rows"]["events"] == 1
         assert (said["blobs"], said["offloaded"], said["reports"]) == (3, 1, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import click
@@ -38,6 +39,12 @@ class Forgotten(Struct, frozen=True):
     others: int
 
 
+class ForgottenAccount(Struct, frozen=True):
+    """The tenant that was named, and those of other login tokens of its account."""
+
+    tenants: list[Forgotten]
+
+
 @click.command()
 @click.argument("tenant")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -48,7 +55,7 @@ def command(tenant: str, yes: bool, json_: bool) -> None:
     TENANT is its name as `holdfast sessions` and `holdfast bill --by session` show it, or the beginning of it; `local`
     is this user with Holdfast's own agent. Gone are its sessions, calls, breaks, events, sums, ledgers, edits, blobs,
     what was learned and remembered of it, conversations of the agent, offloaded results and break reports, also from
-    free pages and logs of the store. Backups and files that were exported elsewhere are not known and stay, and so do
+    free pages and logs of the store; and all of that of other login tokens of its account. Backups and files that were exported elsewhere are not known and stay, and so do
     USER.md and MEMORY.md of workspaces.
 
     Nobody else may use the store meanwhile: end `holdfast serve` first. It could write again what it has in memory.
@@ -61,32 +68,33 @@ def command(tenant: str, yes: bool, json_: bool) -> None:
     config, path = configured()
     name = _found(forgetting.tenants(path), uncut(tenant))
     with alone(path) as connection:
-        rows = forgetting.count(connection, name)
+        names = forgetting.account(connection, name)
         if not yes:
-            for table, number in rows.items():
-                click.echo(f"  {number:>9,}  {table}", err=True)
-            confirmed(f"Remove everything of {printable(name)} for good?", "nothing was removed")
-        sessions = forgetting.sessions(connection, name)
-        claimed = {
-            each
-            for other in forgetting.owners(connection)
-            if other != name
-            for each in forgetting.sessions(connection, other)
-        }
-        # Files first: if this is interrupted, the rows still say what is to be removed when it is done again.
-        logs, offloaded, others = _files(config, name, sessions, claimed)
-        reports = Reports.configured(config).forget(name)
-        blobs = forgetting.forget_blobs(blobs_of(path), name)
-        rows = forgetting.forget(connection, name)
-    done = Forgotten(name, rows, blobs, logs, offloaded, reports, others)
+            for each in names:
+                for table, number in forgetting.count(connection, each).items():
+                    click.echo(f"  {number:>9,}  {table}", err=True)
+            confirmed(f"Remove everything of {printable(', '.join(names))} for good?", "nothing was removed")
+        done = [_forget(config, path, connection, each) for each in names]
     if json_:
-        print_json(done)
+        print_json(ForgottenAccount(done))
         return
-    click.echo(printable(f"Forgot {name}:"))
-    files = {"blobs": blobs, "conversations": logs, "offloaded results": offloaded, "break reports": reports}
-    for what, number in (*rows.items(), *files.items()):
-        if number:
-            click.echo(f"  {number:>9,}  {what}")
+    for gone in done:
+        click.echo(printable(f"Forgot {gone.tenant}:"))
+        files = {"blobs": gone.blobs, "conversations": gone.logs, "offloaded results": gone.offloaded}
+        for what, number in (*gone.rows.items(), *files.items(), ("break reports", gone.reports)):
+            if number:
+                click.echo(f"  {number:>9,}  {what}")
+
+
+def _forget(config: Config, path: Path, connection: sqlite3.Connection, tenant: str) -> Forgotten:
+    sessions = forgetting.sessions(connection, tenant)
+    others = [other for other in forgetting.owners(connection) if other != tenant]
+    claimed = {each for other in others for each in forgetting.sessions(connection, other)}
+    # Files first: if this is interrupted, the rows still say what is to be removed when it is done again.
+    logs, offloaded, more = _files(config, tenant, sessions, claimed)
+    reports = Reports.configured(config).forget(tenant)
+    blobs = forgetting.forget_blobs(blobs_of(path), tenant)
+    return Forgotten(tenant, forgetting.forget(connection, tenant), blobs, logs, offloaded, reports, more)
 
 
 def _found(names: list[str], text: str) -> str:

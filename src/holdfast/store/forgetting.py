@@ -31,6 +31,20 @@ def owners(connection: sqlite3.Connection) -> list[str]:
     return sorted(names)
 
 
+def account(connection: sqlite3.Connection, tenant: str) -> list[str]:
+    """The tenants of all login tokens that are known to belong to one account with this one, itself among them."""
+    links = dict(connection.execute("SELECT name, tenant FROM accounts").fetchall())
+    found, grown = {tenant}, True
+    while grown:
+        more = {name for name, first in links.items() if first in found} | {
+            links[name] for name in found & links.keys()
+        }
+        grown = not more <= found
+        found |= more
+    known = set(owners(connection))
+    return sorted(found & known | {tenant})
+
+
 def count(connection: sqlite3.Connection, tenant: str) -> dict[str, int]:
     """How many rows of each table are the tenant's; tables without any are left out."""
     found = {
