@@ -55,8 +55,8 @@ def command(tenant: str, yes: bool, json_: bool) -> None:
     TENANT is its name as `holdfast sessions` and `holdfast bill --by session` show it, or the beginning of it; `local`
     is this user with Holdfast's own agent. Gone are its sessions, calls, breaks, events, sums, ledgers, edits, blobs,
     what was learned and remembered of it, conversations of the agent, offloaded results and break reports, also from
-    free pages and logs of the store; and all of that of other login tokens of its account. Backups and files that were exported elsewhere are not known and stay, and so do
-    USER.md and MEMORY.md of workspaces.
+    free pages and logs of the store; and all of that of other login tokens of its account. Backups and files that were
+    exported elsewhere are not known and stay, and so do USER.md and MEMORY.md of workspaces.
 
     Nobody else may use the store meanwhile: end `holdfast serve` first. It could write again what it has in memory.
 
