@@ -36,18 +36,19 @@ def odd_call(chance: random.Random, number: int) -> Call:
     )
     cost = None if chance.random() < 0.2 else Decimal(chance.randrange(10**9)).scaleb(-chance.randrange(3, 25))
     saved = chance.choice(['"-0.250"', '"0.1000000001"', "0.5", "null", '"1E-12"'])
+    judged = b'{"explained":true,"saved":%b}' % saved.encode()
     return Call(
-        tenant=chance.choice("ab"),
+        tenant=chance.choice(("a", "b", "s-subscription")),
         id=f"odd-{number:05d}",
         session=chance.choice("pqr"),
         lane="l",
         model=chance.choice(MODELS),
         started_at=at,
-        status="settled" if answered else chance.choice(("pending", "failed", "abandoned")),
+        status=chance.choice(("settled", "settled", "pending") if answered else ("pending", "failed", "abandoned")),
         kind=chance.choice(("request", "side", "ping", "bypassed")),
-        client=chance.choice((None, "", "=", "claude-code")),
+        client=chance.choice((None, "", "=", "claude-code", "holdfast")),
         usage=msgspec.structs.replace(used, cost=cost) if answered else None,
-        verdict=chance.choice((None, b"not json", b'{"explained":true,"saved":%b}' % saved.encode())),
+        verdict=chance.choice((None, b"not json", judged, b'{"estimated":true}', b'{"possible":"0.0150"}')),
     )
 
 
@@ -135,7 +136,9 @@ def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path, monke
         before = target.execute("SELECT * FROM bill_hours ORDER BY 1, 2, 3, 4, 5, 6, 7, 8").fetchall()
         target.execute("DROP TABLE bill_hours")
         target.execute("DROP TABLE marks")
+        target.execute("DROP TABLE accounts")
         target.execute("DROP INDEX calls_unanswered")
+        target.execute("DROP INDEX calls_pending")
         target.execute("PRAGMA user_version = 2")
     source.close()
     target.close()

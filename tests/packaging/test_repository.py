@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(holdfast.__file__).parent
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECURITY = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-TESTS = sorted(set(re.findall(r"tests/[\w/]+\.py(?:::\w+)?", CONTRIBUTING + SECURITY)))
+TESTS = sorted(set(re.findall(r"tests/[\w/]+\.py(?:::\w+)*", CONTRIBUTING + SECURITY)))
 PATHS = sorted(set(re.findall(r"`((?:[\w]+/)+[\w.]*|\w+\.py)`", CONTRIBUTING)))
 TREE = [
     f"/{path.relative_to(ROOT).as_posix()}{'/' * path.is_dir()}"
@@ -34,9 +34,10 @@ def test_the_guide_is_short() -> None:
 
 @pytest.mark.parametrize("named", TESTS)
 def test_a_named_test_exists(named: str) -> None:
-    path, _, name = named.partition("::")
+    path, *names = named.split("::")
     text = (ROOT / path).read_text(encoding="utf-8")
-    assert not name or re.search(rf"def {name}\(", text)
+    for name in names:
+        assert re.search(rf"(?:def|class) {name}\b", text)
 
 
 @pytest.mark.parametrize("named", PATHS)

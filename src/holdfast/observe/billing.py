@@ -96,8 +96,9 @@ class _Adding:
         if (call.tenant, call.id) in self._broken:
             self._broken[call.tenant, call.id] = call.client, call.kind
 
-    def answered(self, call: Call) -> None:
-        if call.usage is not None:
+    def ended(self, call: Call) -> None:
+        """A call that is neither unanswered nor pending: those were added with the sums."""
+        if call.usage is not None and call.status != "pending":
             self.call(call)
 
     def sums(self, found: BillSumsFound, prices: Prices) -> set[tuple[int, str]]:
@@ -121,6 +122,8 @@ class _Adding:
             sessions[each.tenant, each.session].add_unanswered(each.kind, each.possible)
         for gone in found.gone:
             self._left[gone[:3]] = _Left(*gone[3:])
+        for call in found.pending:
+            self.call(call)
         self._broken.update(found.callers)
         return uneven
 
@@ -215,11 +218,11 @@ def _summed(
     asked, edges = question(extent, prices, start, end, tenant, zone)
     uneven = adding.sums(store.bill_sums(asked), prices)
     for first, last in edges:
-        store.visit_calls(adding.answered, tenant, start=first, end=last)
+        store.visit_calls(adding.ended, tenant, start=first, end=last)
 
     def visit(call: Call) -> None:
         if (hour_of(call.started_at), call.model) in uneven and call.usage is not None and call.usage.cost is not None:
-            adding.call(call)
+            adding.ended(call)
 
     for hour in sorted({hour for hour, _ in uneven}):
         store.visit_calls(visit, tenant, start=hour, end=hour + HOUR)

@@ -1,5 +1,7 @@
 """Sums of answered calls, for bills: by hour, tenant, session, model, client and kind, and in parts of one price.
 
+Calls that are still pending change their usage when they end: they are not in the sums, and given one by one.
+
 They are kept in the transaction of the calls they sum, and say exactly what adding up the stored calls one by one says.
 Where a call is counted that was counted before, or calls are deleted, the sums of its session's hour are made anew from
 its calls. Dollars are text, as in the calls: SQLite's own numbers would round them.
@@ -19,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from .rows import BillExtent, BillPart, BillQuestion, BillSumsFound, Call, GoneHour, UnansweredCall
+from .tables import CALL_COLUMNS, names, read_call
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -37,7 +40,8 @@ SUM_OF_CALLS = (
     f"SELECT tenant, session, started_at - (started_at % {HOUR} + {HOUR}) % {HOUR}, model, "
     f"CASE WHEN client IS NULL THEN '{NO_CLIENT}' ELSE '=' || client END, kind, CASE {_size} ELSE 0 END, "
     "cost IS NOT NULL, count(*), sum(input), sum(read), sum(written), sum(output), "
-    "decimal_sum(cost), decimal_sum(saved_of(verdict)), sum(is_estimated(verdict)) FROM calls WHERE input IS NOT NULL"
+    "decimal_sum(cost), decimal_sum(saved_of(verdict)), sum(is_estimated(verdict)) FROM calls WHERE input IS NOT NULL "
+    "AND status != 'pending'"
 )
 """One row of `bill_hours` for each group of stored calls. Needs the functions of `add_functions`."""
 
@@ -113,9 +117,9 @@ class BillSums:
         self._changed: set[Hour] = set()
 
     def add(self, call: Call) -> None:
-        """A call that was not counted before; one without usage counts nowhere."""
+        """A call that was not counted before; one without usage, or still pending, counts nowhere."""
         usage = call.usage
-        if usage is None:
+        if usage is None or call.status == "pending":
             return
         client = NO_CLIENT if call.client is None else f"={call.client}"
         size = (0, *SIZES)[bisect_left(SIZES, usage.prompt)]
@@ -195,7 +199,13 @@ def found(connection: sqlite3.Connection, asked: BillQuestion) -> BillSumsFound:
     parts: list[BillPart] = []
     for start, end, offset in asked.stretches:
         parts += _parts(connection, asked, start, end, offset)
-    return BillSumsFound(parts, _unanswered(connection, asked), _gone(connection, asked), _callers(connection, asked))
+    return BillSumsFound(
+        parts,
+        _unanswered(connection, asked),
+        _pending(connection, asked),
+        _gone(connection, asked),
+        _callers(connection, asked),
+    )
 
 
 def _parts(
@@ -247,6 +257,16 @@ def _unanswered(connection: sqlite3.Connection, asked: BillQuestion) -> list[Una
         values,
     )
     return [UnansweredCall._make((*row, judged(verdict).possible)) for *row, verdict in rows]
+
+
+def _pending(connection: sqlite3.Connection, asked: BillQuestion) -> list[Call]:
+    where, values = _window(asked, "started_at")
+    rows = connection.execute(
+        f"SELECT {names(CALL_COLUMNS)} FROM calls INDEXED BY calls_pending "
+        f"WHERE status = 'pending' AND input IS NOT NULL AND {where}",
+        values,
+    )
+    return [read_call(row) for row in rows]
 
 
 def _gone(connection: sqlite3.Connection, asked: BillQuestion) -> list[GoneHour]:

@@ -219,6 +219,8 @@ class GoneHour(NamedTuple):
 class BillSumsFound(NamedTuple):
     parts: list[BillPart]
     unanswered: list[UnansweredCall]
+    pending: list[Call]
+    """Calls on their way, of which some usage is known."""
     gone: list[GoneHour]
     callers: dict[tuple[str, str], tuple[str | None, str]]
     """Client and kind of calls that broke, by tenant and id."""

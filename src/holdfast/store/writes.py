@@ -123,15 +123,16 @@ def _count(call: Call, transaction: Transaction) -> None:
 
 def _replace_call(call: Call, row: list[Any], transaction: Transaction) -> None:
     before = transaction.connection.execute(
-        "SELECT started_at, session, model, input, read, output, writes, cost, price_version FROM calls "
+        "SELECT started_at, session, model, status, input, read, output, writes, cost, price_version FROM calls "
         "WHERE tenant = ? AND id = ?",
         (call.tenant, call.id),
     ).fetchone()
-    counted = None if before is None else read_usage(*before[3:])
+    counted = None if before is None else read_usage(*before[4:])
     if counted is not None:
         transaction.sums.usage((hour_of(before[0]), call.tenant, before[2]), counted, sign=-1)
-        transaction.bills.change(call.tenant, before[1], before[0])
-        transaction.bills.change(call.tenant, call.session, call.started_at)
+        if before[3] != "pending":
+            transaction.bills.change(call.tenant, before[1], before[0])
+            transaction.bills.change(call.tenant, call.session, call.started_at)
     transaction.connection.execute(_PUT_CALL, row)
 
 

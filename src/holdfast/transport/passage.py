@@ -155,7 +155,7 @@ class Passage:
             return
         if found.side:
             return
-        self._budget.untimed(lambda: engine.load(found.lane, body, now=started))
+        self._budget.untimed(lambda: engine.load(self.lane, body, now=started))
         given = self._given = self._remember(body, found, read, asked, gateway)
         self._next("prepare")
         prepared = self.prepared = engine.prepare(
@@ -163,7 +163,7 @@ class Passage:
             lane=self.lane,
             now=started,
             skip=asked.skip,
-            reset=asked.reset or given.reset or self._relayed(found),
+            reset=asked.reset or given.reset or self._relayed(),
             volatile=given.volatile,
             pinned=given.pinned,
             reading=given.reading,
@@ -179,12 +179,12 @@ class Passage:
         with quiet("went"):
             given.went()
 
-    def _relayed(self, found: Found) -> str | None:
+    def _relayed(self) -> str | None:
         """Requests of its lane may have been relayed past us since its last one."""
         until = self._passages.switch.until
         if not until:
             return None
-        last = self._passages.engine.ledger(found.lane, now=self.started).last
+        last = self._passages.engine.ledger(self.lane, now=self.started).last
         return "bypassed" if last is not None and last.at < until else None
 
     def _remember(
