@@ -264,6 +264,12 @@ class TestBackup:
             assert copy.read_blob("aa11", edit.blob) == b"bytes that everybody has"
             assert len(copy.calls()) == 1
 
+    def test_of_a_damaged_store_the_store_is_named_and_not_the_copy(self, here: Here, tmp_path: Path) -> None:
+        here.path.write_bytes(b"no database at all " * 500)
+        done = here("backup", str(tmp_path / "copy.db"))
+        assert (done.code, f"the store {here.path} is not a SQLite database" in done.err) == (1, True)
+        assert list(tmp_path.glob("*copy*")) == []
+
     def test_nothing_is_overwritten_without_force(self, here: Here, tmp_path: Path) -> None:
         plant(here, "aa11", "mangotundra")
         target = tmp_path / "copy.db"
@@ -334,6 +340,21 @@ class TestPruneAndVacuum:
             assert [each.tenant for each in store.sessions()] == ["bb22"]
             assert store.knowledge("aa11", "k-mangotundra") is not None
         assert filled("check").code == 0
+
+    def test_where_nothing_is_old_nobody_is_asked(self, here: Here) -> None:
+        plant(here, "bb22", "quartzlagoon")
+        done = here("prune", "--older-than", "1d")
+        assert (done.code, done.err) == (0, "")
+        assert "older than 1 day (" in done.out
+
+    def test_sizes_are_those_of_the_file_and_its_log(self, here: Here) -> None:
+        with here.store() as store:  # somebody else has it open: what was written stands in the log
+            for number in range(50):
+                store.put_call(call(tenant="aa11", id=f"x{number}", plan=bytes(8_000)))
+            store.flush()
+            done = json.loads(here("vacuum", "--json").out)
+        assert done["before"] > 400_000
+        assert done["after"] <= done["before"]
 
     def test_conversations_of_the_agent_stay(self, filled: Here) -> None:
         logs = filled.home / "sessions"

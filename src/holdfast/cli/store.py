@@ -21,5 +21,5 @@ def command() -> None:
       holdfast store check
       holdfast store backup ~/backups/holdfast.db
       holdfast store prune --dry-run
-      holdfast store forget 3f9a2c
+      holdfast store forget t-3f9a2c
     """

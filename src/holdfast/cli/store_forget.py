@@ -62,7 +62,7 @@ def command(tenant: str, yes: bool, json_: bool) -> None:
 
     \b
     Examples:
-      holdfast store forget 3f9a2c
+      holdfast store forget t-3f9a2c
       holdfast store forget local --yes
     """
     config, path = configured()

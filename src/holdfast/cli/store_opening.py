@@ -33,6 +33,12 @@ def configured() -> tuple[Config, Path]:
     return config, path
 
 
+def room(path: Path) -> int:
+    """Bytes that the store takes on the disk: its file, and the log of what was written last."""
+    log = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
 def size(count: int) -> str:
     for unit, bytes_ in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= bytes_:

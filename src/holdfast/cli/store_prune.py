@@ -8,13 +8,14 @@ import time
 import click
 
 from holdfast.cli.asking import print_json
-from holdfast.cli.store_opening import Progress, configured, confirmed, json_option, size
+from holdfast.cli.store_opening import Progress, configured, confirmed, json_option, room, size
 from holdfast.cli.tables import counted
 from holdfast.errors import HoldfastError
 from holdfast.gateway.retention import AGENT, Retention
 from holdfast.store import Pruned, open_store
 
 _DAY_S = 86_400
+_NAMES = ("call", "break", "event", "lane", "session")
 _AGE = re.compile(r"(\d{1,6})\s*([dw]?)")
 
 
@@ -42,22 +43,20 @@ def command(age: str | None, dry_run: bool, yes: bool, json_: bool) -> None:
     if not days:
         raise HoldfastError("store.retention is 0: everything is kept; --older-than says what is old")
     before = round((time.time() - days * _DAY_S) * 1_000_000)
-    kept = keeps.kept()
+    kept, old = keeps.kept(), counted(days, "day")
     with open_store(path) as store:
         would = store.would_prune(before, keep=kept, keep_client=AGENT)
         if dry_run:
-            _say(would, json_, f"Older than {days:,} days, and would be removed:")
+            _say(would, json_, f"Older than {old}, and would be removed:")
             return
-        if not yes:
-            confirmed(f"Remove {_named(would)} older than {days:,} days?", "nothing was removed")
-        progress, was = Progress(), path.stat().st_size
+        if not yes and any(getattr(would, f"{name}s") for name in _NAMES):
+            confirmed(f"Remove {_named(would)} older than {old}?", "nothing was removed")
+        progress, was = Progress(), room(path)
         done = store.prune(
             before, keep=kept, keep_client=AGENT, progress=lambda what, count: progress(f"{count:,} {what} removed")
         )
         store.give_back()
-    _say(
-        done, json_, f"Removed what was older than {days:,} days ({size(was)} before, {size(path.stat().st_size)} now):"
-    )
+    _say(done, json_, f"Removed what was older than {old} ({size(was)} before, {size(room(path))} now):")
 
 
 def _days(age: str) -> int:
@@ -68,8 +67,7 @@ def _days(age: str) -> int:
 
 
 def _named(found: Pruned) -> str:
-    names = ("call", "break", "event", "lane", "session")
-    return ", ".join(counted(getattr(found, f"{name}s"), name) for name in names)
+    return ", ".join(counted(getattr(found, f"{name}s"), name) for name in _NAMES)
 
 
 def _say(found: Pruned, json_: bool, sentence: str) -> None:

@@ -6,7 +6,7 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.asking import print_json
-from holdfast.cli.store_opening import Progress, configured, json_option, size
+from holdfast.cli.store_opening import Progress, configured, json_option, room, size
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.store import open_store
@@ -34,7 +34,7 @@ def command(json_: bool) -> None:
       holdfast store vacuum
     """
     _, path = configured()
-    before, progress = path.stat().st_size, Progress()
+    before, progress = room(path), Progress()
 
     def going_on() -> int:
         progress("writing the store anew")
@@ -49,7 +49,7 @@ def command(json_: bool) -> None:
             if not store.gives_back() and before > SMALL:
                 raise HoldfastError(f"{problem}: to write {size(before)} anew would hold up its writes") from problem
             store.give_back()
-    after = path.stat().st_size
+    after = room(path)
     if json_:
         print_json(_Vacuumed(str(path), before, after))
     else:

@@ -15,6 +15,7 @@ from .connections import PRIVATE_FILE, connect, make_private_directory
 from .problems import file_problem, store_problem
 
 _PAGES = 2_000
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 Progress = Callable[[str, int, int], None]
 """What is copied, how much of it is done, and how much there is."""
@@ -48,7 +49,8 @@ def back_up(
             target.with_name(target.name + end).unlink(missing_ok=True)
         partial.replace(target)
     except sqlite3.Error as error:
-        raise store_problem(partial, error) from error
+        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED  # page by page it is a copy of the damage
+        raise store_problem(path if damaged else target, error) from error
     except OSError as error:
         raise file_problem(target, error) from error
     finally:
