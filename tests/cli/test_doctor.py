@@ -229,6 +229,25 @@ def test_a_gateway_that_runs_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (line.state, line.what) == ("ok", f"runs on {address} (process {os.getpid()})")
 
 
+def test_a_gateway_that_stores_nothing_says_why() -> None:
+    config = load_here()
+    with running(config) as address:
+        for file in config.home.glob("holdfast.db*"):
+            if file.is_file():
+                file.rename(file.with_name(f"moved-{file.name}"))
+        line, _ = of(doctor(), "gateway")
+    assert (line.state, line.what) == ("warning", f"runs on {address} (process {os.getpid()}) and stores nothing")
+    assert "was moved, deleted or emptied" in line.cure
+
+
+def test_a_gateway_that_is_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_OFF", "1")
+    with running(load_here()):
+        line, _ = of(doctor(), "gateway")
+    assert (line.state, "switched off" in line.what) == ("warning", True)
+    assert line.cure == f"`kill -USR2 {os.getpid()}` turns it on"
+
+
 def test_a_gateway_on_any_port_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of this home, the second with other upstreams; and when they have ended, none."""
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -173,6 +173,14 @@ def test_it_says_who_is_given_memory(tmp_path: Path, settings: str, said: str) -
     assert said in introduction(config, "http://127.0.0.1:8788", needs_key=False)
 
 
+def test_without_a_store_nobody_is_said_to_be_given_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MEMORY_INJECT", "true")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "holdfast.db").write_bytes(b"no database at all " * 500)
+    with Program(tmp_path, "http://127.0.0.1:9") as program:
+        assert "Memory: given to no client, for nothing is stored.\n" in program.out
+
+
 @pytest.mark.parametrize(("way", "done"), [("observe", "observed, not edited"), ("manage", "planned and edited like")])
 def test_it_says_what_happens_to_subscriptions(tmp_path: Path, way: str, done: str) -> None:
     config = load(home=tmp_path, workspace=None, environ={"HOLDFAST_GATEWAY_SUBSCRIPTIONS": way})

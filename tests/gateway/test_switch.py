@@ -177,6 +177,7 @@ def test_run_leaves_its_client_alone(tmp_path: Path) -> None:
     )
     assert done.stdout.strip() == "http://mine None"
     assert "HOLDFAST_OFF is set" in done.stderr
+    assert "went past" not in done.stderr  # there was nothing to go past
     assert not (tmp_path / "home" / "holdfast.db").exists()
 
 

@@ -23,7 +23,7 @@ from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.config.values import mask
 from holdfast.errors import HoldfastError
-from holdfast.gateway import presence
+from holdfast.gateway import presence, reach
 from holdfast.gateway.launch import READ
 from holdfast.gateway.reach import find, place
 from holdfast.serving import listen
@@ -90,12 +90,23 @@ def gateways(config: Config) -> Iterator[Line]:
             yield Line("note", "gateway", f"the one on {where} was killed, or does not answer", cure)
         elif each.same:
             configured = configured or each.gateway.address == place(config)
-            yield Line("ok", "gateway", f"runs on {where}")
+            yield from _running(each.gateway, where)
         else:
             cure = "it was started with other settings; `holdfast run` does not use it"
             yield Line("note", "gateway", f"runs on {where}, and forwards or stores elsewhere", cure)
     if not configured:
         yield from port(config)
+
+
+def _running(gateway: presence.Running, where: str) -> Iterator[Line]:
+    reason, off = reach.ails(gateway.address)
+    if off:
+        what = f"runs on {where}, switched off: it relays every request as it comes and stores nothing"
+        yield Line("warning", "gateway", what, f"`kill -USR2 {gateway.pid}` turns it on")
+    elif reason is not None:
+        yield Line("warning", "gateway", f"runs on {where} and stores nothing", printable(reason))
+    else:
+        yield Line("ok", "gateway", f"runs on {where}")
 
 
 def port(config: Config) -> Iterator[Line]:

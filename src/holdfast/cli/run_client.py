@@ -76,7 +76,8 @@ def command(client: tuple[str, ...]) -> int:
     if outside:
         _say(f"{outside}; it runs without Holdfast")
         code = _attend(launch.Launch(client, os.environ))
-        _say(f"{name} went past the gateway; whatever it spent is not counted.")
+        past = "ran without Holdfast" if switch.is_set(os.environ) else "went past the gateway"
+        _say(f"{name} {past}; whatever it spent is not counted.")
         return code
     use_configured_facts()
     config = load_here()

@@ -61,7 +61,7 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
             on_refused=(lambda refused: _tell(refusal(refused))) if verbose else None,
             switch=switch,
         )
-        text = introduction(config, address_of(listener), needs_key=gateway.needs_key)
+        text = introduction(config, address_of(listener), needs_key=gateway.needs_key, stored=gateway.store is not None)
         if gateway.store is not None:
             text += f"  Kept: {gateway.retention.sentence(gateway.store, time.time())}\n"
         if switch.off:
@@ -81,7 +81,7 @@ def _switched(off: bool) -> str:
     return "Holdfast is on: requests are planned; SIGUSR2 turns it off."
 
 
-def introduction(config: Config, address: str, *, needs_key: bool) -> str:
+def introduction(config: Config, address: str, *, needs_key: bool, stored: bool = True) -> str:
     """What to do with it; the first line tells programs where it listens."""
     base = f"{address}/k/KEY" if needs_key else address
     lines = [
@@ -96,16 +96,18 @@ def introduction(config: Config, address: str, *, needs_key: bool) -> str:
         lines += [
             f"  KEY is in {config.home / ACCESS_KEY}; clients that can, send it as the header x-holdfast-key.",
         ]
-    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config)}"]
+    lines += [f"  Admin token: {config.home / ADMIN_TOKEN}", f"  Memory: {_memory(config, stored)}"]
     lines += [f"  Subscriptions: {treatment(config)}.", "  Ctrl-C ends it.", ""]
     return "\n".join(lines)
 
 
-def _memory(config: Config) -> str:
+def _memory(config: Config, stored: bool) -> str:
     """Which clients are given memory, and whose."""
     on = [agent for agent in ("", *config.agents) if config.for_agent(agent).memory.inject]
     if not on:
         return "given to no client (memory.inject)."
+    if not stored:
+        return "given to no client, for nothing is stored."
     memory = config.for_agent(on[0]).memory
     whose = "what `holdfast memory list` shows" if memory.inject_as == "local" else "entries of their own tenant"
     which = f"clients of {counted(len(memory.inject_tenants), 'tenant')}" if memory.inject_tenants else "all clients"

@@ -72,6 +72,16 @@ def answers(config: Config) -> bool:
     return isinstance(said, dict) and "status" in said
 
 
+def ails(address: str) -> tuple[str | None, bool]:
+    """What a gateway says of itself: why it stores nothing, if it does not; and whether it is switched off."""
+    try:
+        said = _get(f"{address}/healthz")
+    except _UNREACHABLE:
+        return None, False
+    reason = said.get("reason") if isinstance(said, dict) else None
+    return (str(reason) if reason else None), isinstance(said, dict) and said.get("mode") == "off"
+
+
 def seen(config: Config, run: str) -> Seen | None:
     """What the gateway that runs saw of a run; None where that was nothing, or it ended meanwhile."""
     try:
