@@ -252,6 +252,22 @@ class TestCheck:
         assert (here("check").code, "sums" in here("check").out) == (1, True)
 
 
+def test_explain_marks_what_is_estimated_of_cut_answers(here: Here, capfd: pytest.CaptureFixture[str]) -> None:
+    of = {"model": "anthropic:claude-opus-4-6", "lane": "l1", "session": "s1"}
+    with here.store() as store:
+        store.put_session(session(tenant="t1", id="s1", started_at=NOW))
+        store.put_lane(lane(tenant="t1", id="l1", session="s1", started_at=NOW))
+        store.put_call(call(**of, started_at=NOW))
+        store.put_call(call(**of, started_at=NOW + 1, status="abandoned", verdict=b'{"estimated":true}'))
+    assert main(["explain", str(here.path), "--quiet"]) == 0
+    said = capfd.readouterr().out
+    assert "  ~$" in said
+    assert "~ 1 request was cut: what the provider had not told of the usage is estimated." in said
+    assert main(["explain", str(here.path), "--quiet", "--json"]) == 0
+    (found_,) = json.loads(capfd.readouterr().out)["sessions"]
+    assert (found_["cut"], found_["estimated"]) == (1, False)
+
+
 class TestBackup:
     def test_a_copy_that_can_be_used(self, here: Here, tmp_path: Path) -> None:
         plant(here, "aa11", "mangotundra")

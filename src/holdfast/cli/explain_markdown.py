@@ -73,7 +73,8 @@ def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
         _code(each.model or "-"),
         count(each.requests),
         share(each.hit_rate),
-        ("~" if each.estimated else "") + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
+        ("~" if each.estimated or each.cut else "")
+        + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
         count(breaks),
         dollars(lost) if breaks else "-",
     )

@@ -186,6 +186,9 @@ def notes(report: Explained) -> list[str]:
     if totals.estimated_sessions:
         which = "1 session has" if totals.estimated_sessions == 1 else f"{totals.estimated_sessions:,} sessions have"
         said.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")
+    if cut := sum(session.cut for session in report.sessions):
+        which = "1 request was" if cut == 1 else f"{cut:,} requests were"
+        said.append(f"~ {which} cut: what the provider had not told of the usage is estimated.")
     if totals.unpriced:
         which = "1 request has" if totals.unpriced == 1 else f"{totals.unpriced:,} requests have"
         said.append(f"+ {which} no known price: the dollars leave that out.")

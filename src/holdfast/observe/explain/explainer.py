@@ -119,6 +119,7 @@ class Explainer:
         inside = self._window.holds(at)
         if inside:
             session.counted(record.model, at)
+            session.cut += record.cut
             self._signs.took(session, lane, record)
         seen = None
         if record.body is not None and not session.billed:

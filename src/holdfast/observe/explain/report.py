@@ -78,6 +78,7 @@ def _session(session: Session, ttl: OtherTtl | None, money: Money) -> SessionFou
         started=session.started,
         ended=session.ended,
         estimated=session.estimated,
+        cut=session.cut,
         unpriced=unpriced,
         subscription=session.subscription,
     )

@@ -29,8 +29,8 @@ LaneKey = tuple[str, str]
 
 class Session:
     __slots__ = (
-        *("_model", "_requests", "_unmarked", "bills", "billed", "broken", "client", "clock", "compactions", "ended"),
-        "estimated",
+        *("_model", "_requests", "_unmarked", "bills", "billed", "broken", "client", "clock", "compactions", "cut"),
+        *("ended", "estimated"),
         *("file", "head", "key", "lanes", "latest", "latest_at", "name", "number", "numbered", "origin", "requests"),
         *("source", "started", "subscription", "turns", "unmarked"),
     )
@@ -44,6 +44,7 @@ class Session:
         self.latest_at: float | None = None
         self.numbered = 0  # requests of the log, whether they are counted or not
         self.requests = 0
+        self.cut = 0  # of them, those whose usage is in part an estimate
         self.turns = self.compactions = 0  # of the user's, as far as the log tells
         self._model = ""  # the first, which most often is the only one
         self._requests: dict[str, int] | None = None  # by model, where there are more

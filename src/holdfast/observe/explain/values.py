@@ -100,7 +100,8 @@ class HeadFound(Struct, frozen=True, kw_only=True):
 
 class SessionFound(Struct, frozen=True, kw_only=True):
     """A session. `model` is the one with the most requests. `estimated` says that usage was worked out from the bytes
-    by the cache rules, because the log has none; `unpriced` counts requests without a known price, which are not in
+    by the cache rules, because the log has none; `cut` counts requests a part of whose usage is an estimate, because
+    their answers were cut; `unpriced` counts requests without a known price, which are not in
     `cost_usd`. `breaks` has the dearest where there are very many; `breaks_left_out` counts the others. `head` is
     a note: why it could not share the head of the session before it. `subscription` says that the log shows one that
     paid: its dollars are at list price."""
@@ -119,6 +120,7 @@ class SessionFound(Struct, frozen=True, kw_only=True):
     started: float | None = None
     ended: float | None = None
     estimated: bool = False
+    cut: int = 0
     unpriced: int = 0
     head: HeadFound | None = None
     subscription: bool = False

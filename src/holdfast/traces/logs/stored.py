@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, SqliteStore, open_existing
+from holdfast.store.bill_sums import is_estimated
 from holdfast.store.schema import APPLICATION_ID
 
 from .members import shown
@@ -178,4 +179,5 @@ def _logged(call: Call, place: str, session: str, agent: str, told: Told | None)
         reset=call.reset,
         told=told,
         subscription=is_subscription(call.tenant),
+        cut=is_estimated(call.verdict),
     )
