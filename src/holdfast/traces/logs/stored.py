@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, SqliteStore, open_existing
 from holdfast.store.schema import APPLICATION_ID
+from holdfast.store.tenants import is_subscription
 
 from .members import shown
 from .values import Advance, Broken, Logged, Record, Told
