@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.store import Break, Call, SqliteStore, open_existing
+from holdfast.store.bill_sums import judged
 from holdfast.store.schema import APPLICATION_ID
 from holdfast.store.tenants import is_subscription
 
@@ -178,4 +179,5 @@ def _logged(call: Call, place: str, session: str, agent: str, told: Told | None)
         reset=call.reset,
         told=told,
         subscription=is_subscription(call.tenant),
+        judged=judged(call.verdict).explained is not None,
     )

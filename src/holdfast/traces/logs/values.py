@@ -36,7 +36,8 @@ class Logged(Struct, frozen=True, kw_only=True):
     log gives for a prefix that does not go on (`compaction`, `history_trimmed`…). `body` are the bytes of the request
     where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
     sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
-    only that. `subscription` where the log shows that one paid.
+    only that. `subscription` where the log shows that one paid. `judged` where whoever wrote the log has looked for
+    breaks: there is none but what is `told`.
     """
 
     session: str
@@ -54,6 +55,7 @@ class Logged(Struct, frozen=True, kw_only=True):
     added: tuple[ShapeBlock, ...] = ()
     kind: Kind | None = None
     subscription: bool = False
+    judged: bool = False
 
 
 class Broken(Struct, frozen=True):
