@@ -78,6 +78,12 @@ def test_help_and_next_steps_import_nothing_heavy(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], cwd=tmp_path, check=True, capture_output=True)
 
 
+def test_a_bill_is_made_without_the_engine(tmp_path: Path) -> None:
+    """Importing it takes as long as adding up 200,000 calls."""
+    script = "import sys, holdfast.cli.bill; assert not {'holdfast.engine', 'holdfast.wire'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True)
+
+
 def test_version(tmp_path: Path) -> None:
     done = holdfast("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"holdfast, version {__version__}\n")

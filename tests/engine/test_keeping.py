@@ -348,7 +348,7 @@ def test_calls_that_a_process_left_behind_are_not_pending_for_ever(tmp_path: Pat
     assert second.verdict is not None
     assert second.verdict.startswith(b'{"possible":"0.0')
     assert sum(hour.calls for hour in driver.store.call_hours(0, 2**60)) == sum(hour.calls for hour in hours) + 1
-    assert driver.store.pending_calls() == []
+    assert driver.store.calls(status="pending") == []
     driver.close()
 
 

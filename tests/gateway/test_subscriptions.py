@@ -14,10 +14,10 @@ import pytest
 
 from holdfast import observe
 from holdfast.cli import run as main
-from holdfast.identity import is_subscription
 from holdfast.identity.core import LOCAL
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.serve import running as provider_running
+from holdfast.store.tenants import is_subscription
 from tests.clients.programs import Watched
 
 from .gate import Gated, gated

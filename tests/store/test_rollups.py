@@ -58,7 +58,7 @@ def test_an_estimate_counts_until_the_call_has_ended(store: SqliteStore, apart: 
     (hour,) = store.call_hours(NOON, NOON + HOUR)
     assert (hour.calls, hour.input, hour.read, hour.cost) == (4, 40, 240, Decimal("1.3"))
     assert hour.writes == (("1h", 151), ("5m", 80))
-    assert [each.id for each in store.pending_calls()] == [began.id]
+    assert [each.id for each in store.calls(status="pending")] == [began.id]
 
 
 def test_only_what_is_pending_is_ended(store: SqliteStore) -> None:

@@ -15,8 +15,8 @@ from holdfast.gateway.app import Refused
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
-from holdfast.identity import is_subscription
 from holdfast.serving import address_of, listen
+from holdfast.store.tenants import is_subscription
 from holdfast.transport.switch import Switch
 
 

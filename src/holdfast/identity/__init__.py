@@ -8,6 +8,6 @@ from .clients import client_of
 from .core import Identities
 from .credentials import credentials_of, is_login
 from .known import Care
-from .values import Found, Headers, is_subscription
+from .values import Found, Headers
 
-__all__ = ["Care", "Found", "Headers", "Identities", "client_of", "credentials_of", "is_login", "is_subscription"]
+__all__ = ["Care", "Found", "Headers", "Identities", "client_of", "credentials_of", "is_login"]

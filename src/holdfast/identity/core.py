@@ -17,6 +17,7 @@ from msgspec import Struct
 from holdfast.engine.values import Lane
 from holdfast.events import Ulids
 from holdfast.store import Store
+from holdfast.store.tenants import SUBSCRIPTION, is_subscription
 from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
 
@@ -28,7 +29,7 @@ from .credentials import credentials_of, is_login
 from .known import Care, Known, KnownLanes, Match
 from .names import Named, named, previous_response
 from .sides import is_side
-from .values import SUBSCRIPTION, Found, Headers, is_subscription, keyed, lane_id, safe_name
+from .values import Found, Headers, keyed, lane_id, safe_name
 
 LOCAL = "local"
 """The tenant of requests without a credential."""

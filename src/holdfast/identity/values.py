@@ -13,9 +13,6 @@ from holdfast.engine.values import Lane
 Headers = Mapping[str, str]
 """Headers by lower-case name; of a repeated one the first."""
 
-SUBSCRIPTION = "s-"
-"""How the tenants of subscriptions' logins begin: what they spend is not billed by the token."""
-
 _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}").fullmatch
 _MODEL = re.compile(r"[A-Za-z0-9._:@/~+-]{1,128}").fullmatch
 
@@ -34,11 +31,6 @@ class Found(Struct, frozen=True):
     scope: bytes = b""
     project: bytes = b""
     shared: bool = False
-
-
-def is_subscription(tenant: str) -> bool:
-    """Whether a tenant pays by subscription: its dollars are what the same tokens would cost at list price."""
-    return tenant.startswith(SUBSCRIPTION)
 
 
 def keyed(key: bytes, text: str) -> bytes:

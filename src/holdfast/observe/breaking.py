@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from holdfast.identity import is_subscription
 from holdfast.store import Break, Store
+from holdfast.store.tenants import is_subscription
 
 from .tally import MISSED, dollars_of, moment, window
 from .values import BreakReport, BreakReports

@@ -14,8 +14,8 @@ from msgspec import Struct
 from holdfast.canonical import Usage
 from holdfast.events import Envelope, Event
 from holdfast.events.calls import CachePlanned, CacheVerdict
-from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, Store
+from holdfast.store.tenants import is_subscription
 
 from . import breaking
 from .finding import find

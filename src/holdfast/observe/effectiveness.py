@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from holdfast.facts import rates
-from holdfast.identity import is_subscription
 from holdfast.store import ModelEffectiveness, Store
+from holdfast.store.tenants import is_subscription
 
 from .tally import LAST, moment, plus
 from .values import Effectiveness, Effectivenesses, Window

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from holdfast.canonical import Usage
 from holdfast.facts import rates
-from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, bill_sums
 from holdfast.store.bill_sums import Judged
 from holdfast.store.rollups import effectiveness
 from holdfast.store.rows import BillPart
+from holdfast.store.tenants import is_subscription
 
 from .values import Sums, Window
 

@@ -219,10 +219,6 @@ class Store(Writes, Looks, Protocol):
         """Calls by start, oldest first."""
         ...
 
-    def pending_calls(self) -> list[Call]:
-        """Calls that have not ended, of all processes, and those that a process left behind; oldest first."""
-        ...
-
     def breaks(
         self,
         tenant: str | None = None,

@@ -266,9 +266,6 @@ class SqliteStore(SqliteWrites, KnowledgeReads, Looking, Maintenance):
         equal = {"tenant": tenant, "session": session, "lane": lane, "model": model, "status": status}
         return self._read(reads.calls, equal, start, end, limit)
 
-    def pending_calls(self) -> list[Call]:
-        return self._read(reads.pending_calls)
-
     def breaks(
         self,
         tenant: str | None = None,

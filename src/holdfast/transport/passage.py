@@ -23,7 +23,8 @@ from holdfast.engine.partial import Partial
 from holdfast.engine.state import facts_of, reference
 from holdfast.engine.telling import REASONS
 from holdfast.events.sessions import GatewayBypassed, GatewayPreflight
-from holdfast.identity import Found, Identities, is_subscription
+from holdfast.identity import Found, Identities
+from holdfast.store.tenants import is_subscription
 from holdfast.wire import Body, Dialect, Unreadable
 from holdfast.wire.prompts import Reading
 from holdfast.wire.stream import Report

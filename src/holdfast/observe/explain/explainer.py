@@ -149,12 +149,12 @@ class Explainer:
         lane.file = session.file
         session.settle(lane, usage)
         lost = lane.lost(usage, self._least)
-        if lost and seen is None and told is None:
+        if lost and seen is None and told is None and not record.judged:
             seen = self._bodies.beside(record, name, lane.model, lane.covered)
         if lost and lane.by_chance(usage) and not (seen is not None and seen.departs):
             lost = 0
-        if told is not None:
-            lost = told.tokens
+        if told is not None or record.judged:
+            lost = 0 if told is None else told.tokens
         rates, bill = self._paid(session, lane, usage, at) if inside else (None, None)
         passed = lane.expired(usage, gap)
         why = None

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.identity import is_subscription
 from holdfast.store import Break, Call, SqliteStore, open_existing
-from holdfast.store.bill_sums import is_estimated
+from holdfast.store.bill_sums import is_estimated, judged
 from holdfast.store.schema import APPLICATION_ID
+from holdfast.store.tenants import is_subscription
 
 from .members import shown
 from .values import Advance, Broken, Logged, Record, Told
@@ -180,4 +180,5 @@ def _logged(call: Call, place: str, session: str, agent: str, told: Told | None)
         told=told,
         subscription=is_subscription(call.tenant),
         cut=is_estimated(call.verdict),
+        judged=judged(call.verdict).explained is not None,
     )
