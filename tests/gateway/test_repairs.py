@@ -108,6 +108,18 @@ def test_of_three_users_alike_so_far_none_gets_what_another_remembers(tmp_path: 
             assert not [other for other in range(3) if other != user and f"user{other} " in body]
 
 
+@pytest.mark.parametrize("ahead", [5, 7])
+def test_whoever_took_another_way_meanwhile_is_not_sent_what_another_remembers(tmp_path: Path, ahead: int) -> None:
+    said = ["Hello", "So.", "And record 0?", "So.", "And record 1?", "So.", "And record 2?"]
+    with opened(tmp_path) as door:
+        for minute, (user, turns) in enumerate([("ann", 1), ("ben", 1), ("ann", 3), *([("ann", 5)] * (ahead > 5))]):
+            door.send(remembering(f"{user} is here", minute), *said[:turns])
+    with opened(tmp_path) as door:
+        body = told(door.send(remembering("ben is here", 9), *said[:ahead]))
+        assert "ann is here" not in body
+        assert "ben is here" in body
+
+
 def test_one_user_without_a_name_is_repaired_from_the_third_request_on(tmp_path: Path) -> None:
     said = ["Hello"]
     with opened(tmp_path) as door:
