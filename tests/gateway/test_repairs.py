@@ -202,3 +202,31 @@ def test_what_holds_a_key_stays_in_memory_and_is_forgotten_with_it(tmp_path: Pat
         door.send(remembering("nothing", 4), "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3", "q4", session="s")
         assert door.reset is None
     assert SECRET.encode() not in stored(tmp_path)
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA{0}\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "- the key is sk-ant-api03-{0}",
+        "\tghp_{0}",
+        "- “sk-proj-{0}”",
+        "-\xa0ghp_{0}",
+        "- postgres://loader:{0}@localhost/db",
+        "- Authorization: Bearer {0}",
+        PEM,
+    ],
+)
+def test_no_part_of_a_key_that_was_renewed_is_stored(tmp_path: Path, key: str) -> None:
+    values = [f"planted{number}7Qm2Rt9Vb4Lk8Zp3Ws6" for number in range(3)]
+    said = ["q0"]
+    with opened(tmp_path) as door:
+        for turn, value in enumerate(values):
+            tool = TOOL | {"description": f"Runs.\n{key.format(value)}"}
+            body = door.send(remembering(f"a\n{key.format(value)}", turn), *said, session="s", tools=[tool])
+            assert value in json.dumps(body)
+            said += [f"a{turn}", f"q{turn + 1}"]
+        assert "volatile-value" in door.response.headers["x-holdfast-repairs"]
+    assert b"planted" not in stored(tmp_path)
