@@ -108,6 +108,18 @@ def test_of_three_users_alike_so_far_none_gets_what_another_remembers(tmp_path: 
             assert not [other for other in range(3) if other != user and f"user{other} " in body]
 
 
+@pytest.mark.parametrize("ahead", [5, 7])
+def test_whoever_took_another_way_meanwhile_is_not_sent_what_another_remembers(tmp_path: Path, ahead: int) -> None:
+    said = ["Hello", "So.", "And record 0?", "So.", "And record 1?", "So.", "And record 2?"]
+    with opened(tmp_path) as door:
+        for minute, (user, turns) in enumerate([("ann", 1), ("ben", 1), ("ann", 3), *([("ann", 5)] * (ahead > 5))]):
+            door.send(remembering(f"{user} is here", minute), *said[:turns])
+    with opened(tmp_path) as door:
+        body = told(door.send(remembering("ben is here", 9), *said[:ahead]))
+        assert "ann is here" not in body
+        assert "ben is here" in body
+
+
 def test_one_user_without_a_name_is_repaired_from_the_third_request_on(tmp_path: Path) -> None:
     said = ["Hello"]
     with opened(tmp_path) as door:
@@ -190,3 +202,31 @@ def test_what_holds_a_key_stays_in_memory_and_is_forgotten_with_it(tmp_path: Pat
         door.send(remembering("nothing", 4), "q0", "a0", "q1", "a1", "q2", "a2", "q3", "a3", "q4", session="s")
         assert door.reset is None
     assert SECRET.encode() not in stored(tmp_path)
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA{0}\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "- the key is sk-ant-api03-{0}",
+        "\tghp_{0}",
+        "- “sk-proj-{0}”",
+        "-\xa0ghp_{0}",
+        "- postgres://loader:{0}@localhost/db",
+        "- Authorization: Bearer {0}",
+        PEM,
+    ],
+)
+def test_no_part_of_a_key_that_was_renewed_is_stored(tmp_path: Path, key: str) -> None:
+    values = [f"planted{number}7Qm2Rt9Vb4Lk8Zp3Ws6" for number in range(3)]
+    said = ["q0"]
+    with opened(tmp_path) as door:
+        for turn, value in enumerate(values):
+            tool = TOOL | {"description": f"Runs.\n{key.format(value)}"}
+            body = door.send(remembering(f"a\n{key.format(value)}", turn), *said, session="s", tools=[tool])
+            assert value in json.dumps(body)
+            said += [f"a{turn}", f"q{turn + 1}"]
+        assert "volatile-value" in door.response.headers["x-holdfast-repairs"]
+    assert b"planted" not in stored(tmp_path)

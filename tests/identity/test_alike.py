@@ -69,6 +69,17 @@ def test_an_answer_of_its_own_tells_a_conversation_from_all_others(care: Care) -
 
 
 @pytest.mark.parametrize("care", CAREFUL)
+def test_of_two_that_opened_alike_one_may_be_ahead_of_what_was_seen_of_it(care: Care) -> None:
+    desk = Desk(care=care)
+    for name in ("Ann", "Ben"):
+        send(desk, "Hello", system=f"{name}.")
+    ann = send(desk, *SAME[:3], system="Ann, later.")
+    ben = send(desk, *SAME[:5], system="Ben, later.")
+    assert ben != ann
+    assert send(desk, *SAME, system="Ben, at last.") == ben, "nobody else waits by now"
+
+
+@pytest.mark.parametrize("care", CAREFUL)
 def test_an_opening_that_came_to_nothing_is_tried_again_in_its_lane(care: Care) -> None:
     desk = Desk(care=care)
     first = desk.send(HEADERS, desk.body("anthropic", words("Hello")))

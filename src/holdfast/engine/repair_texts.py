@@ -270,7 +270,7 @@ def _insert(work: Work, name: Name, text: str, told: dict[bytes, bytes]) -> None
         raise BeginAnewError("repair_forgotten")
     literal = encode_string(text)
     insert = Insert(name, work.memory.keep(literal), told)
-    if not holds_secret(text):
+    if not holds_secret(text) and b" PRIVATE KEY-----" not in work.body.raw:  # of which a part does not say what it is
         work.new[insert.text] = literal
     inserts.append(insert)
     work.present.append((index, insert))

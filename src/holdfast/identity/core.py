@@ -158,8 +158,8 @@ class Identities:
             known = self._lanes.get(lane) or Known(lane, body.model, now, now, project=found.project)
             known.by_response = body.dialect == "openai_responses"
             known.shared |= found.shared
-            self._lanes.put(known, chain, now)
-            self._save(known)
+            for each in (*self._lanes.put(known, chain, now), known):
+                self._save(each)
 
     def answered(self, found: Found, response_id: str) -> None:
         """Its response has this id: a later request may name it (`previous_response_id`)."""

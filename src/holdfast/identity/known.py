@@ -42,7 +42,8 @@ class Known(Struct, eq=False):
     begins with, or a history that was not seen to grow. They are no evidence of this lane; the turns after them are.
     `project` stands for the one that its first request named, if any. `head` stands for the tools and the system text
     of its last request, `varied` if they were ever others. A lane is `shared` if a request was taken for its own that
-    may have been another conversation's.
+    may have been another conversation's. It has `gone_on` if a lane that began with more of the same words stands for
+    what followed; until then its conversation may be ahead of it, by turns that went another way.
     `by_response` if a later request may name a response instead of repeating what was said (Responses), `unanswered`
     if the last request is known to have come to nothing. `tick` orders by use.
     """
@@ -67,6 +68,7 @@ class Known(Struct, eq=False):
     head: bytes = b""
     varied: bool = False
     shared: bool = False
+    gone_on: bool = False
 
 
 class Match(NamedTuple):
@@ -113,8 +115,10 @@ class KnownLanes:
             return None
         rivals = self._rivals(chain, project)
         certain = rivals == [known] and not known.shared
-        if certain or care == "none":
+        if care == "none":
             return Match(known, not certain)
+        if certain and all(each is known for each in self._waiting(chain, project)):
+            return Match(known)
         same = known.head == chain.head and not known.varied
         return Match(known, True) if care == "repairs" and same else None
 
@@ -130,6 +134,16 @@ class KnownLanes:
             if found:
                 return [known for known in found if not (known.unanswered and known.end == before)] or found
         return []
+
+    def _waiting(self, chain: Chain, project: bytes) -> list[Known]:
+        """The lanes that were last seen at the beginning of a request, with the longest part of it last: it may be one
+        of theirs, of which some turns did not come here."""
+        return [
+            known
+            for place in chain.before
+            for known in self._at(place, project)
+            if (known.end == place or place in known.tails) and not known.gone_on and not known.unanswered
+        ]
 
     def _longest(self, chain: Chain, project: bytes, retried: bool) -> Known | None:
         """The lane with the longest known part of this chain, of several one of the same project, of those the one used
@@ -198,19 +212,32 @@ class KnownLanes:
 
     # Remembering
 
-    def put(self, known: Known, chain: Chain | None, now: float) -> None:
-        """The lane sent a request with this chain; None for one that says only what is new."""
+    def put(self, known: Known, chain: Chain | None, now: float) -> list[Known]:
+        """The lane sent a request with this chain; None for one that says only what is new. Returns the lanes that have
+        gone on with it, if it is new."""
         self._ticks += 1
         known.tick, known.used, known.unanswered = self._ticks, now, False
+        before: list[Known] = []
         if chain is not None:
+            if known.given < 0:
+                known.given = len(chain.after)
+                before = self._end(chain, known.project)
             turns = chain.after if len(chain.after) <= FIRST + RECENT else chain.after[:FIRST] + chain.after[-RECENT:]
             self._move(known, turns, chain.tails, chain.end)
             known.varied |= known.head not in (b"", chain.head)
             known.system, known.whole, known.head = chain.system, chain.whole, chain.head
-            known.count = len(chain.after)
-            if known.given < 0:
-                known.given = known.count
+            known.count, known.gone_on = len(chain.after), False
         self.add(known)
+        return before
+
+    def _end(self, chain: Chain, project: bytes) -> list[Known]:
+        """A new lane begins with this chain: the one that waited furthest in it has gone on, and of those that were
+        behind that, one. So nobody waits for ever for a conversation that was given up."""
+        waiting = self._waiting(chain, project)
+        ended = waiting[-1:] + [each for each in waiting[:1] if each.end != waiting[-1].end]
+        for known in ended:
+            known.gone_on = True
+        return ended
 
     def add(self, known: Known) -> None:
         """Remember a lane as the one used last; the one used longest ago goes where there are too many."""

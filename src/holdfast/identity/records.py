@@ -42,6 +42,7 @@ class _Record(Struct, frozen=True, array_like=True):
     head: bytes = b""
     varied: bool = True
     shared: bool = False
+    gone_on: bool = False
 
 
 RECENT_S = 3_600.0
@@ -73,7 +74,8 @@ def save(store: Store, known: Known) -> None:
     """Store what changed since it was stored last."""
     lane = known.lane
     chain = (known.system, known.whole, known.end, b"".join(known.turns), b"".join(known.tails))
-    kept = (*chain, known.given, known.count, known.responses, known.project, known.head, known.varied, known.shared)
+    flags = (known.varied, known.shared, known.gone_on)
+    kept = (*chain, known.given, known.count, known.responses, known.project, known.head, *flags)
     data = msgspec.msgpack.encode(_Record(_KIND, _bytes(known.model), known.used, *kept))
     same = msgspec.msgpack.encode(kept)
     if same == known.saved:
@@ -140,6 +142,7 @@ def _known(row: LaneRow) -> Known | None:
         head=record.head,
         varied=record.varied,
         shared=record.shared,
+        gone_on=record.gone_on,
     )
 
 

@@ -6,19 +6,22 @@ that are gone. Never more: who reads what is stored learns what was changed and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 
-from ..redact import holds_secret
+from ..redact import holds_secret, secret_in
 from ..volatile import joined, masked, parted
 
 _BREAK = b"\\n"
 """How a line ends in a JSON string. Where a text is cut does not matter, as long as it is always there."""
 _SIZE = 8
-_AROUND = 64  # characters in front of a value that may say what it is
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+_SPACES = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
+_PRIVATE = b" PRIVATE KEY"
 
 
 class Values(Struct, frozen=True, array_like=True):
@@ -63,6 +66,8 @@ def difference(first: bytes, now: bytes, known: Patch | None = None) -> Patch | 
     missing = [line for line in dict.fromkeys(before) if line not in present]
     others = _by_mask(line for line in after if line not in lines) if missing else {}
     gone, values = dict.fromkeys(known.gone), {each.line: each for each in known.values}
+    if not _of_private_keys(before).isdisjoint(missing):
+        return None
     for line in missing:
         if line in gone:
             continue
@@ -72,7 +77,7 @@ def difference(first: bytes, now: bytes, known: Patch | None = None) -> Patch | 
             return None
         if found is not None:
             values[found.line] = found
-        elif len(before) == 1 or holds_secret(line.replace(b"\\", b"").decode("utf-8", "replace")):
+        elif len(before) == 1 or holds_secret(_plain(line.decode("utf-8", "replace"))):
             return None
         else:
             gone[line] = None
@@ -121,10 +126,32 @@ def _values(line: bytes, others: dict[bytes, list[bytes]], known: Values | None)
 
 
 def _is_secret(line: bytes, found: Values) -> bool:
-    """Whether a value is a credential, by itself or by what stands in front of it."""
-    parts, _ = parted(line.decode())
-    said = ((parts[n][-_AROUND:].replace("\\", ""), value) for n, value in found.values.items())
-    return any(holds_secret(lead + value) and not holds_secret(lead) for lead, value in said)
+    """Whether a value is a credential or a part of one, by itself or by what stands around it."""
+    parts, values = parted(line.decode())
+    text, places = "", {}
+    for number, part in enumerate(parts):
+        text += _plain(part)
+        if number < len(values):
+            places[number] = len(text), len(text) + len(values[number])
+            text += values[number]
+    return any(secret_in(text, *places[number]) for number in found.values)
+
+
+def _of_private_keys(lines: Sequence[bytes]) -> set[bytes]:
+    """The lines of private keys: no line but the first and the last says what it is of."""
+    found: set[bytes] = set()
+    inside = False
+    for line in lines:
+        inside |= b"-----BEGIN " in line and _PRIVATE in line
+        if inside:
+            found.add(line)
+        inside &= b"-----END " not in line
+    return found
+
+
+def _plain(text: str) -> str:
+    """What a piece of JSON says, without its escapes."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)) if match[1] else _SPACES.get(match[2], match[2]), text)
 
 
 def _by_mask(lines: Iterable[bytes]) -> dict[bytes, list[bytes]]:
