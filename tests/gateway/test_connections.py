@@ -301,9 +301,15 @@ class TestSilent:
                 each.sendall(spoken(headers=KEY, body=BODY, close=False))
                 heard = listen_to(each)  # and its connection ends
                 assert (heard.status, heard.reset) == (401, False)
+            asked = spoken("POST", f"/k/{key}/v1/messages", KEY, BODY)
             with silent(gate.address, 10), connect(gate.address) as client:
-                client.sendall(spoken("POST", f"/k/{key}/v1/messages", KEY, BODY))
+                client.sendall(asked)
                 assert listen_to(client).status == 200
+            with silent(gate.address, 3) as unfinished:
+                for each in unfinished:  # their refusal waits for the rest of what they send
+                    each.sendall(spoken(headers=KEY, body=BODY, close=False)[:-1])
+                assert hear(gate.address, spoken("GET", "/healthz")).status == 200
+                assert hear(gate.address, asked).status == 200
 
 
 class Waiting:
