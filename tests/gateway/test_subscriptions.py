@@ -127,9 +127,9 @@ def test_it_is_given_no_memory(simulator: Watched, tmp_path: Path) -> None:
         assert gate.gateway.store is not None
         Knowledge(gate.gateway.store, LOCAL).add("Linting", "ruff checks it.", category="preference")
         body = talk(0)
-        post(gate, body, LOGIN)
+        assert post(gate, body, LOGIN).headers["x-holdfast-memory"] == "off"  # nor is it planned with any
         assert simulator.calls[-1].body == body
-        post(gate, body, KEY)
+        assert post(gate, body, KEY).headers["x-holdfast-memory"] != "off"
         assert b"ruff checks it." in simulator.calls[-1].body
 
 
