@@ -177,10 +177,13 @@ def test_its_dollars_are_at_list_price_wherever_they_are_shown(
         return capsys.readouterr().out
 
     assert "at list price (a subscription pays)" in said("bill")
-    for command in (("sessions",), ("show",), ("breaks",)):
+    for command in (("bill", "--by", "model"), ("sessions",), ("show",), ("show", call.session), ("breaks",)):
         shown = said(*command)
         assert "* at list price: a subscription pays." in shown, command
         assert any(word.startswith("$") and word.endswith("*") for word in shown.split()), command
+    of_calls = [line for line in said("show", call.session).splitlines() if line.startswith(call.id[:4])]
+    assert len(of_calls) == 3
+    assert all("*" in line for line in of_calls)
     cost = next(line for line in said("show", call.id).splitlines() if line.startswith("Cost"))
     assert " at list price" in cost
     assert (
