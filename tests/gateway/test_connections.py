@@ -291,6 +291,11 @@ class TestSilent:
                 client.sendall(spoken(headers=KEY, body=BODY, close=False))
                 assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
 
+    def test_who_was_served_and_left_takes_none(self, provider: Provider, tmp_path: Path) -> None:
+        with gated(tmp_path, provider.address, gateway__limits__connections=1) as gate:
+            for _ in range(3):
+                eventually(lambda: hear(gate.address, ASKED).status == 200)
+
     def test_who_has_no_key_takes_no_place(self, provider: Provider, tmp_path: Path) -> None:
         with (
             guarded(tmp_path, provider.address, gateway__limits__connections=3) as gate,
