@@ -10,12 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from holdfast import observe
 from holdfast.engine.values import Lane
 from holdfast.gateway.parts import Gateway
 from holdfast.gateway.serve import running
 from holdfast.identity.core import LOCAL
+from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.serve import running as provider_running
 from tests.clients.programs import Watched
 
@@ -222,6 +224,31 @@ class TestElsewhere:
             ledger = found.engine.ledger(lane, now=0.0)
             assert ledger.requests == 3  # two of them under the first token
             assert not ledger.edits
+            before = replace(lane, tenant=found.identities.tenant({"authorization": f"Bearer {token('one')}"}, ""))
+            assert found.engine.ledger(before, now=0.0).requests == 2  # its own goes on for itself
+
+    def test_what_is_cached_for_the_organisation_is_foreseen(self, tmp_path: Path) -> None:
+        simulator = Watched()
+        with at(tmp_path, simulator, "0.0.0.0") as (address, key, _gateway):
+            client = Client(address, key)
+            for _ in range(2):
+                client.ask(token("one"), SPACES)
+            Client(address, key, session="sess-2").ask(token("two"), TABS)  # the login is renewed here
+            answer = client.ask(token("two"), SPACES)
+            read = simulator.requests()[-1]["usage"]["read"]
+            assert read > 1_000
+            assert answer.headers["x-holdfast-prediction"].startswith(f"read={read};")
+            assert "x-holdfast-reset" not in answer.headers
+
+    def test_an_answer_that_refuses_links_nothing(self, tmp_path: Path) -> None:
+        simulator = Watched()
+        with at(tmp_path, simulator, "0.0.0.0") as (address, key, gateway):
+            client = Client(address, key)
+            begin(client)
+            simulator.faults.add(Fault(kind="status", options=Options(status=403)))
+            with pytest.raises(AssertionError, match="403"):
+                client.ask(token("two"), SPACES)
+            assert gateway.passages.identities.before(calls(gateway)[-1][0]) == ""
 
     def test_what_links_them_holds_no_token_and_no_id(self, tmp_path: Path) -> None:
         simulator = Watched()

@@ -291,6 +291,11 @@ class TestSilent:
                 client.sendall(spoken(headers=KEY, body=BODY, close=False))
                 assert client.recv(65_536).startswith(b"HTTP/1.1 200 OK")
 
+    def test_who_was_served_and_left_takes_none(self, provider: Provider, tmp_path: Path) -> None:
+        with gated(tmp_path, provider.address, gateway__limits__connections=1) as gate:
+            for _ in range(3):
+                eventually(lambda: hear(gate.address, ASKED).status == 200)
+
     def test_who_has_no_key_takes_no_place(self, provider: Provider, tmp_path: Path) -> None:
         with (
             guarded(tmp_path, provider.address, gateway__limits__connections=3) as gate,
@@ -301,9 +306,15 @@ class TestSilent:
                 each.sendall(spoken(headers=KEY, body=BODY, close=False))
                 heard = listen_to(each)  # and its connection ends
                 assert (heard.status, heard.reset) == (401, False)
+            asked = spoken("POST", f"/k/{key}/v1/messages", KEY, BODY)
             with silent(gate.address, 10), connect(gate.address) as client:
-                client.sendall(spoken("POST", f"/k/{key}/v1/messages", KEY, BODY))
+                client.sendall(asked)
                 assert listen_to(client).status == 200
+            with silent(gate.address, 3) as unfinished:
+                for each in unfinished:  # their refusal waits for the rest of what they send
+                    each.sendall(spoken(headers=KEY, body=BODY, close=False)[:-1])
+                assert hear(gate.address, spoken("GET", "/healthz")).status == 200
+                assert hear(gate.address, asked).status == 200
 
 
 class Waiting:

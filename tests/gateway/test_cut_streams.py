@@ -16,10 +16,12 @@ import msgspec
 import pytest
 
 from holdfast import observe
+from holdfast.cli import bill, sessions, show
 from holdfast.cli.bill import sentences
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.script import Rule, Script, Step
 from holdfast.simulator.serve import running as simulating
+from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .fuzzing_process import Served
@@ -159,6 +161,10 @@ def test_what_was_billed_is_booked(world: World, dialect: str, how: str) -> None
     assert (call["estimated"], call["status"]) == (True, "abandoned" if how == "left" else "failed")
     assert session.cost == total.cost == Decimal(call["usage"]["cost"])
     assert (total.estimated, total.unanswered) == (1, 0)
+    if dialect == "anthropic":  # what it read was told at its beginning, and is judged: somebody else had written it
+        assert call["explained"] is False
+        assert total.saved is not None
+        assert total.saved <= 0
 
 
 @pytest.mark.parametrize("dialect", CALLS)
@@ -196,8 +202,30 @@ def test_one_that_goes_past_us_is_known_from_its_first_token_on(world: World) ->
         assert dict(call.usage.writes) == world.billed["written"]
 
 
+def test_every_table_marks_what_is_estimated(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gated(world.root, world.address) as gate:
+        Client(world.address).fault("cut")
+        hear(gate.address, asked("anthropic"))
+        eventually(lambda: gate.calls)
+        store = gate.gateway.store
+        assert store is not None
+        store.flush()
+        (call,) = store.calls()
+        use(gate.config.home / "holdfast.db", monkeypatch)
+        for command, words in (
+            (bill.command, ("--by", "model")),
+            (sessions.command, ()),
+            (show.command, ()),
+            (show.command, (call.session,)),
+        ):
+            rows = [line for line in piped(command, *words).splitlines() if "$" in line and not line.endswith(".")]
+            assert rows
+            assert all("~$" in line for line in rows), rows
+        assert "(in part estimated)" in piped(show.command, call.id)
+
+
 @pytest.mark.parametrize("how", ["left", "refused"])
-def test_what_was_not_answered_is_not_booked(world: World, how: str) -> None:
+def test_what_was_not_answered_is_not_booked(world: World, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal costs nothing. Of a request that was given up before its answer began nobody knows: at most what was
     predicted."""
     with gated(world.root, world.address) as gate:
@@ -216,7 +244,10 @@ def test_what_was_not_answered_is_not_booked(world: World, how: str) -> None:
         store.flush()
         (call,) = store.calls()
         total = observe.bill(store).total
+        use(gate.config.home / "holdfast.db", monkeypatch)
+        alone = piped(show.command, call.id)
     assert (call.usage, total.cost, total.unanswered, total.estimated) == (None, None, 1, 0)
+    assert ("; at most $" in alone) is (how == "left")
     said = " ".join(sentences(total))
     if how == "refused":
         assert total.possible is None

@@ -113,6 +113,18 @@ def test_a_store_that_is_harmed_under_a_running_gateway(
     assert (heard.status, len(provider.received)) == (200, 2)
 
 
+def test_a_store_that_could_not_be_opened(provider: Provider, tmp_path: Path) -> None:
+    path = configured(tmp_path, provider.address).home / "holdfast.db"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"This is no database." * 500)
+    with gated(tmp_path, provider.address) as gate:
+        said = Client(gate.address).send("GET", "/healthz")
+        assert (said.status, said.json["store"]) == (503, "down")
+        assert "holdfast.db" in said.json["reason"]
+        assert str(path.parent) not in said.body.decode()
+        assert hear(gate.address, ASKED).status == 200
+
+
 def test_a_full_disk(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As SQLite tells of one: the file must not become larger."""
     monkeypatch.setattr(parts, "open_store", lambda url: open_store(url, max_bytes=260_000))

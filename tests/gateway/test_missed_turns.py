@@ -36,6 +36,8 @@ def listed(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str,
     use(gate.config.home / "holdfast.db", monkeypatch)
     (session,) = json.loads(piped(sessions.command, "--json"))["sessions"]
     assert "MISSED" in piped(sessions.command)
+    total = observe.bill(store).total
+    assert (total.missed, str(total.missed_cost)) == (session["missed"], session["missed_cost"])
     return json.loads(piped(breaks.command, "--json"))["breaks"], session
 
 

@@ -64,6 +64,11 @@ class TestHosts:
             assert (heard.status, "gateway.hosts" in said(heard)) == (403, True), host
         assert provider.received == []
 
+    def test_who_is_refused_is_heard_out(self, stage: tuple[Gated, Provider]) -> None:
+        """A connection that ends while a client still sends would take the answer with it."""
+        heard = ask(stage[0], "/v1/messages", host="evil.example", body=bytes(8_000_000))
+        assert (heard.status, heard.reset, "gateway.hosts" in said(heard)) == (403, False, True)
+
     @pytest.mark.parametrize("host", RIGHT)
     def test_of_this_machine_and_those_named_pass(self, stage: tuple[Gated, Provider], host: str) -> None:
         assert ask(stage[0], "/v1/messages", host=host).status == 200

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import time
 import urllib.request
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 from benchmarks.restart_clients import Client
 from holdfast.engine import Engine
+from holdfast.gateway import parts
+from holdfast.gateway.serve import Server
 from holdfast.simulator import Simulator
 from holdfast.simulator.serve import running
 
@@ -100,6 +103,21 @@ def test_what_a_warm_lane_needs_is_loaded_before_its_first_request(
             assert (heard.status, asked) == (200, [])
             assert b"x-holdfast-bypassed" not in heard.head
             assert json.loads(heard.body)["usage"]["cache_read_input_tokens"] > 0
+
+
+def test_what_is_loaded_on_first_use_is_there_before_it_listens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(parts, "warm_up", lambda: done.append("warm"))
+    monkeypatch.setattr(Server, "startup", partialmethod(_noted, Server.startup, done))
+    with gated(tmp_path, "http://127.0.0.1:9"):
+        assert done == ["warm", "listening"]
+
+
+async def _noted(server: Server, startup: Any, done: list[str], *given: Any, **options: Any) -> None:
+    done.append("listening")
+    await startup(server, *given, **options)
 
 
 def watched(store: Any, name: str, asked: list[str], patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ from holdfast.agent.session import CLIENT
 from holdfast.gateway import retention
 from holdfast.gateway.retention import GRACE_DAYS, Retention
 from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
+from holdfast.store.backup import blobs_of
 from holdfast.store.blobs import BlobFiles
+from holdfast.store.checking import check
 from tests.cli.test_serve import Program
 from tests.gateway import test_chores
 from tests.gateway.test_chores import START, Driven, driven
@@ -131,8 +133,23 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
         assert store.knowledge("t1", "k1") is not None
         with closing(sqlite3.connect(store.path)) as look:
             assert look.execute("PRAGMA freelist_count").fetchone() == (0,)
+        assert check(store.path, blobs_of(store.path)).damage == ()
         files = {path.read_bytes() for _, _, path in BlobFiles(store.path.with_name("holdfast.db.blobs")).stored()}
         assert files == {f"replacement of {name}".encode() for name in ("used", "new", "chat", "logged")}
+
+
+def test_a_call_that_ends_while_old_ones_are_removed_is_on_the_bill(tmp_path: Path) -> None:
+    with open_store(tmp_path / "holdfast.db") as store:
+        conversation(store, "old", OLD)
+        late = call(tenant="t1", id="late", session="other", lane="other/l", started_at=OLD)
+
+        def ends(what: str, _count: int) -> None:
+            if what == "lanes":
+                store.put_call(late).result()
+
+        store.prune(NOW, progress=ends)
+        assert [each.id for each in store.calls()] == ["late"]
+        assert check(store.path, blobs_of(store.path)).damage == ()
 
 
 def test_the_default_removes_nothing_before_it_was_announced(tmp_path: Path, logged: Path) -> None:

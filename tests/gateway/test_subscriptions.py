@@ -127,9 +127,9 @@ def test_it_is_given_no_memory(simulator: Watched, tmp_path: Path) -> None:
         assert gate.gateway.store is not None
         Knowledge(gate.gateway.store, LOCAL).add("Linting", "ruff checks it.", category="preference")
         body = talk(0)
-        post(gate, body, LOGIN)
+        assert post(gate, body, LOGIN).headers["x-holdfast-memory"] == "off"  # nor is it planned with any
         assert simulator.calls[-1].body == body
-        post(gate, body, KEY)
+        assert post(gate, body, KEY).headers["x-holdfast-memory"] != "off"
         assert b"ruff checks it." in simulator.calls[-1].body
 
 
@@ -177,10 +177,13 @@ def test_its_dollars_are_at_list_price_wherever_they_are_shown(
         return capsys.readouterr().out
 
     assert "at list price (a subscription pays)" in said("bill")
-    for command in (("sessions",), ("show",), ("breaks",)):
+    for command in (("bill", "--by", "model"), ("sessions",), ("show",), ("show", call.session), ("breaks",)):
         shown = said(*command)
         assert "* at list price: a subscription pays." in shown, command
         assert any(word.startswith("$") and word.endswith("*") for word in shown.split()), command
+    of_calls = [line for line in said("show", call.session).splitlines() if line.startswith(call.id[:4])]
+    assert len(of_calls) == 3
+    assert all("*" in line for line in of_calls)
     cost = next(line for line in said("show", call.id).splitlines() if line.startswith("Cost"))
     assert " at list price" in cost
     assert (

@@ -86,6 +86,7 @@ def test_off_from_the_start_and_on_in_the_next_process(
     with gated(tmp_path, provider.address) as gate:
         assert said(gate.address, 2)["x-holdfast-bypassed"] == "off"
         assert provider.received[-1].body == body(2)
+        assert json.loads(hear(gate.address, spoken("GET", "/healthz")).body)["mode"] == "off"
         assert not any(name.startswith(b"x-holdfast") for name in provider.received[-1].names)
     monkeypatch.delenv("HOLDFAST_OFF")
     with gated(tmp_path, provider.address) as gate:

@@ -48,6 +48,15 @@ def test_the_text_of_an_error_reaches_the_model_and_its_metadata_the_trace(tmp_p
     assert (failed.error_message, json.loads(failed.metadata)) == (said, {"limit": 3})
 
 
+@pytest.mark.parametrize("kind", [ToolExecutionError, ValueError])
+def test_no_error_holds_a_key(tmp_path: Path, kind: type[Exception]) -> None:
+    key = "sk-ant-api03-" + "Ab1_" * 20
+    bench = Bench(tmp_path, made("t", raises(kind(f"refused for {key} today"))))
+    answer = bench.one("t")
+    assert key not in text(answer) + "".join(map(str, bench.told()))
+    assert "refused for" in text(answer)
+
+
 class Mute(Exception):
     def __str__(self) -> str:
         raise ValueError("no words")

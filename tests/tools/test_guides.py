@@ -32,6 +32,17 @@ def test_c44_a_guide_comes_with_the_first_result_of_its_tool() -> None:
     assert guides.delivered == {"tool:agents_manage"}
 
 
+@pytest.mark.parametrize("brought", [False, True])
+def test_a_guide_holds_no_key(brought: bool) -> None:
+    """Filed under the tool's name, or brought along by it."""
+    key = "sk-ant-api03-" + "Ab1_" * 20
+    guide = f"Log in with {key} first."
+    guides = Guides({} if brought else {"x": guide})
+    (block,) = guides.take("x", guide if brought else None)
+    assert key not in block.text
+    assert "Log in with" in block.text
+
+
 def test_c45_the_wrapper_is_exact() -> None:
     (block,) = Guides({"x": "First line.\nSecond line."}).take("x")
     assert block == Text("---\n[Tool Guide - shown once per session]\nFirst line.\nSecond line.\n---")
