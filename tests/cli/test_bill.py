@@ -137,6 +137,7 @@ def test_what_is_no_longer_stored_is_named_so(workspace: Path, monkeypatch: pyte
         store.prune(NOON + 7_200_000_000)
     for by, name in (("session", "(no longer stored)"), ("client", "(not known)"), ("kind", "(no longer stored)")):
         assert piped(command, "--by", by).splitlines()[1].startswith(name)
+    assert "Of 1 call the sums alone are kept" in piped(command)
 
 
 def test_cheaper_than_without_a_cache_is_less(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,8 +86,18 @@ def _lines(found: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
         yield from tables.wrapped(f"{dropped} in the total alone; --limit shows them.", room)
     if found.total.list_price is not None:
         yield from tables.wrapped(STARRED, room)
-    for sentence in sentences(found.total):
+    for sentence in (*sentences(found.total), *_removed(found)):
         yield from tables.wrapped(sentence, room)
+
+
+def _removed(found: Bill) -> Iterator[str]:
+    """What is not known any more of calls that retention or somebody has removed."""
+    calls = sum(each.calls for each in found.kinds if each.id is None)
+    if calls:
+        yield (
+            f"Of {counted(calls, 'call')} the sums alone are kept: NO CACHE is reckoned from their average size, and what "
+            "they saved and lost is not known any more."
+        )
 
 
 def _columns(by: str, saved: bool) -> list[Column]:
