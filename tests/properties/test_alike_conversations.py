@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -69,7 +70,7 @@ class Alike:
         assert passage.prepared is not None, passage.bypass
         assert heard(passage.raw) == client.present
         text = passage.raw.decode()
-        assert not [other for other in USERS if other != user and f"{other} " in text], (user, text)
+        assert not [other for other in USERS if other != user and re.search(rf"\b{other} ", text)], (user, text)
         moved = {item.name for item in passage.prepared.repairs if item.applied} & {"volatile-value", "memory-to-tail"}
         self.counts["given"] += f"{user} says so" in text
         self.counts.update(["sent", *(["moved"] if moved else []), *(["new"] if passage.found.why == "new" else [])])
