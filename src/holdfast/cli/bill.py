@@ -95,8 +95,8 @@ def _removed(found: Bill) -> Iterator[str]:
     calls = sum(each.calls for each in found.kinds if each.id is None)
     if calls:
         yield (
-            f"Of {counted(calls, 'call')} the sums alone are kept: NO CACHE is reckoned from their average size, and what "
-            "they saved and lost is not known any more."
+            f"Of {counted(calls, 'call')} the sums alone are kept: NO CACHE is reckoned from their average size, and "
+            "what they saved and lost is not known any more."
         )
 
 
