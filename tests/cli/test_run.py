@@ -164,6 +164,7 @@ class TestClient:
         assert "holdfast: All this is of the newest 2 calls; `holdfast bill` has the 3 before them too.\n" in said
 
     def test_without_a_call_it_says_so(self, world: World) -> None:
+        world.run("true")  # which says, once, how long things are kept
         done = world.run("true")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == (
