@@ -57,6 +57,15 @@ def test_no_error_holds_a_key(tmp_path: Path, kind: type[Exception]) -> None:
     assert "refused for" in text(answer)
 
 
+def test_no_refusal_of_an_input_holds_a_key(tmp_path: Path) -> None:
+    schema = b'{"type":"object","properties":{"mode":{"enum":["a","b"]}}}'
+    key = "sk-ant-api03-" + "Ab1_" * 20
+    bench = Bench(tmp_path, made("t", says("42"), input_schema=schema))
+    answer = bench.one("t", {"mode": key})
+    assert answer.result.is_error
+    assert key not in text(answer) + str(bench.told()[-1])
+
+
 class Mute(Exception):
     def __str__(self) -> str:
         raise ValueError("no words")
