@@ -70,10 +70,14 @@ def test_commands_and_their_options_exist(command: Command) -> None:
     follow(command.words)
 
 
+HELP = cli.context_settings
+"""click keeps a command's help option as it is first asked for: with `-h`, which others call in this process."""
+
+
 def follow(words: tuple[str, ...]) -> None:
     """Walk down the groups and look each option up; nothing is run."""
     here: click.Command = cli
-    context = click.Context(cli, info_name="holdfast")
+    context = click.Context(cli, info_name="holdfast", **HELP)
     rest = list(words)
     while isinstance(here, click.Group) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)
@@ -106,7 +110,7 @@ def all_commands(
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         assert found is not None
-        yield (*words, name), click.Context(found, info_name=name)
+        yield (*words, name), click.Context(found, info_name=name, **HELP)
         if isinstance(found, click.Group):
             yield from all_commands(found, (*words, name))
 
