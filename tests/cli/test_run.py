@@ -309,6 +309,7 @@ class TestEnd:
         assert b"asked 1" in shown
         assert b"went past the gateway" in shown
 
+    @pytest.mark.usefixtures("interruptible")
     def test_what_was_billed_before_ctrl_c_is_told(self, world: World) -> None:
         """The provider has billed the prompt when its answer begins."""
         world.simulator.faults.add(Fault("stall", options=Options(seconds=60)))
