@@ -266,6 +266,8 @@ def test_explain_marks_what_is_estimated_of_cut_answers(here: Here, capfd: pytes
     assert main(["explain", str(here.path), "--quiet", "--json"]) == 0
     (found_,) = json.loads(capfd.readouterr().out)["sessions"]
     assert (found_["cut"], found_["estimated"]) == (1, False)
+    assert main(["explain", str(here.path), "--quiet", "--format", "html"]) == 0
+    assert "1 request was cut: a part of the usage is estimated." in capfd.readouterr().out
 
 
 class TestBackup:

@@ -94,6 +94,9 @@ def _notices(report: Explained) -> list[Child]:
     if totals.estimated_sessions:
         only = f"{totals.estimated_sessions:,} of {texts.counted(totals.sessions, 'session')}"
         said.append(joined(f"For {only} the log holds no usage: tokens and dollars are estimates by the cache rules."))
+    if cut := sum(session.cut for session in report.sessions):
+        which = texts.counted(cut, "request")
+        said.append(joined(f"{which} {'was' if cut == 1 else 'were'} cut: a part of the usage is estimated."))
     if totals.unpriced:
         number = texts.counted(totals.unpriced, "request")
         verb = "has" if totals.unpriced == 1 else "have"
