@@ -9,7 +9,7 @@ ARGS ?=
 # Without .pyc files every program that a test starts would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz bench bench-peers results site serve smoke smoke-cache lock docs clean
+.PHONY: help demo test test-clients test-vllm clients check lint types imports fuzz mutants bench bench-peers results site serve smoke smoke-cache lock docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,9 @@ bench-peers: $(READY)  ## LiteLLM's proxy and Headroom beside the gateway; other
 
 fuzz: $(READY)  ## 50,000 odd requests through a gateway (ARGS="--count 200000 --seed 7"); what goes wrong is written to a file
 	$(BIN)/python -m tests.gateway.fuzzing $(ARGS)
+
+mutants: $(READY)  ## break the wiring between the parts, one connection at a time, and see that a test notices (minutes; ARGS="--only C81")
+	@$(BIN)/python -m scripts.mutants $(ARGS)
 
 serve: $(READY)  ## the gateway, on 127.0.0.1:8788
 	@$(BIN)/holdfast serve $(ARGS)

@@ -128,7 +128,7 @@ async def play(workload: Workload, name: str, padding: Padding) -> Played:
         )
 
 
-async def _allow(_question: Question) -> Decision:
+async def allow(_question: Question) -> Decision:
     return Decision(True)
 
 
@@ -145,7 +145,7 @@ def _sessions(
         provider=Ticking(simulator, clock),
         engine=engine,
         clock=clock.now,
-        confirm=_allow,
+        confirm=allow,
     )
     return sessions, engine
 

@@ -190,7 +190,7 @@ def reports() -> Iterator[Effect]:
         "break reports",
         len(lines),
         f"{{}} lines for {len(FAULTS)} breaks, {with_place} of them with the block that changed; "
-        f"about {round(tokens, -1):.0f} tokens a line, where the two requests to be compared have {round(size, -3):,}",
+        f"about {round(tokens, -2):.0f} tokens a line, where the two requests to be compared have {round(size, -3):,}",
         "",
         0,
     )

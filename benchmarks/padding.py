@@ -1,23 +1,32 @@
-"""What padding a short prefix costs or saves on short workloads of an agent, in dollars of input on haiku-4-5.
+"""What padding a short prefix costs or saves: on short workloads in dollars of input on haiku-4-5, and in sessions of
+Holdfast's own agent, which has no skills, by model, number of turns and how much each of them adds.
 
-The agent has a short system text and five tools, far below the model's floor. `always` pads as its document says,
+The workloads have a short system text and five tools, far below the model's floor. `always` pads as its document says,
 `economic` only where rule 5.6 pays; markers as `two-point` and as `economic` place them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks import Result
+from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
+from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane
 from holdfast.facts import model
 from holdfast.prefix.costs import costs
-from holdfast.prefix.padding import SkillBody, pad
+from holdfast.prefix.padding import Outlook, SkillBody, pad
 from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.script import Script
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "claude-haiku-4-5"
@@ -38,8 +47,65 @@ Strategy = Literal["two-point", "economic"]
 MODES: tuple[Mode, ...] = ("off", "economic", "always")
 STRATEGIES: tuple[Strategy, ...] = ("two-point", "economic")
 
+MODELS = ("claude-haiku-4-5", "claude-opus-4-6", "claude-sonnet-5-5")
+TURNS = (1, 3, 12, 30)
+LONG = 12
+"""Turns from which on sessions of all kinds together must not cost more by economic padding."""
+ADDED = (110, 420, 1130)
+"""Tokens that a turn of a session adds, question and answer, as `agent.composing.EXPECTED_GROWTH` has them."""
+
 
 def run(*, quick: bool) -> Iterator[Result]:
+    yield from _workloads()
+    for name in MODELS[:1] if quick else MODELS:
+        for turns in TURNS[1:3] if quick else TURNS:
+            yield from _agent(name, turns)
+
+
+def _agent(name: str, turns: int) -> Iterator[Result]:
+    """Sessions of the agent, each beside the same one without padding, and what all three cost together."""
+    whole: dict[Mode, Decimal] = dict.fromkeys(MODES, Decimal(0))
+    short = name.removeprefix("claude-")
+    for added in ADDED:
+        paid = {mode: asyncio.run(session_cost(name, mode, turns, added)) for mode in MODES}
+        for mode, dollars in paid.items():
+            whole[mode] += dollars
+            title = f"agent, {short}, {turns} turns of {added} tokens, padding {mode}"
+            yield Result(title, float(dollars / paid["off"]), "x", None, "lower", f"${dollars:.4f}")
+    for mode, dollars in whole.items():
+        title = f"agent, {short}, {turns} turns, padding {mode}, all"
+        limit = 1.0 if mode == "economic" and turns >= LONG else None
+        yield Result(title, float(dollars / whole["off"]), "x", limit, "lower", f"${dollars:.4f}")
+
+
+async def session_cost(name: str, mode: Mode, turns: int, added: int) -> Decimal:
+    """Dollars of a session in an empty workspace, answers included."""
+    words = added // 2 - 10
+    clock = VirtualClock(1_700_000_000.0)
+    simulator = Simulator(script=Script(name="talk", function=lambda _: "word " * words), clock=clock)
+    settings = Settings(agent=Agent(model=f"anthropic:{name}"), cache=Cache(padding=mode), skills=Skills(roots=()))
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
+        workspace = Path(scratch, "workspace")
+        workspace.mkdir()
+        sessions = Sessions(
+            settings,
+            workspace=workspace,
+            home=Path(scratch, "home"),
+            provider=Simulated(simulator),
+            engine=Engine(settings, strict=True),
+            clock=clock.now,
+        )
+        session = await sessions.create()
+        for number in range(turns):
+            await session.ask(f"Question {number}: " + "again " * words)
+            clock.advance(30)
+        paid = session.totals().cost
+        await session.end()
+    assert paid is not None
+    return paid
+
+
+def _workloads() -> Iterator[Result]:
     for name, (calls, added) in WORKLOADS.items():
         plain = _paid(calls, added, "off", "two-point")
         for strategy in STRATEGIES:
@@ -52,7 +118,7 @@ def run(*, quick: bool) -> Iterator[Result]:
 def _paid(calls: int, added: int, mode: Mode, strategy: Strategy) -> float:
     facts = model(f"anthropic:{MODEL}")
     texts = [json.dumps(tool) for tool in TOOLS]
-    stable = pad(texts, PERSONA, [SKILL], mode=mode, models=[facts], calls=calls).text
+    stable = pad(texts, PERSONA, [SKILL], mode=mode, models=[facts], outlook=Outlook(calls=calls)).text
     clock = VirtualClock(1_700_000_000.0)
     simulator, engine = Simulator(clock=clock), Engine(Settings(cache=Cache(strategy=strategy)), strict=True)
     lane, paid = Lane(tenant="t", session="s", id="l", client="bench"), 0.0

@@ -14,6 +14,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 
+from benchmarks import headlines, tools
 from benchmarks.make_data import DATA
 from benchmarks.peers.versions import installed
 from holdfast import facts
@@ -48,6 +49,7 @@ def page() -> Iterator[str]:
         yield from _strategies(model)
     yield from _faults()
     yield from _on_top()
+    yield from _headlines()
     yield from _method()
 
 
@@ -97,8 +99,9 @@ def _intro() -> Iterator[str]:
     yield from _text(
         f"""What caching strategies cost on sessions like those of coding agents and support desks: the input side
         of the bill, as ratios. Every figure on this page is made by `make results` from the sessions in
-        `benchmarks/data`, which `benchmarks/make_data.py` makes (digest `{digest()}`); nothing was billed by a
-        provider. For sessions of your own there is [`holdfast replay`](replay.md)."""
+        `benchmarks/data`, which `benchmarks/make_data.py` makes (digest `{digest()}`), and by an agent at work on
+        scripted tasks; nothing was billed by a provider. For sessions of your own there is
+        [`holdfast replay`](replay.md)."""
     )
 
 
@@ -198,6 +201,62 @@ def _on_top() -> Iterator[str]:
             cells.append(_over(report, "economic", peer))
         yield f"| {peer} | " + " | ".join(cells) + " |"
     yield ""
+
+
+def _headlines() -> Iterator[str]:
+    yield "## The headline figures of the documents"
+    yield ""
+    yield from _text(
+        f"""The documents that Holdfast implements lead with figures of other programs' sessions, which nobody else can
+        measure. Here is what work of the same kind gives in the simulator, played by the whole agent (`open_agent`)
+        with its default strategy, `economic`, and with the one of the document, `zones`; `benchmarks/headlines.py`
+        holds both. Coding: {headlines.CALLS} requests in one session, {headlines.TASKS} tasks of searching, reading,
+        patching and testing, with the pauses of people in public transcripts, over {len(SEEDS)} seeds. Channel: one
+        session, {headlines.MESSAGES} messages in a day, a median of three minutes between them, sized so that a day
+        costs about $26 without a cache at $3 per million tokens. Tools: {tools.TASKS} tasks with sixty tools."""
+    )
+    yield "| the document's figure | model | strategy | here |"
+    yield "|---|---|---|---|"
+    for strategy in headlines.STRATEGIES:
+        _say(f"headlines, coding, {strategy}")
+        played = headlines.coding(strategy)
+        yield (
+            "| 76-call Opus session: 16.9 tokens read for one written, 94% of the input from the cache "
+            f"| {_short(headlines.CODING_MODEL)} | {strategy} | {played.ratio:.1f} tokens, {played.from_cache:.1%}; "
+            f"{played.dollars / played.uncached:.3f} of the cost without a cache |"
+        )
+    _say("headlines, coding at once")
+    at_once = headlines.coding(headlines.STRATEGIES[0], SEEDS[:1], at_once=True)
+    for name in headlines.CHANNEL_MODELS:
+        for strategy in headlines.STRATEGIES:
+            _say(f"headlines, channel, {name}, {strategy}")
+            played = headlines.channel(name, strategy)
+            yield (
+                f"| a Sonnet agent in a channel: $26 a day without a cache, $5 with it (0.19) | {_short(name)} "
+                f"| {strategy} | ${played.uncached:.2f} and ${played.dollars:.2f} "
+                f"({played.dollars / played.uncached:.2f}); {played.ratio:.1f} tokens read for one written |"
+            )
+    _say("headlines, deferral")
+    saved, declared, brought = headlines.deferral()
+    model = _short(tools.ROUTES[0][0])
+    share = f"{saved:.0%}, of the array {declared:.0%}"
+    yield f"| deferral saves 81% of the tokens for tool definitions | {model} | | {share} |"
+    yield f"| about 1,700 tokens for each discovery | {model} | | {brought:,} tokens |"
+    yield ""
+    yield from _text(
+        f"""Where a figure is lower here, this is why. People leave the coding session for longer than an entry lives,
+        and what was cached is written again; with 30 seconds between their messages instead, the same session reads
+        {at_once.ratio:.1f} tokens for one written, {at_once.from_cache:.1%} of the input. Of the definitions
+        those that a search brought back are counted as long as they stand in the history; without them the
+        array itself shrinks by more than the document says. A result of a search is short, so that there is
+        less to win back from it. What `zones` reads and pays in a channel depends on the pauses: it writes for
+        five minutes until it has seen longer ones, and many messages here come later than that. The dollars of
+        a day depend on its length and on the prices of the model; only the ratio can be compared."""
+    )
+
+
+def _short(name: str) -> str:
+    return name.partition(":")[2]
 
 
 def _method() -> Iterator[str]:

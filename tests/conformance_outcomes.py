@@ -7,14 +7,17 @@ is judged by those only. Under xdist reports of all workers come to the one proc
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "conformance.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "conformance.md"
 NARROWING = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise")
 """Options of pytest that leave tests out, by the names pytest keeps them under."""
 
@@ -29,6 +32,11 @@ class Row(NamedTuple):
     modules: list[str]
     tests: list[str]
     state: str
+
+    @property
+    def is_built(self) -> bool:
+        """Whether its tests have something to show: what deviates from its document is built too."""
+        return self.state == "done" or self.state.startswith("deviates")
 
 
 class Outcome(NamedTuple):
@@ -55,6 +63,28 @@ def _row(line: str) -> Row:
     return Row(number, statement, re.findall(r"`([^`]+)`", module), tests, state)
 
 
+@cache
+def _tests_of(path: Path) -> set[str]:
+    """The test functions a file defines, those of its classes as `Class::test`."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+            names |= {f"{node.name}::{item.name}" for item in methods}
+    return {name for name in names if name.rpartition("::")[2].startswith("test_")}
+
+
+def missing(test: str) -> str | None:
+    """Why a test id cannot be found, None if it can."""
+    file, _, name = test.partition("::")
+    if not file.startswith("tests/") or not (ROOT / file).is_file():
+        return f"{test}: no such file"
+    plain = re.sub(r"\[.*\]$", "", name)
+    return None if plain in _tests_of(ROOT / file) else f"{test}: the file defines no such test"
+
+
 def judged(rows: Iterable[Row], cases: Mapping[str, Outcome], *, full: bool) -> Judgement:
     """What the outcomes of single cases, by node id, say of the rows; `full` if every test was to run."""
     tests: dict[str, dict[str, Outcome]] = {}
@@ -62,7 +92,7 @@ def judged(rows: Iterable[Row], cases: Mapping[str, Outcome], *, full: bool) -> 
         tests.setdefault(node.partition("[")[0], {})[node] = outcome
     found = Judgement([], [])
     for row in rows:
-        named = {test: _of(test, tests) for test in row.tests} if row.state == "done" else {}
+        named = {test: _of(test, tests) for test in row.tests} if row.is_built else {}
         for test, outcome in named.items():
             if outcome is None:
                 found.wrong.extend([f"{row.number}: {test} did not run"] if full else [])

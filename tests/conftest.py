@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from holdfast import notices
 from tests.conformance_outcomes import watch
 
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -97,3 +98,9 @@ def interruptible() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_was_warned_of() -> None:
+    """A test is a process of its own as far as warnings go that are said once."""
+    notices.forget()

@@ -73,6 +73,9 @@ class TestJudging:
         assert judged([row("t.py::a[1]")], cases, full=True) == ([], [])
         assert judged([row("t.py::a[3]")], cases, full=True).wrong == ["A12: t.py::a[3] did not run"]
 
+    def test_what_deviates_from_its_document_has_to_show_what_it_does(self) -> None:
+        assert judged([row("t.py::a", state="deviates: it pays")], {}, full=True).wrong == ["A12: t.py::a did not run"]
+
     def test_rows_that_promise_nothing_are_left_alone(self) -> None:
         assert judged([row("t.py::a", state="not built: nobody asked")], {}, full=True) == ([], [])
 

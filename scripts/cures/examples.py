@@ -262,6 +262,7 @@ _OTHERWISE: dict[str, Example] = {
     "system": CAUSES["system_prompt_changed"],
     "messages": FAULTS["compaction"],
     "model": CAUSES["model_changed"],
+    "settings": CAUSES["parameters_changed"],
 }
 
 

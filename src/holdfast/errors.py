@@ -5,3 +5,22 @@ from __future__ import annotations
 
 class HoldfastError(Exception):
     """A problem the user can act on; the command line prints it without a traceback and exits non-zero."""
+
+
+class ArgumentError(HoldfastError, TypeError):
+    """A function was given something that it cannot use."""
+
+
+def wrong_argument(what: str, value: object, wanted: str) -> ArgumentError:
+    """`what` got this value; `wanted` says what to give instead, with an example."""
+    return ArgumentError(f"{what} got {kind_of(value)}; give {wanted}")
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words. The value itself may be a secret and is not shown."""
+    if value is None or isinstance(value, bytes):
+        return "None" if value is None else "bytes"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -107,6 +107,8 @@ class Bench:
         self.sent: list[tuple[str, str, bytes]] = []
         self.sent_by: list[tuple[str, str | None]] = []
         """The session of each, and the reason that its log gives for what is not as it was sent before."""
+        self.sent_beside: list[tuple[str, str, bytes, int, bytes]] = []
+        """Calls beside the requests: method, path, body, and what was answered."""
         self.open()
 
     def open(self) -> None:
@@ -200,6 +202,11 @@ class _Recording:
         told = next((event.payload for event in logged if isinstance(event.payload, WindowSent)), None)
         bench.sent_by.append((request.session, None if told is None else told.reset))
         return self._provider.open(request)
+
+    async def send(self, request: Any) -> tuple[int, bytes]:
+        answer: tuple[int, bytes] = await self._provider.send(request)
+        self._bench.sent_beside.append((request.method, request.path, request.raw, *answer))
+        return answer
 
 
 def sound(session: Session) -> None:

@@ -20,6 +20,7 @@ from holdfast.agent.composing import (
     compose_before,
     instructions,
 )
+from holdfast.agent.guides import DELEGATION
 from holdfast.agent.window.times import written
 from holdfast.agent.window.wording import CONTINUE
 from holdfast.canonical import ToolDefinition
@@ -30,6 +31,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
 from holdfast.memory import MemoryFiles, memory_tools
 from holdfast.prefix.operating_context import SECTIONS
+from holdfast.prefix.padding import Outlook
 from tests.skills.sessions import session, sized, skill
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -41,7 +43,7 @@ def made(workspace: Path, *skills: Any, **options: Any) -> Prompt:
     settings = Settings(
         agent=Agent(volatile=options.pop("volatile", "tail")), cache=Cache(padding=options.pop("padding", "off"))
     )
-    options = {"tools": TOOLS, "models": [HAIKU], "calls": 20.0, **options}
+    options = {"tools": TOOLS, "models": [HAIKU], "outlook": Outlook(calls=20.0), **options}
     return compose(session(*skills), settings=settings, workspace=workspace, **options)
 
 
@@ -128,7 +130,9 @@ def test_the_announcement_counts_towards_the_length(tmp_path: Path) -> None:
     persona = "word " * short
     assert estimate(persona) < floor
     assert "by itself" in made(tmp_path, persona=persona, padding="economic", tools=()).why
-    without = session().compose(persona, cache=Cache(padding="economic"), models=[facts.model(HAIKU)], calls=20.0)
+    without = session().compose(
+        persona, cache=Cache(padding="economic"), models=[facts.model(HAIKU)], outlook=Outlook(calls=20.0)
+    )
     assert "by itself" not in without.why
 
 
@@ -155,8 +159,9 @@ def test_the_persona_is_short_and_speaks_of_what_the_runtime_does() -> None:
     assert f"`{CONTINUE}`" in PERSONA
     (shown,) = re.findall(r"`\[(.*?)\]`", PERSONA)
     assert shown == written(1_769_851_800_000_000, "UTC")
-    for word in ("# Security", "`delegate`", "`QUESTION:`"):
+    for word in ("# Security", "`delegate`", "guides of tools"):
         assert word in PERSONA
+    assert "`QUESTION:`" in DELEGATION.text  # what only those need who have sub-agents comes with the first of them
     assert all(line == line.rstrip() for line in PERSONA.split("\n"))
 
 

@@ -12,12 +12,14 @@ import pytest
 
 from holdfast.agent.delegates import delegate_tool
 from holdfast.agent.delegating import texts
+from holdfast.agent.guides import DELEGATION
 from holdfast.agent.values import Delegated, Task
 from holdfast.canonical import Request, Text, ToolResult, usage
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.events.sessions import DelegateCompleted, DelegateStarted
 from holdfast.facts import estimate
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
+from holdfast.tools.guides import wrapped
 from holdfast.wire import DIALECTS, Body
 from tests.agent.driving import MODELS, Bench, sound
 from tests.agent.fanning import Notices, configured, delegating, do, parent, placed, tasks, words
@@ -83,6 +85,7 @@ def test_a_call_is_answered_with_one_block_that_has_a_section_for_each_task_in_o
                 f"## Sub-agent 2: {two} (helper), completed\ntwo\n\n"
                 f"## Sub-agent 3: {three} (helper), asks a question\nQUESTION: A?\n"
                 f'To answer, call delegate with {{"task": "the answer", "resume": "{three}"}}.'
+                f"\n{wrapped(DELEGATION.text)}"
             )
             sound(session)
             assert not session.state.queue
@@ -198,8 +201,10 @@ def test_a_long_report_goes_to_disk_as_any_result_does(tmp_path: Path) -> None:
             await session.ask(delegating({"task": "SAY: begin " + "word " * 3_000 + "end"}))
             (said,) = results(bench.bodies()[-1])
             assert said.startswith("[Tool result offloaded to disk: ")
-            assert len(said) < 4_000
-            assert said.endswith("word end")
+            report, _, guide = said.partition("\n---\n")
+            assert len(report) < 4_000
+            assert report.endswith("word end")
+            assert f"---\n{guide}" == wrapped(DELEGATION.text)
 
     asyncio.run(main())
 

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 from holdfast.agent.delegating import texts
+from holdfast.agent.guides import DELEGATION
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import INTERRUPTED
 from holdfast.agent.values import Task
 from holdfast.agent.window.entries import Context, Escalation, SubagentStatus, UserMessage
 from holdfast.tools import Cancel
+from holdfast.tools.guides import wrapped
 from tests.agent.driving import sound
 from tests.agent.fanning import Door, configured, delegating, numbered, parent, placed, tasks
 from tests.agent.test_delegates import results
@@ -41,7 +43,8 @@ def test_the_call_names_them_and_their_reports_come_as_one_entry(tmp_path: Path)
             assert turn.ended == "completed"  # and none of them has answered
             ids = [each.delegate for each in session.state.running_delegates]
             told = results(bench.bodies()[-1])[0]
-            assert told == f"{texts.STARTED}\n- {ids[0]} (reviewer)\n- {ids[1]} (helper)\n- {ids[2]} (helper)"
+            listed = f"{texts.STARTED}\n- {ids[0]} (reviewer)\n- {ids[1]} (helper)\n- {ids[2]} (helper)"
+            assert told == f"{listed}\n{wrapped(DELEGATION.text)}"
 
             door.let(words[1])
             while len(session.children) > 2:

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.agent.delegating import texts
 from holdfast.agent.delegating.crew import MOST
+from holdfast.agent.log import log_path, read_content
 from holdfast.agent.session import Session
 from holdfast.agent.values import Task
 from holdfast.canonical import validate
@@ -329,5 +330,21 @@ def test_a_question_survives_the_end_of_the_program(tmp_path: Path) -> None:
             await session.ask(delegating({"task": "SAY: This one.", "resume": asks.delegate}))
             assert "This one." in results(bench.bodies()[-1])[0]
             assert session.state.running_delegates == ()
+
+    asyncio.run(main())
+
+
+def test_one_that_asked_and_whose_log_is_damaged_goes_on_from_what_stands_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with placed(tmp_path) as bench:
+            session = await parent(bench, warm=True)
+            (asks,) = await session.delegate([Task(task="SAY: QUESTION: Which?", role="reviewer")])
+            log = log_path(bench.sessions.directory, asks.id)
+            log.write_bytes(log.read_bytes() + b"nonsense\n")
+            before = log.read_bytes()
+            (done,) = await session.delegate([Task(task="SAY: The first.", resume=asks.id)])
+            assert (done.id, done.status, done.text) == (asks.id, "completed", "The first.")
+            assert log.with_name(f"{log.name}.damaged").read_bytes() == before
+            assert read_content(log).damage is None
 
     asyncio.run(main())

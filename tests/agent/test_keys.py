@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.agent.guides import PRIVILEGED
 from holdfast.canonical import Text, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Command
 from holdfast.facts.credentials import MASK
 from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.guides import wrapped
 from tests.agent.driving import Bench, settings
 from tests.agent.fanning import do, obliging
 
@@ -140,7 +142,7 @@ def test_a_mask_is_never_written_in_place_of_a_key(planted: Path) -> None:
             )
             *refused, done = told(bench)
             assert all(MASK in each and "real one would be overwritten" in each for each in refused)
-            assert done == "Patched .env: 1 replacement at line 4."
+            assert done == f"Patched .env: 1 replacement at line 4.\n{wrapped(PRIVILEGED.text)}"
 
     asyncio.run(main())
     assert (planted / "work" / ".env").read_text() == f"A=1\nANTHROPIC_API_KEY={KEY}\nMISTRAL_API_KEY={PLAIN}\nB=3\n"

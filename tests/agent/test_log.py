@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import random
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from holdfast.agent import log as module
-from holdfast.agent.log import Log, find, listed, log_path, read_log
+from holdfast.agent.log import Log, find, listed, log_path, read_content, read_log
+from holdfast.agent.log_content import read, to_line
 from holdfast.agent.window.projection import project
 from holdfast.agent.window.rendering import render
 from holdfast.errors import HoldfastError
@@ -45,7 +49,9 @@ def written(home: Path, *texts: str) -> Path:
 class TestWriting:
     def test_an_event_is_a_line(self, home: Path) -> None:
         path = written(home, "a", "b\nc")
-        assert path.read_bytes() == b"".join(encode(each) + b"\n" for each in told("a", "b\nc"))
+        lines = path.read_bytes().splitlines()
+        assert [line[:-18] + b"}" for line in lines] == [encode(each) for each in told("a", "b\nc")]
+        assert all(json.loads(line)["crc"] == f"{crc32(line[:-18]):08x}" for line in lines)
 
     def test_what_was_appended_is_there_for_who_opens_it(self, home: Path) -> None:
         written(home, "a", "b")
@@ -277,17 +283,19 @@ class TestTornEnds:
         log.close()
         assert [each.payload for each in read_log(path)] == [TurnStarted(text="a"), TurnStarted(text="c")]
         beside = path.with_name(path.name + ".torn")
-        assert beside.read_bytes() == encode(told("a", "b")[1])[:-8] + b"\n"
+        assert beside.read_bytes() == to_line(told("a", "b")[1])[:-9] + b"\n"
         assert stat.S_IMODE(beside.stat().st_mode) == 0o600
 
     def test_several_torn_ends_are_all_kept(self, home: Path) -> None:
         path = written(home, "a")
-        for junk in (b'{"id":"x', b"\0\0\0\0", b"\xff\xfe\n{\n"):
+        for junk in (b'{"id":"x', b"\0\0\0\0", b'{"id":"y', b'{"exit_code":-', b"{\0\0"):
             with path.open("ab") as file:
                 file.write(junk)
             Log.open(home, ID).close()
         assert read_log(path) == tuple(told("a"))
-        assert path.with_name(path.name + ".torn").read_bytes() == b'{"id":"x\n\0\0\0\0\n\xff\xfe\n{\n'
+        assert path.with_name(path.name + ".torn").read_bytes() == (
+            b'{"id":"x\n\0\0\0\0\n{"id":"y\n{"exit_code":-\n{\0\0\n'
+        )
 
     def test_only_the_line_break_is_missing(self, home: Path) -> None:
         path = written(home, "a", "b")
@@ -305,36 +313,6 @@ class TestTornEnds:
         path.write_bytes(torn)
         assert read_log(path) == tuple(told("a"))
         assert path.read_bytes() == torn
-
-    def test_a_bad_line_in_the_middle_is_named(self, home: Path) -> None:
-        path = written(home, "a", "b", "c")
-        lines = path.read_bytes().splitlines(keepends=True)
-        lines[1] = b"nonsense\n"
-        path.write_bytes(b"".join(lines))
-        before = path.read_bytes()
-        with pytest.raises(HoldfastError, match=rf"line 2 of .*{ID}\.jsonl is not an event"):
-            Log.open(home, ID)
-        with pytest.raises(HoldfastError, match="line 2"):
-            read_log(path)
-        assert path.read_bytes() == before
-
-    def test_a_line_of_another_version_is_no_torn_end(self, home: Path) -> None:
-        path = written(home, "a")
-        line = encode(told("a", "b")[1]).replace(b'"turn.started"', b'"turn.dreamt"')
-        path.write_bytes(path.read_bytes() + line + b"\n")
-        before = path.read_bytes()
-        with pytest.raises(HoldfastError, match=r"line 2 of .* cannot be read: unknown event type 'turn\.dreamt'"):
-            Log.open(home, ID)
-        assert path.read_bytes() == before
-
-    def test_a_line_that_is_nested_without_end_is_named(self, home: Path) -> None:
-        path = written(home, "a")
-        whole = path.read_bytes()
-        path.write_bytes(whole + b'{"a":' * 5_000 + b"1" + b"}" * 5_000 + b"\n")
-        with pytest.raises(HoldfastError, match="line 2 of"):
-            read_log(path)
-        with pytest.raises(HoldfastError, match="line 2 of"):
-            Log.open(home, ID)
 
     def test_an_empty_log_is_no_error(self, home: Path) -> None:
         written(home)
@@ -367,6 +345,148 @@ class TestTornEnds:
             again = read_log(log.path)
             assert again == tuple(story.envelopes)
             assert render(project(again).window, STATIC) == story.render()
+
+
+DEEP = b'{"a":' * 5_000 + b"1" + b"}" * 5_000
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            (b"nonsense", "it is not valid JSON"),
+            (b"[]", "it is no event"),
+            (to_line(told("a", "b")[1])[:-9], "it is not valid JSON"),
+            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"\xff"'), "it is not valid UTF-8"),
+            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"\0"'), "it is not valid JSON"),
+            (to_line(told("a", "b")[1])[:-1].replace(b'"b"', b'"c"'), "its checksum does not fit"),
+            (encode(told("a", "b")[1]).replace(b"turn.started", b"turn.dreamt"), "unknown event type"),
+            (DEEP, "nested too deeply"),
+        ],
+    )
+    def test_what_stands_before_it_is_read_and_the_file_is_copied_before_it_is_cut(
+        self, home: Path, line: bytes, reason: str
+    ) -> None:
+        path = written(home, "a", "b", "c", "d")
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(lines[0] + line + b"\n" + b"".join(lines[2:]))
+        before = path.read_bytes()
+        assert read_log(path) == tuple(told("a"))
+        damage = read_content(path).damage
+        assert damage is not None
+        assert reason in damage.reason
+        assert damage.line == 2
+        assert len(lines[0]) <= damage.byte <= len(lines[0]) + len(line)
+        log = Log.open(home, ID)
+        assert log.envelopes == told("a")
+        assert log.damage == damage
+        with pytest.raises(HoldfastError, match="copy it before anything is appended"):
+            log.append(told("x"))
+        assert path.read_bytes() == before
+        copy = log.cut_damage()
+        assert copy.name == f"{ID}.jsonl.damaged"
+        assert copy.read_bytes() == before
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+        log.append(told("a", "x")[1:])
+        log.close()
+        assert read_content(path).damage is None
+        assert read_log(path) == tuple(told("a", "x"))
+
+    def test_what_another_version_wrote_is_no_damage_and_stays(self, home: Path) -> None:
+        path = written(home, "a", "b")
+        first = path.read_bytes().splitlines(keepends=True)[0]
+        body = encode(told("a", "b")[1]).replace(b"turn.started", b"turn.dreamt")[:-1]
+        path.write_bytes(first + b'%s,"crc":"%08x"}\n' % (body, crc32(body)) + first)
+        before = path.read_bytes()
+        for look in (read_content, lambda _: Log.open(home, ID)):
+            with pytest.raises(HoldfastError, match=r"line 2 of .* was written by another version of Holdfast"):
+                look(path)
+        assert path.read_bytes() == before
+
+    def test_what_is_lost_is_counted(self, home: Path) -> None:
+        path = written(home, "a", "b", "c", "d")
+        path.write_bytes(path.read_bytes().replace(b'"text":"b"', b'"text":"B"'))
+        damage = read_content(path).damage
+        assert damage is not None
+        assert (damage.events, damage.turns) == (3, 3)
+        assert damage.lost == "3 events, among them the beginning of 3 turns"
+
+    def test_a_second_damage_has_a_copy_of_its_own(self, home: Path) -> None:
+        path = written(home, "a", "b")
+        for name in ("damaged", "damaged.2"):
+            with path.open("ab") as file:
+                file.write(b"nonsense\n")
+            log = Log.open(home, ID)
+            assert log.cut_damage() == path.with_name(f"{path.name}.{name}")
+            log.close()
+        assert listed(home) == (ID,)
+
+    def test_a_copy_that_cannot_be_made_leaves_the_file_as_it_is(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = written(home, "a")
+        path.write_bytes(path.read_bytes() + b"nonsense\n")
+        before = path.read_bytes()
+        log = Log.open(home, ID)
+
+        def full(descriptor: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(HoldfastError, match="cannot be copied: No space left"):
+            log.cut_damage()
+        assert path.read_bytes() == before
+        assert [each.name for each in home.iterdir()] == [path.name]
+        log.close()
+
+    def test_lines_of_older_logs_have_no_checksum(self, home: Path) -> None:
+        path = written(home, "a")
+        path.write_bytes(b"".join(encode(each) + b"\n" for each in told("a", "b")))
+        assert read_log(path) == tuple(told("a", "b"))
+
+
+class TestEveryByte:
+    STORY = Story().begin().says("a").send().answer("A", call("t1")).results("ok").says("b").send().answer("B")
+
+    def test_a_flip_is_noticed_in_the_line_where_it_is(self, home: Path) -> None:
+        """But for the last line break: without it the line is whole."""
+        whole = b"".join(map(to_line, self.STORY.envelopes))
+        draw = random.Random(3)
+        for at in range(len(whole)):
+            content = read(whole[:at] + bytes([whole[at] ^ (1 << draw.randrange(8))]) + whole[at + 1 :], "log")
+            line = whole.count(b"\n", 0, at)
+            assert content.damage is not None, at
+            assert content.damage.line == line + 1
+            assert content.envelopes == tuple(self.STORY.envelopes[:line])
+            assert content.state == project(self.STORY.envelopes[:line])
+
+    @pytest.mark.parametrize("junk", [b"\0", b"\xff", b'"', b"{"])
+    def test_one_more_is_too(self, home: Path, junk: bytes) -> None:
+        whole = b"".join(map(to_line, self.STORY.envelopes))
+        for at in range(0, len(whole), 3):
+            content = read(whole[:at] + junk + whole[at:], "log")
+            line = whole.count(b"\n", 0, at)
+            assert content.damage is not None, at
+            assert content.envelopes == tuple(self.STORY.envelopes[: content.damage.line - 1])
+            assert content.damage.line in (line + 1, line)
+
+    def test_one_line_break_more_parts_a_line_or_none(self, home: Path) -> None:
+        whole = b"".join(map(to_line, self.STORY.envelopes))
+        for at in range(len(whole)):
+            content = read(whole[:at] + b"\n" + whole[at:], "log")
+            line = whole.count(b"\n", 0, at)
+            between = at == 0 or b"\n" in whole[at - 1 : at + 1]
+            assert (content.damage is None) is between
+            assert content.envelopes == tuple(self.STORY.envelopes[: None if between else line])
+
+    def test_without_checksums_what_is_read_is_still_a_session(self, home: Path) -> None:
+        whole = b"".join(encode(each) + b"\n" for each in self.STORY.envelopes)
+        draw = random.Random(5)
+        for at in range(0, len(whole), 2):
+            content = read(whole[:at] + bytes([whole[at] ^ (1 << draw.randrange(8))]) + whole[at + 1 :], "log")
+            line = whole.count(b"\n", 0, at)
+            assert content.envelopes[:line] == tuple(self.STORY.envelopes[:line])
+            assert content.state == project(content.envelopes)
 
 
 class TestNames:

@@ -218,7 +218,7 @@ def test_a_key_that_is_missing_is_named(dialect: str, named: str) -> None:
 
 def test_a_provider_that_is_none_is_not_taken_for_openai() -> None:
     async def ask(provider: HttpProvider) -> None:
-        with pytest.raises(HoldfastError, match=r"there is no provider 'x'; models are named .*upstream\.openai"):
+        with pytest.raises(HoldfastError, match=r"there is no provider 'x'; .*odels are named .*upstream\.openai"):
             await read(provider, outgoing("openai_chat"))
 
     with_provider(Upstream(), ask, keys={"OPENAI_API_KEY": SECRET})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.values import Watch
 from holdfast.config.sections.mcp import Mcp
 from tests.agent.driving import Bench, calls, extends, sound
 from tests.agent.test_session import results, said, texts
@@ -43,6 +44,24 @@ def test_a_command_in_the_background_is_told_of_when_it_starts_and_when_it_ends(
             assert all(extends(a.messages, b.messages) for a, b in pairwise(bodies))
             sound(session)
             assert not bench.breaks()
+
+    asyncio.run(main())
+
+
+def test_who_watches_a_turn_sees_what_a_command_prints(tmp_path: Path) -> None:
+    class Watching(Watch):
+        def __init__(self) -> None:
+            self.seen = ""
+
+        def output(self, call: str, text: str) -> None:
+            self.seen += text
+
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            session = await bench.sessions.create()
+            watch = Watching()
+            await session.ask(calls(("run_command", {"command": "echo on its way"})), watch=watch)
+            assert watch.seen == "on its way\n"
 
     asyncio.run(main())
 

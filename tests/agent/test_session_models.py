@@ -12,9 +12,12 @@ import pytest
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
+from holdfast.agent.values import Task
+from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.serving import Upstream
 from holdfast.engine import Engine
+from holdfast.errors import HoldfastError
 from holdfast.events.agent import ModelRouted
 from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
@@ -251,5 +254,36 @@ def test_a_switch_is_priced_by_what_the_conversation_is_now(tmp_path: Path) -> N
             await talk(session, bench, 7)
             await session.compact()
             await switched(bench, session)
+
+    asyncio.run(main())
+
+
+def test_a_misspelt_model_of_a_role_is_named_with_the_nearest_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        def config(agent: str) -> Settings:
+            return settings(model="anthropic:claude-haku-5-5" if agent == "reviewer" else MODELS["anthropic"])
+
+        async with Bench(tmp_path, config=config) as bench:
+            session = await bench.sessions.create()
+            for _ in range(2):
+                await session.delegate([Task(task="Look at it.", role="reviewer")])
+
+    asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if "claude-haku-5-5" in record.getMessage()]
+    assert len(said) == 1
+    assert "did you mean anthropic:claude-haiku-5-5?" in said[0]
+
+
+def test_a_name_without_a_provider_gets_the_nearest(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path) as bench:
+            with pytest.raises(HoldfastError, match=r"no model is named 'claude-hiku-5-5'; did you mean anthropic:"):
+                await bench.sessions.create(model="claude-hiku-5-5")
+            session = await bench.sessions.create(model="claude-haiku-5-5")
+            assert session.model == "anthropic:claude-haiku-5-5"
+            with pytest.raises(HoldfastError, match=r"did you mean openai:gpt-6\.1-sol\?"):
+                session.set_model("gpt-6.1-sole")
 
     asyncio.run(main())

@@ -122,6 +122,18 @@ class TestTools:
         assert re.search(r"^\* write_file  notes\.txt: ", done.err, re.M)
         assert COST.search(done.err)
 
+    def test_a_guide_is_for_the_model_and_only_named_to_the_user(self, chat: Chatting) -> None:
+        done = chat("--yes", input="WRITE-A-FILE\n/cost\nWRITE-A-FILE\n")
+        assert done.code == 0
+        lines = [line for line in done.err.split("\n") if line.startswith("* write_file")]
+        assert lines == [
+            "* write_file  notes.txt: Wrote notes.txt (2 lines). (with a guide)",
+            "* write_file  notes.txt: Wrote notes.txt (2 lines).",
+        ]
+        assert "[Tool Guide" not in done.err
+        answers = [line for line in chat.logs[0].read_text().split("\n") if '"turn.tools_answered"' in line]
+        assert ["[Tool Guide - shown once per session]" in line for line in answers] == [True, False]
+
     def test_a_call_is_a_line_beside_the_answer(self, chat: Chatting) -> None:
         done = chat("--yes", "RUN-A-COMMAND")
         assert done.out.startswith("I shall run it.\n\nIt said from the command")
@@ -240,7 +252,12 @@ class TestProblems:
             (("Hi", "--model", "gemini:gemini-3-flash"), 1, "set GEMINI_API_KEY or GOOGLE_API_KEY in the environment"),
             (("Hi", "--model", "nonsense"), 1, "provider:name"),
             (("Hi", "--model", "sonnet"), 1, "'sonnet' may be one of anthropic:claude-sonnet-"),
-            (("Hi", "--model", "antropic:claude-haiku-4-5"), 1, "there is no provider 'antropic'; models are named"),
+            (
+                ("Hi", "--model", "antropic:claude-haiku-4-5"),
+                1,
+                "there is no provider 'antropic'; did you mean anthropic:claude-haiku-4-5? Models are named",
+            ),
+            (("Hi", "--model", "claude-sonet-5-5"), 1, "no model is named 'claude-sonet-5-5'; did you mean anthropic:"),
             (("Hi", "--model", "anthropic:"), 1, "'anthropic:' names no model"),
             (("Hi", "--model", ":", "--simulate"), 1, "':' names no model"),
             (("Hi", "--agent", "reviewer"), 1, "there is no agent 'reviewer'; none is configured"),
@@ -313,6 +330,7 @@ class TestBookkeeping:
         served.reset()
         done = chat("--resume", input="Three\n/cache", simulate=False)
         assert re.search(r"^Break at \d\d:\d\d:\d\d: \w+, [\d,]+ tokens, \$0\.\d+", done.out, re.M)
+        assert "1 break, see /cache" in done.err
 
     def test_what_is_simulated_is_on_no_bill(self, chat: Chatting, capsys: pytest.CaptureFixture[str]) -> None:
         chat("Hello")
@@ -399,3 +417,39 @@ class TestPrograms:
         assert run.returncode == 1, said
         assert "Traceback" not in said
         assert chat("--resume", input="/cost").code == 0
+
+
+FINDING = """
+rules:
+  - when: {tool_result: discover_tools}
+    say: Found.
+  - when: {contains: FIND-ONE}
+    call: {tool: discover_tools, input: {query: "search the text of files for a pattern", limit: 1}}
+  - when: {contains: FIND-TWO}
+    call: {tool: discover_tools, input: {query: "select:grep_files,list_dir"}}
+  - when: {contains: FIND-NONE}
+    call: {tool: discover_tools, input: {query: "select:no_such_tool"}}
+"""
+
+
+class TestFindingTools:
+    """What discover_tools found is told by name, whatever the model reads: a reference, an item behind it, schemas."""
+
+    @pytest.mark.parametrize(
+        "model",
+        ["anthropic:claude-opus-4-6", "anthropic:claude-haiku-5-5", "openai:gpt-6.1-sol", "gemini:gemini-2.5-pro"],
+    )
+    @pytest.mark.parametrize("carrier", ["auto", "redeclare"])
+    def test_a_user_sees_the_names_of_what_was_found(self, chat: Chatting, model: str, carrier: str) -> None:
+        chat.home.mkdir(parents=True)
+        (chat.home / "holdfast.toml").write_text(
+            f'[tools.deferral]\nalways = ["grep_files"]\ncarrier = "{carrier}"\n', "utf-8"
+        )
+        chat.script.write_text(FINDING, "utf-8")
+        done = chat("--model", model, "FIND-ONE")
+        assert (done.code, done.out) == (0, "Found.\n")
+        assert re.search(r"^\* discover_tools .*: found grep_files$", done.err, re.M), done.err
+        done = chat("--model", model, "FIND-TWO")
+        assert re.search(r"^\* discover_tools .*: found grep_files, list_dir$", done.err, re.M), done.err
+        done = chat("--model", model, "FIND-NONE")
+        assert re.search(r"^\* discover_tools .*: There is no tool named no_such_tool", done.err, re.M), done.err

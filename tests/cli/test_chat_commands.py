@@ -55,10 +55,12 @@ class TestCommands:
     @pytest.mark.parametrize(
         ("line", "said"),
         [
-            ("/contxt", "there is no command /contxt; did you mean /context?"),
-            ("/xyzzyq", "there is no command /xyzzyq; /help lists all"),
+            ("/contxt", "did you mean /context? /help lists all, and //contxt is sent as a message"),
+            ("/modle x", "there is no command /modle; did you mean /model? /help lists all"),
+            ("/usage", "there is no command /usage; did you mean /cost? /help lists all"),
+            ("/xyzzyq", "there is no command /xyzzyq; /help lists all, and //xyzzyq is sent as a message"),
             ("/nosuch", "there is no command /nosuch; /help lists all"),
-            ("/", "there is no command /; /help lists all"),
+            ("/", "a command has a name behind its slash; /help lists them"),
         ],
     )
     def test_an_unknown_one_gets_the_nearest_name(self, line: str, said: str) -> None:
@@ -68,7 +70,14 @@ class TestCommands:
     def test_what_takes_nothing_says_so(self, chat: Chatting) -> None:
         done = chat(input="/goal a\n/goal b c\n/cost now\n")
         assert done.code == 1
-        assert "/cost takes nothing behind it" in done.err
+        assert "/cost takes nothing behind its name, but 'now' stands there; write it alone" in done.err
+
+    def test_help_of_one_command(self, chat: Chatting) -> None:
+        done = chat(input="/help goal\n/help /cost\n/help contxt\n")
+        assert done.out.splitlines()[0].startswith("/goal [TEXT|off]  Show, set or give up")
+        assert "/cost  What this session cost" in done.out
+        assert "/model" not in done.out
+        assert "there is no command /contxt; did you mean /context?" in done.err
 
     def test_cost_is_that_of_the_session_and_of_this_chat(self, chat: Chatting) -> None:
         chat("Hello")
@@ -172,13 +181,13 @@ class TestCommands:
         )
 
     def test_cache_says_when_the_prompt_is_too_short_for_one(self, chat: Chatting) -> None:
-        assert (
-            "anthropic:claude-haiku-4-5 caches nothing below 4,096" in chat(input="/model haiku-4-5\nOne\n/cache").out
-        )
-        assert "caches nothing below" not in chat(input="/model sonnet-4-6\nOne\n/cache").out
+        said = " ".join(chat(input="/model haiku-4-5\nOne\n/cache").out.split())
+        assert "tokens are below the 4,096 that anthropic:claude-haiku-4-5 needs" in said
+        assert "left it as it is (it was made for anthropic:claude-haiku-5-5)" in said
+        assert "Nothing was cached" not in chat(input="/model sonnet-4-6\nOne\n/cache").out
 
     def test_a_model_of_which_nothing_is_known_is_taken_with_a_word(self, chat: Chatting) -> None:
-        assert "Nothing is known of this model" in chat(input="/model anthropic:claude-unheard-of").out
+        assert "What the change costs is not known." in chat(input="/model anthropic:claude-unheard-of").out
 
     def test_there_may_be_nothing_to_compact(self, chat: Chatting) -> None:
         done = chat(input="Hello\n/compact")

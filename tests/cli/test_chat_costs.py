@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from holdfast import facts
 from holdfast.cli import run as main
 from holdfast.simulator.core import Simulator
 from holdfast.simulator.script import load
@@ -125,3 +126,28 @@ def test_our_own_agent_is_compared_with_no_client(chat: Chatting, capsys: pytest
         assert main(arguments) == 0
         assert "alone" not in capsys.readouterr().out
     assert read(capsys, "bill")["total"]["saved"] is None
+
+
+def test_cached_contents_of_gemini_are_in_all_of_them(
+    chat: Chatting, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made, named and deleted by a chat, and their cost is in `/cost` and on the bill."""
+    (chat.workspace / "AGENTS.md").write_text("A rule that every agent has to know. " * 4_000)
+    simulator = Simulator(script=load(chat.script))
+    monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "gemini:gemini-2.5-pro")
+    monkeypatch.setenv("HOLDFAST_CACHE_GEMINI_ENABLED", "true")
+    with running(simulator) as address:
+        monkeypatch.setenv("HOLDFAST_UPSTREAM_GEMINI", address)
+        done = chat(input="Say it.\n/cost\n" * 6, simulate=False)
+    assert done.code == 0, done.err
+    beside = [(record.method, record.status) for record in simulator.journal.records() if "cached" in record.path]
+    assert beside == [("POST", 200), ("DELETE", 200)]
+    first, *_, last = figures(done.out)
+    assert last.read > 2 * first.input * 0.9  # it is made beside a request, and named as soon as it is there
+    used = [record.usage for record in simulator.journal.records() if record.usage is not None]
+    tokens = sum((facts.price(each, "gemini:gemini-2.5-pro").cost or Decimal(0) for each in used), Decimal(0))
+    total = Decimal(last.cost.removeprefix("$"))
+    rates = facts.rates("gemini:gemini-2.5-pro")
+    assert rates is not None
+    assert float(total - tokens) == pytest.approx(float(used[-1].read * rates.input), rel=0.02)  # making the object
+    assert reported(read(capsys, "bill", "--session", done.session)["total"]) == last

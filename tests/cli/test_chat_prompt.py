@@ -148,3 +148,18 @@ class TestTalking:
         done = self.talk(chat, monkeypatch, capsys, "/exit\nHello\n")
         assert (done.code, done.out) == (0, "")
         assert chat.logs == []
+
+    def test_what_is_no_command_is_answered_with_what_to_do(
+        self, chat: Chatting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        lines = "/modle x\n/usage\n/zzz\n/\n/cost please\n/model sonet\n/resume nosuch\n//zzz\n"
+        done = self.talk(chat, monkeypatch, capsys, lines)
+        said = " ".join(done.err.split())
+        assert "no command /modle; did you mean /model? /help lists all, and //modle is sent as a message" in said
+        assert "no command /usage; did you mean /cost? /help" in said
+        assert "no command /zzz; /help lists all, and //zzz is sent as a message" in said
+        assert "a command has a name behind its slash; /help lists them" in said
+        assert "/cost takes nothing behind its name, but 'please' stands there" in said
+        assert "no model is named 'sonet'; did you mean anthropic:claude-sonnet-" in said
+        assert "there is no session 'nosuch', nor any other yet >" in said
+        assert done.out == "/zzz\n"

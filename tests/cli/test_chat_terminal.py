@@ -138,7 +138,7 @@ class TestTalking:
         assert program.ended() == 0
         assert "\x1b" not in program.raw
         assert (
-            "* run_command  echo from the command\n  | from the command\n  from the command (1 more line)"
+            "* run_command  echo from the command\n  | from the command\n  from the command (1 more line, with a guide)"
             in program.text
         )
         assert "| two  | 22    |" in program.text

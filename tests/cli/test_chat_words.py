@@ -102,6 +102,12 @@ class TestCalls:
             ("process_list", b"{}", ""),
             ("broken", b'{"a":', '{"a":'),
             ("run_command", b'{"command":"echo \\u001b[2J"}', r"echo \x1b[2J"),
+            (
+                "delegate",
+                b'{"tasks": [{"task": "Read it", "role": "reviewer"}, {"task": "Try it"}]}',
+                "reviewer: Read it; helper: Try it",
+            ),
+            ("delegate", b'{"tasks": "all"}', "all"),
         ],
     )
     def test_a_call_says_what_it_is_about(self, name: str, given: bytes, about: str) -> None:

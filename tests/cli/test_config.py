@@ -39,7 +39,7 @@ def test_it_prints_where_a_value_came_from(place: Path) -> None:
     (place / ".holdfast").mkdir()
     (place / ".holdfast" / "holdfast.toml").write_text("gateway.port = 7\n")
     done = show("--changed", "--set", "memory.inject=yes")
-    assert [line.split() for line in done.output.splitlines() if line[:1] not in ("", "[", "R")] == [
+    assert [line.split() for line in done.output.splitlines() if line[:1] not in ("", "[", "R", "N")] == [
         ["cache.strategy", '"zones"', f"{place}/holdfast.toml:2"],
         ["gateway.port", "7", f"{place}/.holdfast/holdfast.toml:1"],
         ["memory.inject", "true", "flag", "memory.inject"],

@@ -39,6 +39,7 @@ def test_a_row_says_what_is_known_and_as_of_when() -> None:
         "20",
         "1,000,000",
         "explicit",
+        "low,medium,high,xhigh,max",
         "2026-11-01",
     ]
 
@@ -73,6 +74,7 @@ def test_careful_values_are_starred_and_unknown_prices_are_question_marks() -> N
         "?",
         "*4,096",
         "automatic",
+        "-",
         "2026-11-01",
     ]
 
@@ -90,7 +92,7 @@ def test_json_has_the_same_models_with_exact_figures() -> None:
     assert list(opus) == [
         "model", "known", "floor", "granularity", "ttls", "default_ttl", "lookback", "max_markers",
         "read_multiplier", "write_multipliers", "caching", "marker", "usage", "context_limit", "output_limit",
-        "conservative", "prices_per_million", "price_version", "as_of", "source",
+        "efforts", "conservative", "prices_per_million", "price_version", "as_of", "source",
     ]  # fmt: skip
     assert (opus["floor"], opus["ttls"], opus["default_ttl"]) == (512, {"5m": 300, "1h": 3600}, "5m")
     assert (opus["read_multiplier"], opus["write_multipliers"]) == ("0.05", {"5m": "1.25", "1h": "2"})

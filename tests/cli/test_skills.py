@@ -64,13 +64,13 @@ def test_a_line_for_each_by_name_and_what_the_index_takes(here: Path, home: Path
     write_skill(here, "review", description="Reviews a branch.", body="Look at it.\n" * 20)
     write_skill(home / "skills", "pdf", description="Reads\nPDFs.")
     title, first, second, empty, total = piped(command, "list").splitlines()
-    assert title.split() == ["NAME", "SOURCE", "TOKENS", "DESCRIPTION", "VERSION", "WHERE"]
+    assert title.split() == ["NAME", "SOURCE", "TOKENS", "VERSION", "WHERE", "DESCRIPTION"]
     found = skills_found.find()
     pdf, review = found.skills.list_skills()
     assert first.split()[:3] == ["pdf", "global", "1"]
-    assert "Reads PDFs." in first
+    assert first.endswith("  Reads PDFs.")
     assert second.split()[:3] == ["review", "workspace", str(review.estimated_body_tokens)]
-    assert (first.endswith("  home/.holdfast/skills/pdf"), pdf.version in first, empty) == (True, True, "")
+    assert (first.split()[3:5], empty) == ([pdf.version, "home/.holdfast/skills/pdf"], "")
     tokens = heuristic_tokens(render_index(found.skills, found.config.settings.skills))
     assert total == f"2 skills. The index takes about {tokens} tokens of every prompt."
 
@@ -227,11 +227,13 @@ def test_where_is_short_and_cut_at_its_beginning(
     write_skill(workspace / "home" / ".holdfast" / "skills", "at-home")
     write_skill(here, "a-skill-with-a-rather-long-name", description="word " * 50)
     (workspace / "below").mkdir()
-    assert piped(command).splitlines()[3].endswith("  .holdfast/skills/pdf")
+    assert "  .holdfast/skills/pdf  " in piped(command).splitlines()[3]
     lines = shown(command, "list", columns=110, monkeypatch=monkeypatch, capsys=capsys)
     assert lines[1].endswith("  …skill-with-a-rather-long-name")
     monkeypatch.chdir(workspace / "below")
-    assert piped(command).splitlines()[1].endswith("  ~/.holdfast/skills/at-home")
+    assert f"  {workspace / 'home' / '.holdfast/skills/at-home'}  " in piped(command), "no program expands a ~"
+    lines = shown(command, "list", columns=110, monkeypatch=monkeypatch, capsys=capsys)
+    assert lines[1].endswith("  ~/.holdfast/skills/at-home")
 
 
 def test_hostile_descriptions_and_names_cannot_speak_to_the_terminal(here: Path) -> None:
@@ -381,3 +383,62 @@ def test_a_wrong_configuration_is_one_sentence(workspace: Path, capsys: pytest.C
     (workspace / "holdfast.toml").write_text('skills.index = "some"\n')
     assert cli.run(["skills"]) == 1
     assert capsys.readouterr().err.startswith("holdfast: ")
+
+
+def _in_a_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = f"{sys.executable} -m holdfast"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("holdfast", program, 1)],
+        cwd=cwd,
+        env=clean(cwd),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+class TestInAPipe:
+    """The real program, read by other programs."""
+
+    @pytest.fixture
+    def many(self, workspace: Path, here: Path) -> Path:
+        for number in range(400):
+            write_skill(
+                here, f"skill-with-a-rather-long-name-{number:03}", description=f"Does {number}. " + "Words. " * 100
+            )
+        write_skill(here, "pdf", description="Fill forms.")
+        return workspace
+
+    def test_a_skill_is_one_line_with_its_whole_name_path_and_description(self, many: Path) -> None:
+        done = _in_a_shell("holdfast skills list | grep -- '^skill-with-a-rather-long-name-007 '", many)
+        (line,) = done.stdout.splitlines()
+        assert "  .holdfast/skills/skill-with-a-rather-long-name-007  " in line
+        assert line.endswith("Does 7. " + " ".join(["Words."] * 100))
+        (short,) = _in_a_shell("holdfast skills list | grep '^pdf '", many).stdout.splitlines()
+        assert len(short) < 200, "the longest description widens no other line"
+
+    def test_a_reader_that_stops_early_makes_no_noise(self, many: Path) -> None:
+        for line in ("holdfast skills list | head -2", "holdfast skills list --json | head -2"):
+            done = _in_a_shell(line, many)
+            assert (len(done.stdout.splitlines()), done.stderr) == (2, "")
+
+
+class TestLongDescriptions:
+    def test_list_and_validate_say_that_the_index_cuts_one(self, workspace: Path, here: Path) -> None:
+        write_skill(here, "claude-api", description="word " * 213 + "end")
+        assert "Cut in the index, as the description has more than 1,024 characters: claude-api" in piped(command)
+        done = holdfast("skills", "validate", cwd=workspace)
+        said = ".holdfast/skills/claude-api/SKILL.md:3: warning: `description` has 1068 characters; 1024 are allowed"
+        assert (done.returncode, said in done.stdout) == (0, True)
+        strict = holdfast("skills", "validate", "--strict", cwd=workspace)
+        assert (strict.returncode, ":3: `description` has 1068 characters" in strict.stdout) == (1, True)
+
+    def test_d15_d22_with_skills_strict_it_is_not_loaded_and_an_error(self, workspace: Path, here: Path) -> None:
+        write_skill(here, "claude-api", description="word " * 213 + "end")
+        write_skill(here, "pdf")
+        (workspace / "holdfast.toml").write_text("skills.strict = true\n")
+        assert [each["name"] for each in json.loads(piped(command, "list", "--json"))["skills"]] == ["pdf"]
+        assert "claude-api/SKILL.md: not loaded: line 3: `description` has 1068 characters" in piped(command)
+        done = holdfast("skills", "validate", cwd=workspace)
+        assert (done.returncode, ":3: `description` has 1068 characters" in done.stdout) == (1, True)

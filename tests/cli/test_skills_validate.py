@@ -340,7 +340,7 @@ def test_problems_are_not_wrapped_on_a_terminal(
     write_file(workspace / "x", skill_text(name="x", description="y" * 2_000))
     lines = shown(command, "validate", "x", columns=60, monkeypatch=monkeypatch, capsys=capsys)
     assert lines[0].startswith("x/SKILL.md:3: ")
-    assert len(lines) == 2
+    assert lines[1:] == ["1 skill checked: 0 errors, 1 warning. What has only warnings", "is loaded."]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

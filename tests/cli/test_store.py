@@ -105,6 +105,7 @@ def plant(here: Here, tenant: str, word: str, at: int = NOW) -> None:
         logs.mkdir(exist_ok=True)
         (logs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
         (logs / f"{name}.jsonl.torn").write_text(text)
+        (logs / f"{name}.jsonl.damaged").write_text(text)
         (logs / f"unstored-{word}.jsonl").write_text(text)
         (here.home / "chat-history").write_text(text)
 

@@ -7,8 +7,9 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 import pytest
@@ -16,6 +17,8 @@ from google import genai
 from google.genai import errors
 
 from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.simulator import Call, Simulator, VirtualClock
+from holdfast.simulator.serve import running
 from holdfast.transport.clients import BESIDE
 
 from . import test_gemini_sdk as gemini
@@ -122,6 +125,91 @@ class TestCachedContents:
 
         asyncio.run(run())
         assert contents.ends()[-2:] == [("failed", "HTTP 429"), ("settled", None)]
+
+
+class Served(NamedTuple):
+    """An SDK with the engine inside, and a provider that listens, on one clock."""
+
+    http: Any
+    address: str
+    simulator: Simulator
+    clock: VirtualClock
+
+    def ask(self, turns: int, system: str = MANUAL, pause: float = 30.0) -> None:
+        said = [{"role": "user", "parts": [{"text": f"question 0 of {system[:20]}"}]}]
+        for number in range(1, turns):
+            said.append({"role": "model", "parts": [{"text": f"answer {number}"}]})
+            said.append({"role": "user", "parts": [{"text": f"question {number}"}]})
+        client = genai.Client(api_key="k", http_options=with_http(self.address, httpx_client=self.http))
+        config: Any = {"system_instruction": system}
+        assert client.models.generate_content(model=MODEL, contents=said, config=config).text
+        beside()
+        self.clock.advance(pause)
+
+    def objects(self) -> list[str]:
+        answer = self.simulator.answer(Call("GET", "/v1beta/cachedContents", {"x-goog-api-key": "k"}))
+        return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
+
+    def made(self, method: str) -> int:
+        paths = [record.path for record in self.simulator.journal.records() if record.method == method]
+        return len([path for path in paths if "cachedContents" in path])
+
+
+class TestLifecycle:
+    @contextmanager
+    def served(self, place: Path, settings: Gemini) -> Iterator[Served]:
+        clock = VirtualClock(1_800_000_000.0)
+        simulator = Simulator(clock=clock)
+        with (
+            opened(place, Cache(gemini=settings)) as inside,
+            running(simulator) as address,
+            inside.engine.http_client() as http,
+        ):
+            assert inside.engine._passages is not None
+            inside.engine._passages.clock = clock.now
+            yield Served(http, address, simulator, clock)
+
+    def test_refreshed_at_half_life(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+        with self.served(tmp_path, Gemini(enabled=True)) as door:
+            for turns in range(1, 6):
+                door.ask(turns)
+            (name,) = door.objects()
+            for turns in range(6, 22):
+                door.ask(turns, pause=260.0)
+            assert door.objects() == [name]  # it would have run out
+            assert door.made("PATCH") >= 1
+            assert door.made("POST") == 1
+
+    def test_deleted_where_a_larger_one_takes_its_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+        with self.served(tmp_path, Gemini(enabled=True)) as door:
+            turns = 0
+            while door.made("POST") < 2:
+                turns += 1
+                assert turns < 120
+                door.ask(turns, pause=20.0)
+            door.ask(turns + 1)
+            door.ask(turns + 2)
+            assert len(door.objects()) == 1
+            assert door.made("DELETE") == 1
+
+    def test_at_most_max_active(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+        with self.served(tmp_path, Gemini(enabled=True, max_active=2, refresh_at=0.2)) as door:
+            for number in range(4):
+                for turns in range(1, 5):
+                    door.ask(turns, system=f"{number}. {MANUAL}", pause=20.0)
+                assert len(door.objects()) == min(number + 1, 2)
+                door.clock.advance(900)
+            assert door.made("DELETE") == 2
+
+    def test_switched_off_is_the_default(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
+        with self.served(tmp_path, Gemini()) as door:
+            for turns in range(1, 6):
+                door.ask(turns)
+            assert door.made("POST") == 0
 
 
 def refusing(fails: Callable[[], None], raw: list[bytes]) -> Callable[[httpx2.Request], httpx2.Response]:

@@ -202,7 +202,7 @@ class TestSending:
             assert http.get("/v1/models").status_code == 200
 
     def test_a_library_that_is_not_there(self, inside: Inside) -> None:
-        with pytest.raises(HoldfastError, match="httpx9 is not installed"):
+        with pytest.raises(HoldfastError, match="knows no library 'httpx9'; give 'httpx2' or 'httpx'"):
             inside.engine.http_client(library="httpx9")
 
     @each_library

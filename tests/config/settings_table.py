@@ -61,12 +61,14 @@ PRESCRIBED: dict[str, object] = {
 
 # Keys that are ours.
 OWN: dict[str, object] = {
+    "cache.openai.cache_key": True,
     "upstream.anthropic": "https://api.anthropic.com",
     "upstream.openai": "https://api.openai.com",
     "upstream.gemini": "https://generativelanguage.googleapis.com",
     "upstream.openrouter": "https://openrouter.ai/api",
     "cache.strategy": "economic",
     "cache.client_markers": "improve",
+    "cache.padding_text": "",
     "cache.repair": "suggest",
     "cache.edits": "priced",
     "cache.probe_credit_usd": 0.25,
@@ -98,6 +100,7 @@ OWN: dict[str, object] = {
     "agent.model": None,
     "agent.fallback": (),
     "agent.output_tokens": 16384,
+    "agent.effort": None,
     "agent.max_calls": 100,
     "agent.retries": 3,
     "agent.timezone": "UTC",
@@ -115,8 +118,11 @@ OWN: dict[str, object] = {
     "agent.compaction.limit_tokens": None,
     "skills.roots": ("HOLDFAST_HOME/skills", ".holdfast/skills"),
     "skills.index_chars": 16000,
+    "skills.strict": False,
     "tools.offload.per_tool": {},
+    "tools.offload.format": "text",
     "tools.timeout_s": 300,
+    "tools.guides": True,
     "tools.mask.protected": (),
     "tools.mask.enabled": True,
     "tools.deferral.budget": 0.1,
@@ -175,4 +181,5 @@ PRESCRIBED_VALUES: dict[str, object] = {
     "memory.retrieve": "every_turn",
     "memory.change_test": "sampled",
     "tools.deferral.strip": "when_cold",
+    "tools.offload.format": "json",
 }

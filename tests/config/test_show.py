@@ -58,14 +58,14 @@ def test_without_a_file_it_says_where_one_was_looked_for(tmp_path: Path) -> None
 
 
 def test_json_has_value_origin_default_and_description_of_every_key(tmp_path: Path) -> None:
-    found = as_json(config(tmp_path, flags={"memory.inject": True}))
+    found = as_json(config(tmp_path, flags={"cache.gemini.enabled": True}))
     assert list(found) == ["values", "notes"]
     assert list(found["values"]) == list(KEYS)
-    assert found["values"]["memory.inject"] == {
+    assert found["values"]["cache.gemini.enabled"] == {
         "value": True,
-        "origin": "flag memory.inject",
+        "origin": "flag cache.gemini.enabled",
         "default": False,
-        "description": KEYS["memory.inject"].description,
+        "description": KEYS["cache.gemini.enabled"].description,
     }
     assert found["notes"] == []
 

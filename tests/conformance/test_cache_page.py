@@ -299,12 +299,6 @@ def test_c72_promotion_can_be_switched_off():
     assert zones(settings=settings, retention=replace(ESCALATED, slow=9)).marks[-1].ttl == "5m"
 
 
-@pytest.mark.parametrize("retention", ["none", "short", "long"])
-def test_c75_retention_changes_nothing_on_gemini(retention):
-    asked = situation(TALK, facts=model("gemini:gemini-2.5-pro"), settings=replace(ZONES, retention=retention))
-    assert STRATEGIES["zones"](asked).marks == ()
-
-
 def test_c88_small_prompts_with_adaptation_off_and_short_never_pay_for_an_hour():
     turns = Lane(
         replace(ZONES, adaptive=False, retention="short"), facts=model("anthropic:claude-sonnet-5-5"), head=600

@@ -14,7 +14,6 @@ from holdfast.wire import DIALECTS, Body
 
 STABLE, VOLATILE = "You are a careful engineer.", "# MEMORY.md\nThe build uses make."
 TOOLS = (ToolDefinition("read_file", "Read a file.", b'{"type":"object"}'), ToolDefinition("run_command", "Run."))
-MARK = {"type": "ephemeral"}
 
 
 def request(model: str = "anthropic:claude-opus-5-5", **changes: Any) -> Request:
@@ -29,8 +28,8 @@ def request(model: str = "anthropic:claude-opus-5-5", **changes: Any) -> Request
     return replace(base, **changes)
 
 
-def sent(dialect: str, request: Request, *, mark: bool = True) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(DIALECTS[dialect].encode(request, mark="5m" if mark else None))
+def sent(dialect: str, request: Request) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(DIALECTS[dialect].encode(request))
     return body
 
 
@@ -60,12 +59,12 @@ def test_2_stable_comes_first_volatile_second_on_anthropic() -> None:
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openrouter"])
 def test_2_stable_comes_first_volatile_second_in_chat(dialect: str) -> None:
-    system = sent(dialect, request(), mark=False)["messages"][0]
+    system = sent(dialect, request())["messages"][0]
     assert system == {"role": "system", "content": f"{STABLE}\n\n{VOLATILE}"}
 
 
 def test_2_stable_comes_first_volatile_second_in_responses() -> None:
-    assert sent("openai_responses", request(), mark=False)["instructions"] == f"{STABLE}\n\n{VOLATILE}"
+    assert sent("openai_responses", request())["instructions"] == f"{STABLE}\n\n{VOLATILE}"
 
 
 def test_2_stable_comes_first_volatile_second_on_gemini() -> None:
@@ -108,50 +107,6 @@ def test_3_anthropic_order_is_tools_system_messages() -> None:
     ]
 
 
-def test_3_anthropic_marks_the_last_tool_and_the_stable_system_block() -> None:
-    body = sent("anthropic", request())
-    assert [tool.get("cache_control") for tool in body["tools"]] == [None, MARK]
-    assert [block.get("cache_control") for block in body["system"]] == [MARK, None]
-
-
-def test_3_two_of_at_most_four_breakpoints_are_used() -> None:
-    body = DIALECTS["anthropic"].parse(DIALECTS["anthropic"].encode(request(), mark="1h"))
-    assert isinstance(body, Body)
-    markers = DIALECTS["anthropic"].markers(body)
-    assert [body.blocks[marker.block or 0].path for marker in markers] == ["tools[1]", "system[0]"]
-    assert {marker.ttl for marker in markers} == {"1h"}
-
-
-def test_3_without_volatile_text_the_single_system_block_carries_the_marker() -> None:
-    body = sent("anthropic", request(system_prompt_volatile=None))
-    assert body["system"] == [{"type": "text", "text": STABLE, "cache_control": MARK}]
-
-
-def test_3_without_tools_there_is_only_the_system_breakpoint() -> None:
-    body = sent("anthropic", request(tools=()))
-    assert "tools" not in body
-    assert [block.get("cache_control") for block in body["system"]] == [MARK, None]
-    assert json.dumps(body).count("cache_control") == 1
-
-
-def test_3_a_volatile_block_is_never_marked() -> None:
-    body = sent("anthropic", request(system_prompt=None, tools=()))
-    assert body["system"] == [{"type": "text", "text": VOLATILE}]
-
-
-def test_3_a_deferred_tool_is_no_place_for_a_breakpoint() -> None:
-    late = ToolDefinition("late", "Later.", b"{}", extra=(("defer_loading", b"true"),))
-    body = sent("anthropic", request(tools=(*TOOLS, late), dialect="anthropic"))
-    assert [("cache_control" in tool) for tool in body["tools"]] == [False, True, False]
-
-
-def test_3_markers_carry_the_ttl() -> None:
-    """Row 11 of the cache page; five minutes is the default and needs no ttl member."""
-    one_hour = json.loads(DIALECTS["anthropic"].encode(request(), mark="1h"))
-    assert one_hour["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert sent("anthropic", request())["system"][0]["cache_control"] == {"type": "ephemeral"}
-
-
 @pytest.mark.parametrize(
     ("dialect", "paths"),
     [
@@ -174,33 +129,9 @@ def test_3_other_providers_read_system_tools_messages(dialect: str, paths: list[
     assert prefix(dialect, request()) == paths
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
-def test_3_openai_before_breakpoints_gets_none(dialect: str) -> None:
-    """The prefix is kept byte-stable; the provider caches it by itself from 1,024 tokens on."""
-    old = request("openai:gpt-5.5")
-    assert DIALECTS[dialect].encode(old, mark="5m") == DIALECTS[dialect].encode(old)
-    assert facts.model("openai:gpt-5.5").floor == 1024
-
-
-def test_3_openai_from_5_6_marks_the_stable_system_text() -> None:
-    system = sent("openai_chat", request("openai:gpt-6.1-sol"))["messages"][0]["content"]
-    assert [part.get("prompt_cache_breakpoint") for part in system] == [{"mode": "explicit"}, None]
-    item = sent("openai_responses", request("openai:gpt-6.1-sol"))["input"][0]
-    assert item["role"] == "developer"
-    assert [part["text"] for part in item["content"]] == [STABLE, VOLATILE]
-    assert [part.get("prompt_cache_breakpoint") for part in item["content"]] == [{"mode": "explicit"}, None]
-
-
-def test_3_openrouter_marks_only_anthropic_backed_routes() -> None:
-    backed = sent("openrouter", request("openrouter:anthropic/claude-opus-4.6"))["messages"][0]["content"]
-    assert [part.get("cache_control") for part in backed] == [MARK, None]
-    other = request("openrouter:mistralai/mistral-large")
-    assert DIALECTS["openrouter"].encode(other, mark="5m") == DIALECTS["openrouter"].encode(other)
-
-
 def test_3_openrouter_without_markers_is_openai_shape() -> None:
-    chat = sent("openai_chat", request("openai:gpt-5.5"), mark=False)
-    routed = sent("openrouter", request("openrouter:openai/gpt-5.5"), mark=False)
+    chat = sent("openai_chat", request("openai:gpt-5.5"))
+    routed = sent("openrouter", request("openrouter:openai/gpt-5.5"))
     assert routed["messages"] == chat["messages"]
     assert routed["tools"] == chat["tools"]
 

@@ -47,6 +47,7 @@ def masked(path: Path) -> Iterator[Session]:
 @pytest.fixture
 def stripped(path: Path) -> Iterator[Session]:
     session = Session(Mask(), strip=True, path=path)
+    session.defined = NAMES
     yield session
     session.close()
 

@@ -13,11 +13,11 @@ from holdfast.canonical import Message, Request, Text, ToolDefinition
 from holdfast.config import KEYS
 from holdfast.facts import heuristic_tokens
 from holdfast.prefix import operating_context, padding
-from holdfast.prefix.padding import Padded, SkillBody, floor_of, pad
+from holdfast.prefix.padding import Outlook, Padded, SkillBody, floor_of, pad
 from holdfast.simulator import Call
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.core import Simulator
-from holdfast.wire import DIALECTS
+from tests.wire.marking import marked
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 PERSONA = "You are a careful engineer. Use the tools you have, and say what you did."
@@ -53,7 +53,7 @@ def reads(system: str, model: str = "claude-haiku-4-5", turns: int = 2) -> list[
             output_limit=100,
         )
         headers = {"x-api-key": "one", "anthropic-version": "2023-06-01"}
-        body = DIALECTS["anthropic"].encode(request, mark="5m")
+        body = marked(request)
         answer = simulator.answer(Call("POST", "/v1/messages", headers, {}, body))
         assert answer.status == 200, answer.body
         found.append(json.loads(answer.body)["usage"]["cache_read_input_tokens"])
@@ -170,8 +170,8 @@ def test_5_1_a_custom_prompt_above_the_floor_is_left_alone() -> None:
 def test_5_1_the_break_even_depends_on_the_natural_size(natural: int, pays: bool) -> None:
     """A50, A52: close below the floor it pays soon, far below never; the economic mode leaves the second out."""
     body = SkillBody("pdf", "global", "the " * (4_350 - natural))
-    padded = pad([], "the " * natural, [body], mode="economic", models=[HAIKU], calls=8)
-    assert bool(padded.inlined) is pays
+    padded = pad([], "the " * natural, [body], mode="economic", models=[HAIKU], outlook=Outlook(calls=8))
+    assert bool(padded.added) is pays
 
 
 @pytest.mark.parametrize("natural", [265, 2_000])

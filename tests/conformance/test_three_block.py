@@ -6,9 +6,7 @@ provider.
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -16,47 +14,16 @@ from holdfast.canonical import Message, Request, Text
 from holdfast.facts import model
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
+from tests.wire.marking import marked
 
 MODEL = "anthropic:claude-opus-4-6"
-HOST, STABLE, CONTEXT = Text("You are an engineer."), Text("Prefers small commits."), "The build uses make."
-ONE_HOUR = {"type": "ephemeral", "ttl": "1h"}
-
-
-def system(stable: bool, context: bool, mark: Any = "1h") -> list[dict[str, Any]]:
-    request = Request(
-        model=MODEL,
-        system_prompt=(HOST, STABLE) if stable else (HOST,),
-        system_prompt_volatile=CONTEXT if context else None,
-        messages=(Message("user", (Text("hello"),)),),
-    )
-    blocks: list[dict[str, Any]] = json.loads(DIALECTS["anthropic"].encode(request, mark=mark))["system"]
-    return blocks
-
-
-@pytest.mark.parametrize(
-    ("stable", "context", "texts", "markers"),
-    [
-        (True, False, [HOST.text, STABLE.text], [None, ONE_HOUR]),
-        (True, True, [HOST.text, STABLE.text, CONTEXT], [None, ONE_HOUR, None]),
-        (False, True, [HOST.text, CONTEXT], [ONE_HOUR, None]),
-        (False, False, [HOST.text], [ONE_HOUR]),
-    ],
-)
-def test_blocks_and_their_markers(stable: bool, context: bool, texts: list[str], markers: list[Any]) -> None:
-    """The host is unmarked while a stable block follows it; the context block never carries a marker."""
-    blocks = system(stable, context)
-    assert [block["text"] for block in blocks] == texts
-    assert [block.get("cache_control") for block in blocks] == markers
-
-
-def test_five_minutes_is_a_plain_marker_without_ttl() -> None:
-    assert system(stable=True, context=False, mark="5m")[1]["cache_control"] == {"type": "ephemeral"}
+STABLE, CONTEXT = "Prefers small commits.", "The build uses make."
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
 def test_openai_dialects_get_both_texts_joined_by_an_empty_line(dialect: str) -> None:
-    request = Request(model="openai:gpt-5.5", system_prompt=STABLE.text, system_prompt_volatile=CONTEXT)
-    assert f"{STABLE.text}\\n\\n{CONTEXT}".encode() in DIALECTS[dialect].encode(request)
+    request = Request(model="openai:gpt-5.5", system_prompt=STABLE, system_prompt_volatile=CONTEXT)
+    assert f"{STABLE}\\n\\n{CONTEXT}".encode() in DIALECTS[dialect].encode(request)
 
 
 LONG = {name: f"{name}: " + "what was agreed and why it matters. " * 400 for name in ("host", "preferences", "context")}
@@ -79,7 +46,7 @@ class Session:
             output_limit=10,
         )
         dialect = DIALECTS["anthropic"]
-        body = dialect.parse(dialect.encode(request, mark="1h"))
+        body = dialect.parse(marked(request, "1h"))
         assert isinstance(body, Body)
         raw = body.apply(dialect.place(body, len(body.blocks) - 1, "5m"))
         exchange = self.simulator.bill(Call("POST", "/v1/messages", KEYS, {}, raw))

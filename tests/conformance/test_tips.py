@@ -14,11 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import facts
+from holdfast.agent import open_agent
 from holdfast.canonical import usage
 from holdfast.cli import cli
 from holdfast.events.base import Event
 from holdfast.events.tools import ToolDeferred, ToolDiscovered, ToolMasked, ToolOffloaded
 from holdfast.observe.tips import TIPS
+from holdfast.simulator import Simulator, VirtualClock
+from holdfast.simulator.connecting import Simulated
 from holdfast.store import Break, Call, SqliteStore, open_store
 from holdfast.tools.telling import Teller
 from tests.agent.compacting import small, summarizer, talk
@@ -195,6 +198,39 @@ def test_c91_doctor_advises_geminis_cache_once_the_system_text_has_settled(place
     with open_store(place / "h.db") as store:
         _changed(store)
     assert "gemini" not in doctor()
+
+
+def test_c91_an_agent_is_advised_and_following_it_saves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice after an agent's session on Gemini is gone once it is followed, and the same session costs less."""
+    clock = VirtualClock(NOON / 1_000_000)
+    paid: list[Decimal] = []
+
+    async def session() -> None:
+        flags: dict[str, object] = {"agent.model": "gemini:gemini-2.5-pro"}
+        async with open_agent(
+            place,
+            provider=Simulated(Simulator(clock=clock)),
+            flags=flags,
+            persona="You keep books. " * 4_000,
+            clock=clock.now,
+        ) as sessions:
+            session = await sessions.create()
+            for number in range(16):
+                turn = await session.ask(f"question {number}")
+                assert turn.ended == "completed", turn.problem
+                await asyncio.sleep(0.01)
+                clock.advance(150)
+            cost = session.totals().cost
+            assert cost is not None
+            paid.append(cost)
+
+    asyncio.run(session())
+    assert doctor()["gemini"]["settings"] == ["cache.gemini.enabled = true"]
+    monkeypatch.setenv("HOLDFAST_CACHE_GEMINI_ENABLED", "true")
+    asyncio.run(session())
+    assert "gemini" not in doctor()
+    before, after = paid
+    assert after < before * Decimal("0.9")
 
 
 def test_c91_explain_advises_it_too(place: Path) -> None:

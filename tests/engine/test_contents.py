@@ -204,17 +204,17 @@ class TestLifecycle:
     def test_deleted_when_the_lane_ends(self) -> None:
         agent = Agent()
         agent.turn(request(2))
-        agent.objects = agent.objects.ended("lane")
+        agent.objects = agent.objects.ended("lane", agent.clock.now())
         agent.tidy()
         assert agent.live() == []
-        assert agent.objects == Objects()
+        assert agent.objects.held == {}
 
     def test_two_lanes_that_begin_alike_share_one(self) -> None:
         agent = Agent()
         agent.turn(request(1, "one"), "one")
         agent.turn(request(1, "two"), "two")
         assert len(agent.live()) == 1
-        agent.objects = agent.objects.ended("one")
+        agent.objects = agent.objects.ended("one", agent.clock.now())
         agent.tidy()
         assert len(agent.live()) == 1
 
@@ -236,7 +236,7 @@ class TestLifecycle:
         for turn in range(2, 9):
             agent.turn(request(turn), per_hour=6)
             agent.clock.advance(600)
-        agent.objects = agent.objects.ended("lane")
+        agent.objects = agent.objects.ended("lane", agent.clock.now())
         agent.tidy()
         agent.turn(request(2, "other"), "other")
         agent.clock.advance(7_200)
@@ -256,7 +256,7 @@ class TestLifecycle:
                 each.clock.advance(450)  # beyond what implicit caching remembers
         made = [command for command in agent.done if isinstance(command, Create)]
         costs[0] += sum((creation_cost(command.offer.tokens, RATES) for command in made), Decimal(0))
-        agent.objects = agent.objects.ended("lane")
+        agent.objects = agent.objects.ended("lane", agent.clock.now())
         agent.tidy()
         assert costs[0] + agent.storage < costs[1]
 

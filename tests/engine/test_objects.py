@@ -333,3 +333,17 @@ def test_a_refresh_that_the_provider_could_not_answer_is_tried_again(status: int
     caller.engine.chore_done(LANE, due, status, b"{}", now=caller.clock.now())
     again = caller.engine.chores(LANE, now=caller.clock.now())
     assert [call.command for call in again] == ([] if lost else [due.command])
+
+
+def test_what_an_object_holds_counts_as_live_when_nothing_else_does() -> None:
+    """Whoever asks whether a lane is cold would else change a prefix that is paid for."""
+    seen = []
+    for enabled in (True, False):
+        caller = Caller(enabled=enabled)
+        caller.talk(1, 8)
+        caller.clock.advance(1_200)
+        seen.append(caller.engine.fence(LANE, now=caller.clock.now()))
+        caller.clock.advance(7_200)
+        assert caller.engine.fence(LANE, now=caller.clock.now()) == 0
+    assert seen[0] > 0
+    assert seen[1] == 0

@@ -44,6 +44,10 @@ class Told(Driver):
         files = sorted(self.reported.glob("*.jsonl"))
         return [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
 
+    def close(self) -> None:
+        self.engine._teller.flush()  # a report is written in a thread, and a restart has another engine
+        super().close()
+
     def done(self) -> None:
         self.close()
         self.listening.close()

@@ -14,11 +14,11 @@ from holdfast.events.sessions import TurnStarted
 from holdfast.events.tools import SkillLoaded
 
 NAMES = {
-    *("session.started", "session.resumed", "session.ended"),
+    *("session.started", "session.resumed", "session.salvaged", "session.ended"),
     *("session.composed", "session.state", "session.refreshed", "session.redeclared"),
     *("turn.started", "turn.completed", "turn.cancelled", "turn.answered", "turn.tools_answered"),
     *("window.appended", "window.sent", "history.trimmed", "volatile.changed", "surroundings.changed"),
-    *("goal.set", "attempt.failed", "task.updated", "setting.toggled", "model.routed"),
+    *("goal.set", "attempt.failed", "task.updated", "setting.toggled", "model.routed", "effort.set"),
     *("llm.call_started", "llm.call_completed", "llm.call_failed"),
     *("cache.planned", "cache.verdict", "cache.break", "cache.reset", "cache.ping", "cache.retention_changed"),
     *("tool.called", "tool.completed", "tool.failed", "tool.input_invalid", "tool.offloaded", "tool.deferred"),
@@ -132,7 +132,8 @@ def test_the_payload_of_skill_loaded_is_the_prescribed_one() -> None:
 
 def test_reset_reasons_and_break_causes_are_closed_sets() -> None:
     assert set(get_args(ResetReason)) == {
-        "session_start", "session_load", "compaction", "priced_edit", "model_switch", "tools_changed_by_user",
+        "session_start", "session_load", "compaction", "priced_edit", "model_switch", "effort_changed",
+        "tools_changed_by_user",
         "tools_redeclared", "volatile_system_changed", "memory_block_changed", "history_trimmed",
         "repair_forgotten", "bypassed", "unmarked",
     }  # fmt: skip

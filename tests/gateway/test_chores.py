@@ -57,15 +57,15 @@ class Driven:
         asyncio.run_coroutine_threadsafe(self.chores.round(), self.chores.loop).result(20)
         eventually(lambda: not self.chores.under_way)
 
-    def gemini(self, turns: int, query: str = "", headers: dict[str, str] | None = None) -> Any:
-        contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "question 0"}]}]
+    def gemini(self, turns: int, query: str = "", headers: dict[str, str] | None = None, session: str = "s1") -> Any:
+        contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": f"question 0 of {session}"}]}]
         for turn in range(1, turns):
             contents += [
                 {"role": "model", "parts": [{"text": f"answer {turn}"}]},
                 {"role": "user", "parts": [{"text": f"question {turn}"}]},
             ]
-        body = {"contents": contents, "systemInstruction": {"parts": [{"text": SYSTEM * 500}]}}
-        sent = {"x-holdfast-session": "s1"} | ({"x-goog-api-key": "dummy"} if headers is None else headers)
+        body = {"contents": contents, "systemInstruction": {"parts": [{"text": session + SYSTEM * 500}]}}
+        sent = {"x-holdfast-session": session} | ({"x-goog-api-key": "dummy"} if headers is None else headers)
         before = len(self.gate.calls)
         response = self.client.post(GEMINI + query, body, sent)
         eventually(lambda: len(self.gate.calls) > before and not self.chores.under_way)
@@ -114,6 +114,30 @@ class TestContents:
             gate.round()
             gate.clock.advance(1_900)
             assert gate.objects(key, headers)  # it would have run out
+
+    def test_deleted_where_a_larger_one_takes_its_place(self, tmp_path: Path) -> None:
+        with driven(tmp_path, cache__gemini__enabled=True) as gate:
+            seen: set[str] = set()
+            turns = 0
+            while len(seen) < 2:
+                turns += 1
+                assert turns < 120
+                assert gate.gemini(turns).status == 200
+                gate.clock.advance(20)
+                seen.update(gate.objects())
+            gate.gemini(turns + 1)
+            gate.round()
+            assert len(gate.objects()) == 1
+
+    def test_at_most_max_active(self, tmp_path: Path) -> None:
+        limit = {"cache__gemini__max_active": 2, "cache__gemini__refresh_at": 0.2}
+        with driven(tmp_path, cache__gemini__enabled=True, **limit) as gate:
+            for number in range(4):
+                for turns in range(1, 5):
+                    assert gate.gemini(turns, session=f"s{number}").status == 200
+                    gate.clock.advance(20)
+                assert len(gate.objects()) == min(number + 1, 2)
+                gate.clock.advance(900)
 
     def test_a_vanished_one_is_not_noticed(self, tmp_path: Path) -> None:
         with driven(tmp_path, cache__gemini__enabled=True) as gate:

@@ -26,6 +26,7 @@ from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.traces import Trace
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
+from tests.wire.marking import marked as both_marked
 
 DIALECT = DIALECTS["anthropic"]
 KEYS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
@@ -167,7 +168,7 @@ def enlarged(trace: Trace, times: int = 12) -> Trace:
 
 def marked(request: Request, model: str, ttl: str = "5m") -> bytes:
     """A client's body with markers at the last tool, the end of the system text and the last block."""
-    body = DIALECT.parse(DIALECT.encode(replace(request, model=f"anthropic:{model}", output_limit=16), mark="5m"))
+    body = DIALECT.parse(both_marked(replace(request, model=f"anthropic:{model}", output_limit=16)))
     assert isinstance(body, Body)
     last = next(i for i in range(len(body.blocks) - 1, -1, -1) if DIALECT.markable(body, i))
     return body.apply(DIALECT.place(body, last, "5m" if ttl == "5m" else "1h"))

@@ -299,9 +299,9 @@ class TestLimit:
 class TestEnd:
     def test_an_object_goes_with_its_last_lane(self) -> None:
         objects = made().used("cachedContents/a", "other", START + 1)
-        objects = objects.ended("lane")
+        objects = objects.ended("lane", START + 2)
         assert due(objects, ON, START + 2) == ()
-        objects = objects.ended("other")
+        objects = objects.ended("other", START + 2)
         assert due(objects, ON, START + 2) == (Delete("cachedContents/a"),)
         objects, charge = objects.deleted("cachedContents/a", START + 360)
         assert objects == Objects()
@@ -351,7 +351,7 @@ class TestCost:
 
 
 def test_it_can_be_kept_and_read_back() -> None:
-    objects = made().ended("lane")
+    objects = made().ended("lane", START)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(objects), type=Objects) == objects
 
 

@@ -138,3 +138,37 @@ class TestRule8:
         found = self.held(covered=D(8_000))
         assert found == (D("0.30") * 10_000 + 2_000) / (D("0.27") * 2_000)
         assert self.held(covered=D(10_000)) is None
+
+
+class TestSessionCost:
+    """Rule 5.6 for conversations that grow."""
+
+    def test_without_growth_it_is_the_rule_as_written(self) -> None:
+        needed = economics.calls_to_pad(2_000.0, 4_300.0, 0.1, 1.25)
+        assert needed is not None
+
+        def costs(prefix: float, calls: float) -> float:
+            return economics.session_cost(prefix, 4_096.0, 0.1, 1.25, head=1.25, calls=calls, growth=0.0)
+
+        assert costs(2_000.0, needed) == pytest.approx(costs(4_300.0, needed))
+        assert costs(4_300.0, needed + 0.1) < costs(2_000.0, needed + 0.1)
+        assert costs(4_300.0, needed - 0.1) > costs(2_000.0, needed - 0.1)
+
+    @pytest.mark.parametrize("prefix", [500.0, 2_400.0, 4_095.0, 4_300.0])
+    @pytest.mark.parametrize("growth", [40.0, 420.0, 5_000.0])
+    @pytest.mark.parametrize("opening", [0.0, 300.0, 6_000.0])
+    def test_it_is_what_requests_cost_one_by_one(self, prefix: float, growth: float, opening: float) -> None:
+        floor, r, w, head, calls = 4_096.0, 0.1, 1.25, 2.0, 20.0
+        stays, chance, total, cached = 1 - 1 / calls, 1.0, 0.0, 0.0
+        for number in range(1, 2_000):
+            prompt = prefix + opening + growth * number
+            if cached:
+                paid = r * cached + w * (prompt - cached)
+            elif prefix >= floor:
+                paid = head * prefix + w * (prompt - prefix)
+            else:
+                paid = w * prompt if prompt >= floor else prompt
+            cached = prompt if cached or prompt >= floor else 0.0
+            total, chance = total + chance * paid, chance * stays
+        expected = economics.session_cost(prefix, floor, r, w, head=head, calls=calls, growth=growth, opening=opening)
+        assert total == pytest.approx(expected, rel=1e-6)

@@ -8,7 +8,7 @@ from holdfast import facts
 from holdfast.facts import ModelFacts, estimate
 from holdfast.prefix.economics import calls_to_pad
 from holdfast.prefix.operating_context import SECTIONS
-from holdfast.prefix.padding import PRELOADED, SkillBody, floor_of, pad
+from holdfast.prefix.padding import PRELOADED, Outlook, Padded, SkillBody, floor_of, pad, split_sections
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
 OPUS = facts.model("anthropic:claude-opus-5-5")
@@ -104,6 +104,10 @@ class TestAlways:
         assert estimate(found.text) >= HAIKU.floor
 
 
+def bodies_alone(stable: str, bodies: list[SkillBody], calls: float) -> Padded:
+    return pad([], stable, bodies, mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=calls))
+
+
 class TestEconomic:
     def calls(self, natural: int, padded: int, model: ModelFacts = HAIKU) -> float:
         needed = calls_to_pad(float(natural), float(padded), float(model.read), float(model.write()))
@@ -116,24 +120,44 @@ class TestEconomic:
         assert HAIKU.floor * 1.05 <= estimate(text) < 4_400
         needed = self.calls(estimate(stable), estimate(text))
         assert 2 < needed < 4
-        enough = pad([], stable, [body], mode="economic", models=[HAIKU], calls=needed + 0.01)
+        enough = pad(
+            [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=needed + 0.01)
+        )
         assert (enough.text, enough.inlined) == (text, ("a",))
-        short = pad([], stable, [body], mode="economic", models=[HAIKU], calls=needed - 0.01)
+        short = pad(
+            [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=needed - 0.01)
+        )
         assert (short.text, short.inlined) == (stable, ())
 
     def test_far_below_the_floor_no_number_of_calls_pays(self) -> None:
-        found = pad([], prose(265), [SkillBody("a", "g", prose(4_000))], mode="economic", models=[HAIKU], calls=1e6)
+        found = pad(
+            [],
+            prose(265),
+            [SkillBody("a", "g", prose(4_000))],
+            mode="economic",
+            models=[HAIKU],
+            sections=(),
+            outlook=Outlook(calls=1e6),
+        )
         assert found.inlined == ()
         assert "rule 5.6" in found.why
 
     def test_above_the_floor_nothing_is_added(self) -> None:
-        found = pad([prose(4_000)], prose(300), [skill("a", 100)], mode="economic", models=[HAIKU], calls=100)
+        found = pad(
+            [prose(4_000)],
+            prose(300),
+            [skill("a", 100)],
+            mode="economic",
+            models=[HAIKU],
+            sections=(),
+            outlook=Outlook(calls=100),
+        )
         assert found.text == prose(300)
         assert "at or above the floor" in found.why
 
     def test_a_body_so_large_that_it_costs_more_than_it_brings_is_skipped(self) -> None:
         bodies = [SkillBody("a", "g", prose(30_000)), SkillBody("b", "g", prose(2_500))]
-        found = pad([], prose(2_000), bodies, mode="economic", models=[HAIKU], calls=10)
+        found = pad([], prose(2_000), bodies, mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=10))
         assert found.inlined == ("b",)
 
     def test_it_aims_a_twentieth_above_the_floor(self) -> None:
@@ -141,25 +165,70 @@ class TestEconomic:
         stable = prose(2_000)
         for tokens, inlined in ((4_296 - estimate(stable), ()), (4_350 - estimate(stable), ("a",))):
             body = SkillBody("a", "g", "the " * (tokens - 10))
-            assert pad([], stable, [body], mode="economic", models=[HAIKU], calls=100).inlined == inlined
+            assert (
+                pad(
+                    [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=100)
+                ).inlined
+                == inlined
+            )
 
     def test_bodies_that_do_not_reach_the_floor_are_not_paid_for(self) -> None:
-        found = pad([], prose(2_000), [SkillBody("a", "g", prose(500))], mode="economic", models=[HAIKU], calls=10)
+        found = pad(
+            [],
+            prose(2_000),
+            [SkillBody("a", "g", prose(500))],
+            mode="economic",
+            models=[HAIKU],
+            sections=(),
+            outlook=Outlook(calls=10),
+        )
         assert (found.text, found.inlined) == (prose(2_000), ())
 
-    def test_it_adds_no_text_of_ours(self) -> None:
-        assert pad([], prose(3_000), [], mode="economic", models=[HAIKU], calls=100).added == ""
+    def test_the_fixed_text_fills_what_bodies_leave(self) -> None:
+        stable, body = prose(2_000), SkillBody("a", "g", prose(1_000))
+        found = pad([], stable, [body], mode="economic", models=[HAIKU], outlook=Outlook(calls=100))
+        assert found.inlined == ("a",)
+        rest = found.added.removeprefix(body.section + "\n\n")
+        assert rest
+        assert "\n\n".join(SECTIONS).startswith(rest)
+        assert HAIKU.floor * 1.05 <= estimate(found.text) < HAIKU.floor * 1.15
 
-    def test_the_dearest_model_of_the_lane_decides(self) -> None:
-        stable, body = prose(2_000), SkillBody("a", "global", prose(2_350))
-        cheap = facts.model("anthropic:claude-fable-5-1")  # reads for a fortieth
-        needed = self.calls(estimate(stable), estimate(f"{stable}\n\n{body.section}"))
-        found = pad([], stable, [body], mode="economic", models=[cheap, HAIKU], calls=needed - 0.01)
-        assert found.inlined == ()
+    def test_the_model_that_the_session_begins_with_decides(self) -> None:
+        """One that is hardly ever asked does not make every request longer."""
+        outlook = Outlook(calls=100)
+        assert not pad([], prose(3_000), [], mode="economic", models=[OPUS, HAIKU], outlook=outlook).added
+        assert pad([], prose(3_000), [], mode="economic", models=[HAIKU, OPUS], outlook=outlook).added
+
+    def test_a_conversation_that_soon_passes_the_floor_itself_is_not_padded(self) -> None:
+        slow, fast = Outlook(calls=20, growth=(50.0,)), Outlook(calls=20, growth=(2_500.0,))
+        assert pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=slow).added
+        assert not pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=fast).added
+        opening = Outlook(calls=20, growth=(50.0,), opening=1_500)
+        assert not pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=opening).added
+
+    def test_where_no_marker_is_set_nothing_is_added(self) -> None:
+        outlook = Outlook(calls=100, unmarked=True)
+        found = pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=outlook)
+        assert not found.added
+        assert "no marker is set" in found.why
+
+
+class TestSections:
+    def test_paragraphs_are_parts_and_headings_stay_with_what_follows(self) -> None:
+        text = "# A title\n\n## Part one\n\nSome words.\n\nMore words.\r\n\n\n## Part two\nAt once.\n"
+        assert split_sections(text) == (
+            "# A title\n\n## Part one\n\nSome words.",
+            "More words.",
+            "## Part two\nAt once.",
+        )
+
+    def test_an_empty_line_in_a_fence_parts_nothing(self) -> None:
+        assert split_sections("```\na\n\nb\n```\n\nlast") == ("```\na\n\nb\n```", "last")
+        assert split_sections(" \n\n") == ()
 
 
 def test_off_adds_nothing() -> None:
-    found = pad([], "Be brief.", [skill("a", 100)], mode="off", models=[HAIKU], calls=100)
+    found = pad([], "Be brief.", [skill("a", 100)], mode="off", models=[HAIKU], outlook=Outlook(calls=100))
     assert (found.text, found.added, found.inlined) == ("Be brief.", "", ())
 
 

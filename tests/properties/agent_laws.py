@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from holdfast import facts
 from holdfast.agent.compaction.asking import AGAIN, INSTRUCTION
+from holdfast.agent.log_content import from_line
 from holdfast.agent.window.entries import Entry, Static, entry_from, from_json, message_from, messages_from
 from holdfast.agent.window.rendering import entry_messages
 from holdfast.canonical import Message, Request, Text, ToolResult, validate
-from holdfast.events import Envelope, decode
+from holdfast.events import Envelope
 from holdfast.events.agent import (
     SessionComposed,
     SessionRefreshed,
@@ -21,6 +23,7 @@ from holdfast.events.agent import (
 )
 from holdfast.events.sessions import CompactionCompleted
 from holdfast.memory.wording import NOTES
+from holdfast.tools.guides import HEADING
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
@@ -165,6 +168,9 @@ def texts_of(request: Request) -> list[str]:
     return found
 
 
+_GUIDE = re.compile(rf"\n+(?=---\n{re.escape(HEADING)}\n)")
+
+
 class Disk:
     """Every text that the log of a session accounts for."""
 
@@ -178,12 +184,15 @@ class Disk:
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # the end that a killed process left
-                self._known |= _texts_in(decode(line))
+                self._known |= _texts_in(from_line(line.rstrip(b"\n")))
                 self._size += len(line)
 
     def accounts_for(self, text: str) -> bool:
-        """What is said for one request alone, and what stands in a result's place, are texts of ours."""
-        return text in self._known or text.startswith((PLACEHOLDER, AGAIN.partition("{")[0]))
+        """What is said for one request alone, and what stands in a result's place, are texts of ours. Some dialects
+        join a result and its guides to one text."""
+        if text.startswith((PLACEHOLDER, AGAIN.partition("{")[0])):
+            return True
+        return text in self._known or all(part in self._known for part in _GUIDE.split(text))
 
 
 def _texts_in(event: Envelope) -> set[str]:

@@ -20,6 +20,7 @@ from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.events import Bus
 from holdfast.events.tools import SkillLoaded
+from holdfast.prefix.padding import Outlook
 from holdfast.prefix.skill_texts import SkillChange, skill_change
 from holdfast.skills.loading import load_skills
 from holdfast.skills.session import SessionSkills
@@ -94,7 +95,7 @@ class Played:
         self.open(None, None)
         mode: Any = random.choice(["off", "off", "off", "always"])
         self.composed = self.skills.compose(
-            PERSONA, models=[self.box.toolset.facts], calls=50, cache=Cache(padding=mode)
+            PERSONA, models=[self.box.toolset.facts], outlook=Outlook(calls=50), cache=Cache(padding=mode)
         )
         self.skills.announce(self.box.tell)
 

@@ -21,7 +21,17 @@ from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.events import Bus
 from holdfast.tools.confirming import Confirmations, Decision, Question
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.values import READ_ONLY, Answer, Cancel, Effect, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.values import (
+    MUTATING,
+    READ_ONLY,
+    Answer,
+    Cancel,
+    Effect,
+    Tool,
+    ToolContext,
+    ToolExecutionError,
+    ToolOutput,
+)
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import by_name
 
@@ -44,7 +54,7 @@ class World:
 
     def tool(self, behaviour: str, effect: Effect) -> Tool:
         async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            changes = effect not in READ_ONLY
+            changes = effect in MUTATING
             self.changing += changes
             self.overlaps += changes and self.changing > 1
             try:

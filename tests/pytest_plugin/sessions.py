@@ -12,6 +12,7 @@ from holdfast.pytest_plugin.bodies import Recorded
 from holdfast.traces import FAULTS, SEEDS, with_gaps
 from holdfast.wire import DIALECTS, Body
 from tests.traces.recordings import own
+from tests.wire.marking import encoded
 
 MODELS = {
     "anthropic": "anthropic:claude-opus-5-5",
@@ -31,7 +32,7 @@ def bodies(dialect: str, fault: str | None = None, name: str = "session", most: 
     for step in trace.steps[:most]:
         assert isinstance(step.content, Request)
         request = replace(step.content, model=MODELS[dialect], dialect=None)
-        found.append(DIALECTS[dialect].encode(request, mark="5m" if dialect == "anthropic" else None))
+        found.append(encoded(request, dialect))
     return found
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from holdfast import facts
+from holdfast.config.keys import KEYS
+from holdfast.prefix.cures import NAMES
+from holdfast.prefix.cures.in_your_code import IN_YOUR_CODE
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.worth import dollars
+from holdfast.traces import FAULTS
 
 from .sessions import MANUAL, MODELS, bodies, recorded, turn
 
@@ -55,9 +60,9 @@ def test_a_clock_in_the_system_text() -> None:
         "  after    …t does not know. Now: 12:00:01\\nBe brief.",
         "                                         ^",
         "  cause    system_prompt_changed",
-        "  cure     clock: The clock at system[0] changes on every request: move",
-        "           it to the newest user message.",
-        '  setting  cache.repair = "on"',
+        "  cure     clock: Your program puts a clock into system[0]: build that",
+        "           text once for the conversation, and put the time into the",
+        "           newest user message.",
         f"  cost     1,333 tokens billed again instead of read: {lost(opus, 1_333)} each time",
         "",
         "The others:",
@@ -81,10 +86,9 @@ def test_tools_in_another_order() -> None:
         '  after    …unction","function":{"name":"bash","description":"bash-0 b…',
         "                                         ^",
         "  cause    tools_changed",
-        "  cure     tool_order: The same tools come in another order from",
-        "           tools[0] on: declare them in one fixed order, by name",
-        "           (Holdfast keeps the first order, unless `cache.repair` is",
-        "           off).",
+        "  cure     tool_order: Your program declares the same tools in another",
+        "           order from tools[0] on: sort them by name, or keep them in a",
+        "           list instead of a set.",
         "  cost     nothing today: gpt-5.6 caches nothing below 1,024 tokens and",
         "           this prompt has 689; otherwise 689 tokens would be billed",
         f"           again instead of read: {price} each time",
@@ -104,10 +108,9 @@ def test_history_that_was_rewritten() -> None:
         '  after    …ll_id":"toolu_1_0","output":"[old tool result removed]"}',
         "                                         ^",
         "  cause    messages_rewritten",
-        "  cure     old_result_replaced: The tool result at input[5] was",
-        "           shortened after it had been sent: shorten results before they",
-        "           are sent for the first time, or all at once when the cache is",
-        "           cold.",
+        "  cure     old_result_replaced: Your program shortens the tool result at",
+        "           input[5] after it was sent: shorten results before they are",
+        "           sent for the first time.",
         f"  cost     1,822 tokens billed again instead of read: {lost(MODELS['openai_responses'], 1_822)} each time",
     ]
 
@@ -122,26 +125,25 @@ def test_a_memory_in_the_system_text() -> None:
         "  after    …# Memory\\n- fact 1 of session\\n- fact 2 of session",
         "                                         ^",
         "  cause    system_prompt_changed",
-        "  cure     memory_in_prefix: A memory at systemInstruction.parts[0]",
-        "           changes in front of the conversation: leave what was sent as",
-        "           it is and append what is new near the end.",
-        '  setting  cache.repair = "on"',
+        "  cure     memory_in_prefix: Your program changes a memory at",
+        "           systemInstruction.parts[0], in front of the conversation:",
+        "           leave what was sent as it is, and append what is new to the",
+        "           newest user message.",
     ]
 
 
 def test_a_window_that_slides() -> None:
     told = message(recorded(bodies("gemini", "sliding-window"), "gemini"))
-    assert first(told).split("\n")[:10] == [
+    assert first(told).split("\n")[:9] == [
         "Request 7 of 18 (gemini, gemini-2.5-flash) departs from request 6",
         "  at       contents[0].parts[0], byte 2,189 of the body, 3 of the block",
         "  before   ask0-0 ask0-4 ask0-10 ask0-18 as…",
         "  after    ask1-0 ask1-4 ask1-10 ask1-18 as…",
         "              ^",
         "  cause    messages_rewritten",
-        "  cure     sliding_window: The oldest 2 blocks of the conversation were",
-        "           left out at contents[0].parts[0]: send the whole history, or",
-        "           trim rarely and in big steps.",
-        "  setting  agent.history_turns = 0",
+        "  cure     sliding_window: Your program drops the oldest messages at",
+        "           contents[0].parts[0]: send the whole history, or drop many at",
+        "           once and rarely.",
     ]
 
 
@@ -153,9 +155,9 @@ def test_a_setting_that_changed() -> None:
         "  before   (not set)",
         '  after    {"type":"any"}',
         "  cause    parameters_changed",
-        "  cure     parameters_changed: The setting tool_choice changed, and what",
-        "           is cached from the messages on depends on it: keep it fixed",
-        "           for the session.",
+        "  cure     parameters_changed: Your program changes the parameter",
+        "           tool_choice, and what is cached from the messages on depends",
+        "           on it: keep it fixed for the conversation.",
         f"  cost     1,322 tokens billed again instead of read: {lost('claude-opus-5-5', 1_322)} each time",
     ]
     thinking = [{"type": "enabled", "budget_tokens": tokens} for tokens in (1024, 2048)]
@@ -178,8 +180,9 @@ def test_another_model() -> None:
         "  after    claude-sonnet-4-5",
         "                  ^",
         "  cause    model_changed",
-        "  cure     model_changed: Another model has its own cache: stay with one",
-        "           model in a session, or give the side task a lane of its own.",
+        "  cure     model_changed: Your program changes the model in the middle",
+        "           of a conversation, and another model has its own cache: stay",
+        "           with one, or begin another conversation for the side task.",
         f"  cost     1,322 tokens billed again instead of read: {lost(sonnet, 1_322)} each time",
     ]
 
@@ -264,3 +267,44 @@ def test_a_byte_inside_a_character_is_its_beginning() -> None:
 )
 def test_dollars_for_people(amount: str, text: str) -> None:
     assert dollars(Decimal(amount)) == text
+
+
+NAMES_OF_OURS = re.compile(
+    r"\b(?:" + "|".join(sorted(re.escape(name) for name in KEYS)) + r")\b|holdfast\.toml|HOLDFAST_"
+)
+"""Every setting of ours, and where settings stand."""
+
+
+@pytest.mark.parametrize("dialect", sorted(MODELS))
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_no_failure_names_a_setting_of_ours(dialect: str, fault: str) -> None:
+    """Its reader has a program of their own, not a gateway."""
+    told = ""
+    try:
+        assert_prefix_stable(recorded(bodies(dialect, fault), dialect), at_least=0, require_markers=True)
+    except PrefixUnstable as unstable:
+        told = str(unstable).replace("\n           ", " ")
+    assert not NAMES_OF_OURS.search(told), told
+    assert "  cure     " not in told or "Your program " in told
+
+
+def test_a_departure_of_every_cause_names_none_either() -> None:
+    tools = [{"name": name, "input_schema": {}} for name in ("bash", "read")]
+    for changed in (
+        {"model": "claude-sonnet-4-5"},
+        {"tools": tools[::-1]},
+        {"tools": tools[:1]},
+        {"tools": [*tools, {"name": "late", "input_schema": {}}]},
+        {"tools": [{"name": "bash", "input_schema": {"type": "object"}}, tools[1]]},
+        {"system": f"{MANUAL}Something else."},
+        {"tool_choice": {"type": "any"}},
+    ):
+        told = message([turn("a", tools=tools), turn("a", "b", "c", **({"tools": tools} | changed))])
+        assert not NAMES_OF_OURS.search(told), told
+        assert "Your program " in told
+
+
+def test_every_cure_has_its_form_for_programs_without_a_setting_of_ours() -> None:
+    assert set(IN_YOUR_CODE) >= set(NAMES)
+    for sentence in IN_YOUR_CODE.values():
+        assert not NAMES_OF_OURS.search(sentence), sentence

@@ -80,8 +80,7 @@ def test_a_failure_in_a_terminal(inside: pytest.Pytester) -> None:
             "E         after    Be brief. It is 12:00:03.",
             "E                                         ^",
             "E         cause    system_prompt_changed",
-            "E         cure     clock: The clock at system[[]0] changes on every request: *",
-            '*E         setting  cache.repair = "on"',
+            "E         cure     clock: Your program puts a clock into system[[]0]: build that",
             "E         cost     nothing today: claude-opus-5-5 caches nothing below 512",
             "E                  tokens and this prompt has *",
             "E       The others:",
@@ -90,6 +89,7 @@ def test_a_failure_in_a_terminal(inside: pytest.Pytester) -> None:
             "holdfast: 2 prefix checks of 6 requests, 1 not stable",
         ]
     )
+    assert "cache.repair" not in result.stdout.str()  # a setting of Holdfast says nothing to the author of a program
     assert "asserting.py" not in result.stdout.str()  # the user's own line is where it failed
 
 

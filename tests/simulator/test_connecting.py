@@ -19,12 +19,13 @@ from holdfast.wire.answers import Unreachable
 
 from ..agent.asking import read
 from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, simulator, words
+from ..wire.marking import encoded
 
 T = TypeVar("T")
 
 
 def outgoing(dialect: str, raw: bytes | None = None) -> Outgoing:
-    raw = DIALECTS[dialect].encode(asking(dialect), mark="5m") if raw is None else raw
+    raw = encoded(asking(dialect), dialect) if raw is None else raw
     return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session="s1")
 
 
@@ -47,7 +48,7 @@ def test_a_conversation(dialect: str) -> None:
     first = run(read(Simulated(here), outgoing(dialect)))
     assert first.whole
     assert words(first.message) == [TEXT]
-    again = DIALECTS[dialect].encode(going_on(asking(dialect), first), mark="5m")
+    again = encoded(going_on(asking(dialect), first), dialect)
     second = run(read(Simulated(here), outgoing(dialect, again)))
     assert words(second.message) == ["Done."]
     records = here.journal.records(session="s1")

@@ -17,6 +17,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.serving import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.events import Bus, Envelope
+from holdfast.prefix.padding import Outlook
 from holdfast.simulator import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running
@@ -77,7 +78,7 @@ class Conversation:
             tools=self.box.definitions(),
             models=[self.box.toolset.facts],
             cache=Cache(padding=mode),
-            calls=20,
+            outlook=Outlook(calls=20),
         )
         self.skills.announce(self.box.tell)
         self.sent: list[dict[str, Any]] = []

@@ -144,6 +144,11 @@ CATEGORIES = {
         *THEY_TAKE_IT,
         "The file is named SKILL.md; on most systems skill.md is another.",
     ),
+    "long description": Category(
+        lambda case: len(getattr(case.nodes.get("description"), "value", "")) > 1_024,
+        *WE_TAKE_IT,
+        "Public skills pass the limit by a few words; we warn and cut the line of the index, and strict refuses.",
+    ),
     "too long": Category(
         lambda case: len(case.data) > 1_000_000, *THEY_TAKE_IT, "A body of a megabyte fits into no prompt."
     ),
@@ -185,6 +190,7 @@ EXAMPLES = [
     ("name that is folded", Case("name: bücher\ndescription: d", directory="bücher")),
     ("name that is folded", Case("name: ﬁx\ndescription: d", directory="fix")),
     ("lower-case file", Case("name: pdf\ndescription: d", file="skill.md")),
+    ("long description", Case(f"name: pdf\ndescription: {'word ' * 300}")),
     ("too long", Case("name: pdf\ndescription: d", body="x" * 1_000_000)),
 ]  # fmt: skip
 

@@ -149,3 +149,17 @@ class TestCapped:
         assert marked.replace(" [preloaded]", "") == bare
         assert listed(marked) == listed(bare) == sorted(listed(bare))
         assert index(*skills[::-1], index_chars=most) == bare
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("x" * 1_024, "x" * 1_024),
+        ("x" * 1_025, "x" * 1_023 + "…"),
+        ("x" * 1_023 + " y", "x" * 1_023 + "…"),
+        ("x" * 1_000 + " " + "y" * 30, "x" * 1_000 + "…"),
+        ("x" * 1_000 + "\n \n" + "y" * 20, "x" * 1_000 + " " + "y" * 20),
+    ],
+)
+def test_d22_a_description_that_is_too_long_ends_at_a_word_with_an_ellipsis(description: str, expected: str) -> None:
+    assert index(skill("a", description)).split("\n")[3:] == [f"- a: {expected}"]

@@ -16,6 +16,7 @@ from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import model
 from holdfast.prefix import skill_texts
+from holdfast.prefix.padding import Outlook
 from holdfast.skills.index import HEADING, HINT, LEFT_OUT
 from holdfast.skills.loading import skill_store_factory
 from holdfast.skills.session import Composed, SessionSkills
@@ -94,7 +95,7 @@ def process(tmp_path: Path) -> Process:
 def composed(skills: SessionSkills, mode: Any) -> Composed:
     """`economic` pads only where little is missing."""
     return skills.compose(
-        PERSONA * (20 if mode == "economic" else 1), models=[OPUS], calls=50, cache=Cache(padding=mode)
+        PERSONA * (20 if mode == "economic" else 1), models=[OPUS], outlook=Outlook(calls=50), cache=Cache(padding=mode)
     )
 
 

@@ -101,6 +101,19 @@ class TestSeveralWords:
         assert names(SMALL, "how do I fill a form?") == ["pdf-processing"]
         assert names(SMALL, "the of") == names(SMALL, "of the") != []
 
+    def test_common_words_inside_of_others_do_not_count(self) -> None:
+        store = SkillStore([skill("pdf", "Make documents."), skill("a-notifier", "If so, tell us about it.")])
+        assert names(store, "how would I make a pdf for us, if so?") == ["pdf"]
+
+    def test_a_question_of_common_words_alone_lists_by_name(self) -> None:
+        assert names(SMALL, "what do you have") == names(SMALL, "")
+        assert names(SkillStore(library(200)), "What can you do?", 7) == names(SkillStore(library(200)), "", 7)
+
+    def test_common_words_that_a_skill_has_are_its_own(self) -> None:
+        store = SkillStore([skill("a", "Other."), skill("how-to", "Guides."), skill("z", "Knows what to do.")])
+        assert names(store, "how to") == ["how-to"]
+        assert names(store, "what to do") == ["z"]
+
     def test_one_word_that_is_left_follows_the_rule_for_one(self) -> None:
         skills = library(200)
         assert names(SkillStore(skills), "how do I convert", 20) == by_the_rule(skills, "convert", 20)

@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.events import Bus, Envelope
 from holdfast.events.tools import SkillLoaded
 from holdfast.prefix.operating_context import SECTIONS
+from holdfast.prefix.padding import Outlook
 from holdfast.skills.loading import load_skills
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Toolbox
@@ -75,8 +76,12 @@ class TestComposing:
 
     def test_economic_padding_preloads_only_where_it_pays(self) -> None:
         before = "A persona of some length. " * 400
-        idle = session(*LIBRARY).compose(before, models=[HAIKU], calls=1, cache=Cache(padding="economic"))
-        busy = session(*LIBRARY).compose(before, models=[HAIKU], calls=500, cache=Cache(padding="economic"))
+        idle = session(*LIBRARY).compose(
+            before, models=[HAIKU], outlook=Outlook(calls=1), cache=Cache(padding="economic")
+        )
+        busy = session(*LIBRARY).compose(
+            before, models=[HAIKU], outlook=Outlook(calls=500), cache=Cache(padding="economic")
+        )
         assert idle.preloaded == ()
         assert busy.preloaded
         assert all(f"- {name} [preloaded]: " in busy.index for name in busy.preloaded)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import notices
 from holdfast.config.sections.agent import Skills
 from holdfast.skills import loading
 from holdfast.skills.loading import load_roots, load_skills, skill_store_factory
@@ -236,6 +237,7 @@ def test_the_same_directory_twice_counts_once_and_for_the_workspace(tmp_path: Pa
     (tmp_path / "alias").symlink_to(root)
     for paths in ((root, root), (root, tmp_path / "alias"), (tmp_path / "alias", root / ".." / "skills")):
         caplog.clear()
+        notices.forget()
         store = load_roots([Root(paths[0], "global"), Root(paths[1], "workspace"), Root(paths[1], "global")])
         assert [(skill.name, skill.source) for skill in store.list_skills()] == [("pdf", "workspace")]
         assert store.shadowed == ()

@@ -130,9 +130,16 @@ def test_d22_a_description_of_spaces_is_empty(value: str) -> None:
 
 def test_d22_a_description_has_1_to_1024_characters() -> None:
     assert check(f"name: pdf\ndescription: {'é' * 1_024}") == []
-    assert only(f"name: pdf\ndescription: {'é' * 1_025}").message == (
-        "`description` has 1025 characters; 1024 are allowed"
-    )
+    long = only(f"name: pdf\ndescription: {'é' * 1_025}")
+    assert long.warning
+    assert long.message == "`description` has 1025 characters; 1024 are allowed, and the index cuts it there"
+
+
+@pytest.mark.parametrize("how", ["strict", "refuse_long"])
+def test_d22_a_strict_reader_refuses_a_longer_one(how: str) -> None:
+    text = skill_text(name="pdf", description="é" * 1_025).encode()
+    (problem,) = problems(text, skill_dir=PDF, **{how: True})
+    assert (problem.warning, problem.message) == (False, "`description` has 1025 characters; 1024 are allowed")
 
 
 @pytest.mark.parametrize("field", ["license", "compatibility", "allowed-tools"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,6 +85,17 @@ def descriptors() -> set[str]:
 
 def running(token: str) -> list[str]:
     """Commands of living processes that contain this token."""
+    return [command for _, command in _running(token)]
+
+
+def end_running(token: str) -> None:
+    """End what a test that failed has left behind; nobody else's commands contain its token."""
+    for process, _ in _running(token):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def _running(token: str) -> list[tuple[int, str]]:
     found = []
     for one in Path("/proc").glob("[0-9]*"):
         if int(one.name) == os.getpid():
@@ -93,7 +106,7 @@ def running(token: str) -> list[str]:
         except OSError:
             continue
         if token in command and state not in b"ZX":
-            found.append(command)
+            found.append((int(one.name), command))
     return found
 
 

@@ -31,6 +31,7 @@ class Session:
     ) -> None:
         self.driver, self.dialect = Driver(cache, path=path), dialect
         self.masker = Masker(settings, strip=strip)
+        self.defined: tuple[str, ...] = ()
         self.sent: list[Prepared] = []
         self.verdicts: list[Verdict] = []
         self.masked: list[tuple[Masked, ...]] = []
@@ -61,6 +62,7 @@ class Session:
             engine.read(body).prompt,
             fence=lambda: engine.fence(lane, now=now),
             already=engine.ledger(lane, now=now).edits,
+            defined=self.defined,
         )
         prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits)
         self.asked.append(len(wanted.edits))

@@ -18,17 +18,20 @@ import pytest
 from holdfast.config.sections.agent import Command, Tools
 from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.facts.credentials import MASK
+from holdfast.tools import descendants
 from holdfast.tools.builtin import Processes, builtin_tools, groups
 from holdfast.tools.builtin.cleaning import clean, whole_characters
 from holdfast.tools.values import Cancel, ToolExecutionError
 
-from .builtins import Session, children, descriptors, running
+from .builtins import Session, children, descriptors, end_running, running
 
 
 @pytest.fixture
-def token() -> str:
+def token() -> Iterator[str]:
     """Seconds that nobody else sleeps: by them a process of this test is known."""
-    return f"{600 + time.monotonic_ns() % 10**6}.{os.getpid()}"
+    seconds = f"{600 + time.monotonic_ns() % 10**6}.{os.getpid()}"
+    yield seconds
+    end_running(seconds)
 
 
 @pytest.fixture
@@ -240,16 +243,18 @@ class TestItsEnd:
         assert running(token) == []
 
     def test_a_daemon_that_keeps_the_pipe_does_not_hold_it_up(self, session: Session, token: str) -> None:
-        """One that made a session of its own is out of our reach: the call ends without it."""
-        said = session.says("run_command", command=f"setsid sleep {token} & echo $! >daemon; echo x; sleep 0.1")
-        daemon = int((session.root / "daemon").read_text())
-        try:
-            assert said.startswith("x\n")
-            assert said.endswith("[exit code 0]")
-            assert len(running(f"sleep {token}")) == 1
-        finally:
-            os.kill(daemon, signal.SIGKILL)
-            assert until(lambda: running(token) == [])
+        said = session.says("run_command", command=f"setsid sleep {token} & echo x; sleep 0.1")
+        assert said.startswith("x\n[Processes that it left behind were ended.")
+        assert said.endswith("[exit code 0]")
+        assert running(token) == []
+
+    def test_without_proc_process_groups_have_to_do(
+        self, session: Session, token: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(descendants, "_PROC", Path("/nowhere"))
+        said = session.says("run_command", command=f"echo x; sleep {token} & sleep {token}", timeout_s=0.2)
+        assert said.endswith("[ended by SIGTERM]")
+        assert running(token) == []
 
     def test_output_that_comes_a_little_late_is_heard(self, session: Session) -> None:
         said = session.says("run_command", command="(sleep 0.1; echo late) & echo early")
@@ -511,6 +516,27 @@ sys.stdin.read() if {way!r} == "exit" else time.sleep(60)
                 process.stdin.close()
             else:
                 process.kill()
+        assert until(lambda: running(token) == [])
+
+    @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
+    def test_if_we_are_killed_just_after_a_command_began_it_ends_too(self, tmp_path: Path, token: str) -> None:
+        program = f"""
+import os, signal, time
+from pathlib import Path
+from holdfast.tools.builtin import guarding
+from tests.tools.builtins import Session, running
+add = guarding.Guardian.add
+def killed(self, group, mark):
+    if group:
+        while len(running("sleep {token}")) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    add(self, group, mark)
+guarding.Guardian.add = killed
+Session(Path({str(tmp_path)!r})).does("run_command", command="sleep {token} & sleep {token}", background=True)
+"""
+        done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
+        assert done.returncode == -signal.SIGKILL
         assert until(lambda: running(token) == [])
 
     def test_threads_end_with_their_commands(self, session: Session) -> None:

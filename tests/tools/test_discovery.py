@@ -25,6 +25,7 @@ from holdfast.tools.workspace import Workspace
 from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader
 from tests.tools.catalogue import catalogue, made
+from tests.wire.marking import encoded
 
 MODELS = {
     "references": ("anthropic:claude-opus-4-6", "anthropic"),
@@ -287,7 +288,7 @@ def test_c53_a_provider_lets_the_model_call_what_was_found(tmp_path: Path, carri
             messages=(Message("user", (Text("write to Ada"),)), *messages),
             output_limit=100,
         )
-        raw = dialect.encode(request, mark="5m")
+        raw = encoded(request, name)
         headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
         answer = simulator.answer(Call("POST", path, headers, {}, raw))
         return answer.status, json.loads(answer.body), raw

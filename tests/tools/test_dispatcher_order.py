@@ -62,7 +62,7 @@ def hang(ignores: bool = False, began: Callable[[], None] = lambda: None) -> Cal
 
 def test_c59_read_only_calls_run_side_by_side_and_changes_alone(tmp_path: Path) -> None:
     floor = Floor()
-    kinds: list[Effect] = ["read", "none", "write", "execute", "read", "network", "none"]
+    kinds: list[Effect] = ["read", "none", "write", "execute", "network", "read", "network"]
     tools = [floor.tool(f"{kind}{place}", kind) for place, kind in enumerate(kinds)]
     calls = [call(tool.name) for tool in tools]
     answers = Bench(tmp_path, *tools).run(*calls)
@@ -70,7 +70,15 @@ def test_c59_read_only_calls_run_side_by_side_and_changes_alone(tmp_path: Path) 
     a, b, c, d, e, f, g = (tool.name for tool in tools)
     assert floor.log[:2] == [f"+{a}", f"+{b}"]
     assert set(floor.log[2:4]) == {f"-{a}", f"-{b}"}
-    assert floor.log[4:] == [sign + name for name in (c, d, e, f, g) for sign in "+-"]
+    assert floor.log[4:8] == [sign + name for name in (c, d) for sign in "+-"]
+    assert floor.log[8:11] == [f"+{e}", f"+{f}", f"+{g}"]
+
+
+def test_c59_a_tool_that_changes_something_over_the_network_runs_alone(tmp_path: Path) -> None:
+    floor = Floor()
+    tools = [floor.tool("fetch", "network"), *(floor.tool(f"post{n}", "network", changes=True) for n in "ab")]
+    Bench(tmp_path, *tools).run(*(call(tool.name) for tool in tools))
+    assert floor.log == [sign + tool.name for tool in tools for sign in "+-"]
 
 
 def test_c60_mcp_tools_run_alone_unless_they_are_declared_read_only(tmp_path: Path) -> None:

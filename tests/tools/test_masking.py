@@ -362,7 +362,7 @@ def test_odd_bodies_raise_nothing_and_stay_legal(dialect: str, data: st.DataObje
     if not isinstance(body, Body):
         return
     prompt = prompt_of(body)
-    found = masks(body, prompt, ALL) | strips(body, prompt)
+    found = masks(body, prompt, ALL) | strips(body, prompt, ("a", "b"))
     places = dict(zip((b.digest for b in prompt.blocks), prompt.origin or range(len(prompt.blocks)), strict=True))
     assert unfit(DIALECTS[dialect], body, {places[digest]: new for digest, new in found.edits.items()}) is None
 

@@ -147,6 +147,11 @@ def test_c58_what_a_reference_shows(agent: Any, key: str, usual: int) -> None:
     assert shown[0] - shown[1] == usual - 40
 
 
+def test_c36_c58_the_form_of_the_file(agent: Any) -> None:
+    ours, plain = agent("offload.format", "json")
+    assert [".json" in side("plain", characters=9_000) for side in (plain, ours)] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "usual", "otherwise"),
     [

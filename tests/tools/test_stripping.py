@@ -28,7 +28,7 @@ def found(said: str | tuple[Text | Opaque, ...] = SCHEMAS, tool: str = "discover
 
 def after(turns: list[Did], dialect: str = "anthropic") -> list[str]:
     body = body_of(turns, dialect)
-    return texts(edited(body, strips(body, prompt_of(body)).edits))
+    return texts(edited(body, strips(body, prompt_of(body), NAMES).edits))
 
 
 @each_dialect
@@ -38,13 +38,13 @@ def test_c63_schemas_become_the_short_form(dialect: str) -> None:
     assert now[0] == "[Discovery loaded: 2 tool(s) are now callable]\n- mcp__git__log\n- mcp__git__diff"
     assert now[1:] == [each.said for each in turns[1:]]
     body = body_of(turns, dialect)
-    wanted = strips(body, prompt_of(body))
+    wanted = strips(body, prompt_of(body), NAMES)
     assert [each.tool for each in wanted.masked] == ["discover_tools"]
     places = {block.digest: index for index, block in enumerate(prompt_of(body).blocks)}
     new = {places[digest]: data for digest, data in wanted.edits.items()}
     assert unfit(DIALECTS[dialect], body, new) is None
     assert validate(DIALECTS[dialect].decode(edited(body, wanted.edits))) == ()
-    assert not strips(body, prompt_of(body), already=wanted.edits)
+    assert not strips(body, prompt_of(body), NAMES, already=wanted.edits)
 
 
 @each_dialect
@@ -75,7 +75,15 @@ def test_c63_schemas_become_the_short_form(dialect: str) -> None:
 )
 def test_c63_what_is_short_or_holds_no_schemas_is_left_alone(dialect: str, left: Did) -> None:
     body = body_of([left, *fetched(1)], dialect)
-    assert not strips(body, prompt_of(body))
+    assert not strips(body, prompt_of(body), NAMES)
+
+
+@each_dialect
+@pytest.mark.parametrize("defined", [(), NAMES[:1], ("other",)])
+def test_c63_what_is_defined_nowhere_else_is_left_alone(dialect: str, defined: tuple[str, ...]) -> None:
+    body = body_of([found(), *fetched(1)], dialect)
+    assert not strips(body, prompt_of(body), defined)
+    assert not Masker(Mask(), strip=True).wanted(body, prompt_of(body), fence=lambda: 0, defined=defined)
 
 
 @each_dialect
@@ -86,29 +94,29 @@ def test_what_the_model_has_yet_to_read_stays(dialect: str) -> None:
 def test_references_are_left_alone() -> None:
     reference = Opaque("tool_reference", b'{"type":"tool_reference","tool_name":"mcp__git__log"}')
     body = body_of([found((Text(SCHEMAS), reference))])
-    assert not strips(body, prompt_of(body))
+    assert not strips(body, prompt_of(body), NAMES)
 
 
 def test_a_masker_strips_where_it_is_told_to_and_remembers_refusals() -> None:
     body = body_of([found(), *fetched(3)])
     prompt = prompt_of(body)
     plain, masker = Masker(Mask()), Masker(Mask(), strip=True)
-    assert not plain.wanted(body, prompt, fence=lambda: 0)
-    assert not masker.wanted(body, prompt, fence=lambda: 99)
-    wanted = masker.wanted(body, prompt, fence=lambda: 5)
+    assert not plain.wanted(body, prompt, fence=lambda: 0, defined=NAMES)
+    assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)
+    wanted = masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
     assert wanted.masked == (Masked(tool="discover_tools", tool_use_id="call_1", characters=len(SCHEMAS)),)
     assert masker.decided(False) == ()
-    assert not masker.wanted(body, prompt, fence=lambda: 5)
-    assert not masker.wanted(body, prompt, fence=lambda: 99)
-    assert masker.wanted(body, prompt, fence=lambda: 5) == wanted
+    assert not masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES)
+    assert not masker.wanted(body, prompt, fence=lambda: 99, defined=NAMES)
+    assert masker.wanted(body, prompt, fence=lambda: 5, defined=NAMES) == wanted
     assert masker.decided(True) == wanted.masked
-    assert not masker.wanted(body, prompt, fence=lambda: 0, already=wanted.edits)
+    assert not masker.wanted(body, prompt, fence=lambda: 0, already=wanted.edits, defined=NAMES)
     assert masker.decided(True) == ()
 
 
 def test_masks_and_strips_are_asked_for_together() -> None:
     body = body_of([*fetched(3), found(), *fetched(2, first=3)])
     masker = Masker(Mask(keep_window=2, trigger_chars=20_000, release_chars=0), strip=True)
-    wanted = masker.wanted(body, prompt_of(body), fence=lambda: 0)
+    wanted = masker.wanted(body, prompt_of(body), fence=lambda: 0, defined=NAMES)
     assert [each.tool for each in wanted.masked] == ["fetch", "fetch", "fetch", "discover_tools"]
     assert len(wanted.edits) == 4

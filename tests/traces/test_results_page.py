@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
+from benchmarks import headlines, results
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
 
@@ -33,3 +33,25 @@ def test_a_column_comes_out_again(strategy: str) -> None:
     assert paid is not None
     assert automatic is not None
     assert row.split("|")[place].strip() == f"{paid / automatic:.3f}"
+
+
+def test_the_documents_headline_figures_stand_beside_ours() -> None:
+    part = PAGE.split("## The headline figures of the documents", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in part.splitlines() if line.startswith("| ")]
+    for figure in ("16.9 tokens read for one written, 94%", "$26 a day", "81%", "1,700 tokens"):
+        assert any(figure in row for row in rows), figure
+    assert len(rows) == 1 + 2 + 2 * len(headlines.CHANNEL_MODELS) + 2
+
+
+@pytest.mark.slow
+def test_the_coding_session_comes_out_again_with_76_requests() -> None:
+    played = headlines.coding("economic")
+    assert played.calls == 76 * len(results.SEEDS)
+    assert f"| economic | {played.ratio:.1f} tokens, {played.from_cache:.1%};" in PAGE
+
+
+@pytest.mark.slow
+def test_a_day_in_the_channel_costs_what_the_document_says_without_a_cache() -> None:
+    played = headlines.channel("anthropic:claude-sonnet-4-6", "economic")
+    assert abs(played.uncached - 26) < 1
+    assert f"| economic | ${played.uncached:.2f} and ${played.dollars:.2f} " in PAGE

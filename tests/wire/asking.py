@@ -11,8 +11,8 @@ from holdfast.canonical import Extra, Message, Request, Text, ToolDefinition, To
 from holdfast.simulator import Answer as Response
 from holdfast.simulator import Call, Script, Simulator, VirtualClock
 from holdfast.simulator.values import Part, Reply, Stop, Thought, ToolCall, Words
-from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Answer, Piece, answer_reader
+from tests.wire.marking import encoded
 
 MODELS = {
     "anthropic": "claude-opus-5-5",
@@ -83,7 +83,7 @@ def call_of(request: Request, *, stream: bool = True, sse: bool = True) -> Call:
     if dialect == "gemini":
         method = "streamGenerateContent" if stream else "generateContent"
         path = f"/v1beta/models/{MODELS[dialect]}:{method}"
-    body = DIALECTS[dialect].encode(request, mark="5m" if dialect == "anthropic" else None)
+    body = encoded(request, dialect)
     return Call("POST", path, _HEADERS, {"alt": "sse"} if sse else {}, body)
 
 

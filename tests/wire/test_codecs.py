@@ -27,6 +27,7 @@ from holdfast.canonical import (
     validate,
 )
 from holdfast.wire import DIALECTS, Body
+from tests.wire.marking import marked
 
 LAX = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 PROVIDERS = {
@@ -316,16 +317,15 @@ def test_a_deep_body_is_decoded_whole_or_not_at_all() -> None:
 )
 def test_odd_tools_are_marked_legally_or_not_at_all(tools: list[Any]) -> None:
     request = body("anthropic", {"tools": tools, "messages": [], "system": ""})
-    marked = json.loads(DIALECTS["anthropic"].encode(request, mark="1h"))
-    assert "system" not in marked
-    assert json.dumps(marked).count("cache_control") == (1 if tools[0] else 0)
+    sent = json.loads(marked(request, "1h"))
+    assert "system" not in sent
+    assert json.dumps(sent).count("cache_control") == (1 if tools[0] else 0)
 
 
 def test_a_schema_that_speaks_of_deferral_is_no_deferred_tool() -> None:
     schema = b'{"default":{"defer_loading":true}}'
     tools = (ToolDefinition("a"), ToolDefinition("b", input_schema=schema))
-    marked = json.loads(DIALECTS["anthropic"].encode(Request(model="a:m", tools=tools), mark="5m"))
-    assert "cache_control" in marked["tools"][1]
+    assert "cache_control" in json.loads(marked(Request(model="a:m", tools=tools)))["tools"][1]
 
 
 def test_chat_arguments_that_are_not_json_are_kept() -> None:
@@ -583,6 +583,10 @@ def test_markers_deep_in_unknown_blocks_are_not_taken_along() -> None:
 def test_an_empty_system_block_is_no_place_for_the_breakpoint(dialect: str) -> None:
     model = {"openrouter": "openrouter:anthropic/claude-opus-4.6"}.get(dialect, "openai:gpt-6.1-sol")
     request = Request(model=model, system_prompt=(Text("rules"), Text("")))
-    body = json.loads(DIALECTS[dialect].encode(request, mark="5m"))
-    blocks = body["system"] if dialect == "anthropic" else body["messages"][0]["content"]
-    assert [len(block) for block in blocks] == [3, 2]
+    body = DIALECTS[dialect].parse(DIALECTS[dialect].encode(request))
+    assert isinstance(body, Body)
+    first = [block.path for block in body.blocks].index(
+        "system[0]" if dialect == "anthropic" else "messages[0].content[0]"
+    )
+    assert DIALECTS[dialect].markable(body, first)
+    assert not any(DIALECTS[dialect].markable(body, place) for place in range(first + 1, len(body.blocks)))

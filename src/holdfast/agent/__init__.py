@@ -8,7 +8,7 @@ from .opening import open_agent
 from .providers import HttpProvider
 from .session import Session
 from .sessions import Sessions
-from .values import Compaction, Delegated, Line, Outgoing, Provider, Shown, Task, Turn, Unreachable, Watch
+from .values import Compaction, Delegated, Line, Outgoing, Provider, Shown, SideRequest, Task, Turn, Unreachable, Watch
 
 __all__ = [
     "Compaction",
@@ -20,6 +20,7 @@ __all__ = [
     "Session",
     "Sessions",
     "Shown",
+    "SideRequest",
     "Task",
     "Turn",
     "Unreachable",

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import Message, Request
 from holdfast.engine import Prepared
@@ -130,6 +131,7 @@ async def _attempt(
         raise
     finally:
         stop.cancel()
+        session.host.contents.drop(prepared)
     return _settled(session, prepared, answer, reader.output)
 
 
@@ -145,28 +147,46 @@ async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, 
         turn=prepared.turn,
         actor="agent",
     )
-    async with session.provider.open(asked) as answering:
-        if answering.status >= 400:
-            await _refuse(session, answering.status, dict(answering.headers), aiter(answering))
-        async for chunk in answering:
-            pieces = reader.feed(chunk)
-            if reader.started:
-                session.began(prepared, reader.usage)
-            for piece in pieces:
-                watch.piece(piece.kind, piece.text)
+    if (again := await _read(session, prepared, asked, reader, watch)) is not None:
+        await _read(session, prepared, again, reader, watch)
     answer = reader.close()
     if not answer.whole or (answer.usage is None and not answer.message.content):
         raise Unreachable(answer.error or "the answer broke off before its end")
     return answer
 
 
-async def _refuse(session: Session, status: int, headers: dict[str, str], chunks: AsyncIterator[bytes]) -> None:
+async def _read(
+    session: Session, prepared: Prepared, asked: Outgoing, reader: AnswerReader, watch: Watch
+) -> Outgoing | None:
+    """Send a request and read its answer. Where the provider has forgotten the cached content that it names, gives
+    the request to send instead, which names none."""
+    async with session.provider.open(asked) as answering:
+        if answering.status >= 400:
+            raw = await _error_body(aiter(answering))
+            if session.host.contents.forgotten(prepared, answering.status, raw):
+                return replace(asked, raw=prepared.raw)
+            _refuse(session, answering.status, dict(answering.headers), raw)
+        session.host.contents.begin(prepared)
+        async for chunk in answering:
+            pieces = reader.feed(chunk)
+            if reader.started:
+                session.began(prepared, reader.usage)
+            for piece in pieces:
+                watch.piece(piece.kind, piece.text)
+    return None
+
+
+async def _error_body(chunks: AsyncIterator[bytes]) -> bytes:
     raw = bytearray()
     async for chunk in chunks:
         raw += chunk[: _MOST_OF_AN_ERROR - len(raw)]
         if len(raw) >= _MOST_OF_AN_ERROR:
             break
-    error = DIALECTS[session.dialect].read_error(status, bytes(raw))
+    return bytes(raw)
+
+
+def _refuse(session: Session, status: int, headers: dict[str, str], raw: bytes) -> None:
+    error = DIALECTS[session.dialect].read_error(status, raw)
     told = any(name in headers for name in ("retry-after", "retry-after-ms"))
     pause = retry_after(headers, 0, now=session.clock()) if told else None
     text = f"{session.facts.ref} answered {status}: {error.message}"

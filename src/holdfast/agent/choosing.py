@@ -73,6 +73,9 @@ def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
     if found.changed or found.passed_over or found.model != session.model or not session.resets.used:
         session.log(found.event(), turn=turn)
     session.switch(found.model)
+    effort = session.state.effort
+    if found.changed and effort and effort not in session.facts.efforts:
+        watch.notice(f"{found.model} takes no effort {effort!r}: it thinks as much as it does by default.")
 
 
 def _needs(session: Session, *, images: bool = False) -> Needs:

@@ -15,7 +15,19 @@ def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int =
     """One request."""
     priced = used if used.cost is not None else facts.price(used, model)
     plain = facts.price(usage(input=used.prompt, output=used.output), model)
-    return Line(model=model, usage=priced, cost=priced.cost, without=plain.cost, resets=resets, breaks=breaks)
+    known = facts.model(model)
+    cached = used.read or used.written or known.caching == "none"
+    short = 0 if cached or used.prompt >= known.floor else used.prompt
+    return Line(
+        model=model,
+        usage=priced,
+        cost=priced.cost,
+        without=plain.cost,
+        resets=resets,
+        breaks=breaks,
+        short=short,
+        floor=known.floor if short else 0,
+    )
 
 
 def total(lines: Iterable[Line], model: str) -> Line:
@@ -30,6 +42,8 @@ def total(lines: Iterable[Line], model: str) -> Line:
         without=summed(each.without for each in found),
         resets=tuple(reason for each in found for reason in each.resets),
         breaks=sum(each.breaks for each in found),
+        short=max((each.short for each in found), default=0) if all(each.short for each in found) else 0,
+        floor=max((each.floor for each in found), default=0),
     )
 
 

@@ -12,6 +12,7 @@ from holdfast.memory.embedding import embedder
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.projects import project_of
 from holdfast.memory.vectors import Vectors
+from holdfast.notices import warn_once
 from holdfast.store import Store
 
 _logger = logging.getLogger(__name__)
@@ -40,6 +41,6 @@ class Memories:
             if place and place not in self._vectors:
                 model = embedder(memory)
                 if isinstance(model, str):
-                    _logger.warning("memory is searched by words alone: %s", model)
+                    warn_once(_logger, "memory is searched by words alone: %s", model)
                 self._vectors[place] = None if isinstance(model, str) else Vectors(store, self._tenant, model)
             return self._vectors.get(place)

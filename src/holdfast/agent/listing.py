@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 
-from .log import listed, log_path, read_log
+from .log import listed, log_path, read_content, read_log
 from .window.projection import project
 
 
@@ -26,6 +26,15 @@ class Stored(Struct, frozen=True, kw_only=True):
     agent: str = ""
     ended: bool = False
     workspace: str = ""
+    damage: str = ""
+    """Where its log is damaged, and what is lost by that."""
+
+
+class Unreadable(Struct, frozen=True):
+    """A log on disk of which not even the beginning can be read."""
+
+    id: str
+    problem: str
 
 
 def stored(directory: Path) -> list[Stored]:
@@ -42,12 +51,27 @@ def forked_from(directory: Path, id: str) -> str | None:
         return None
 
 
+def unreadable(directory: Path) -> list[Unreadable]:
+    """Logs that nothing can be salvaged of."""
+    found = []
+    for each in listed(directory):
+        try:
+            content = read_content(log_path(directory, each))
+        except HoldfastError as problem:
+            found.append(Unreadable(each, str(problem)))
+            continue
+        if content.damage is not None and content.state.composed is None:
+            found.append(Unreadable(each, f"{content.damage}, so nothing of it can be read"))
+    return found
+
+
 def _one(directory: Path, id: str) -> Stored | None:
     """A session as the list shows it; None for sub-agents' and for what cannot be read."""
     try:
-        state = project(read_log(log_path(directory, id)))
+        content = read_content(log_path(directory, id))
     except HoldfastError:
         return None
+    state, damage = content.state, content.damage
     if state.composed is None or state.composed.parent is not None:
         return None
     return Stored(
@@ -61,4 +85,5 @@ def _one(directory: Path, id: str) -> Stored | None:
         agent=state.agent,
         ended=state.ended,
         workspace=state.composed.workspace,
+        damage="" if damage is None else f"{damage}; lost: {damage.lost}",
     )

@@ -4,6 +4,7 @@ behind, and a fork takes over the past of another."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -17,7 +18,6 @@ from holdfast.events import IDS, Envelope, Event
 from holdfast.events.agent import (
     AttemptFailed,
     DelegateAsked,
-    SessionRedeclared,
     SessionRefreshed,
     SurroundingsChanged,
     TurnAnswered,
@@ -28,18 +28,24 @@ from holdfast.events.sessions import (
     DelegateCompleted,
     DelegateFailed,
     ProcessExited,
+    SessionSalvaged,
     SessionStarted,
 )
 from holdfast.tools.offload import directory_of
 
+from . import tools_array
 from .listing import forked_from
+from .log import Log
+from .log_content import Content, Damage
 from .surroundings import changed
-from .window.entries import SessionContext, entry_json, tools_json
+from .window.entries import SessionContext, entry_json
 from .window.projection import State
 
 if TYPE_CHECKING:
     from .session import Session
     from .sessions import Sessions
+
+_logger = logging.getLogger(__name__)
 
 PAID = (
     TurnAnswered,
@@ -68,9 +74,7 @@ async def look_around(session: Session, read: Callable[[], str]) -> None:
         if around != first.text:
             first = SessionContext(at=session.now_us(), text=around)
             session.log(SessionRefreshed(entry=entry_json(first)))
-        if session.box.at_reset(None) is not None:
-            session.log(SessionRedeclared(tools=tools_json(session.box.definitions()), model=session.model))
-            session.keep_state()  # what is declared now is declared by the next process too
+        tools_array.record(session, session.box.at_reset(None))
     news = changed(session.state.known_surroundings or first.text, around)
     if news is not None:
         session.log(SurroundingsChanged(text=news, around=around))
@@ -84,6 +88,41 @@ def offloads(host: Sessions, state: State) -> tuple[Path, ...]:
         found.append(directory_of(host.home, before, host.tenant))
         before = forked_from(host.directory, before)
     return tuple(path for path in found if path.is_dir())
+
+
+def salvage(log: Log) -> tuple[SessionSalvaged, ...]:
+    """Go on from what stands before the damage of a log, if there is any, and say so. The damaged file is kept."""
+    damage = log.damage
+    if damage is None:
+        return ()
+    copy = log.cut_damage()
+    _logger.warning(
+        "session %s: %s. It goes on from what stands before, without %s; the whole file is kept as %s",
+        log.id,
+        damage,
+        damage.lost,
+        copy,
+    )
+    return (_salvaged(damage, copy=copy.name),)
+
+
+def salvage_copied(id: str, content: Content) -> tuple[SessionSalvaged, ...]:
+    """The same for a fork, which leaves the damaged log as it is."""
+    damage = content.damage
+    if damage is None:
+        return ()
+    _logger.warning(
+        "session %s: %s. The fork goes on from what stands before, without %s; session %s stays as it is",
+        id,
+        damage,
+        damage.lost,
+        id,
+    )
+    return (_salvaged(damage, copy=""),)
+
+
+def _salvaged(damage: Damage, *, copy: str) -> SessionSalvaged:
+    return SessionSalvaged(line=damage.line, byte=damage.byte, events=damage.events, turns=damage.turns, copy=copy)
 
 
 def copies(session: str, events: Sequence[Envelope]) -> list[Envelope]:

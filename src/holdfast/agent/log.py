@@ -1,21 +1,23 @@
 """A session on disk: one event a line, appended and never changed.
 
 A line that was begun when the process was killed is cut off when the log is opened for writing; the cut bytes are kept
-beside it. Whoever writes holds the log alone; reading needs no lock.
+beside it. From a damaged line on nothing is read; before anything is appended, the whole file is copied. Whoever writes
+holds the log alone; reading needs no lock.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope, decode, encode
+from holdfast.events import Envelope
+
+from .log_content import Content, read, to_line
 
 fcntl: ModuleType | None
 try:
@@ -25,6 +27,7 @@ except ImportError:  # not everywhere: then it is the user who must not open a s
 
 SUFFIX = ".jsonl"
 TORN = ".torn"
+DAMAGED = ".damaged"
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 _OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -32,12 +35,14 @@ _SHOWN = 8
 
 
 class Log:
-    """The log of one session, open for writing. `envelopes` are all that it holds."""
+    """The log of one session, open for writing. `envelopes` are all that it holds, up to the `damage` if there is
+    any."""
 
     def __init__(self, path: Path, id: str, descriptor: int, raw: bytes) -> None:
         self.path, self.id = path, id
         self._descriptor: int | None = descriptor
-        self.envelopes, self._size = _read(raw, path)
+        content = read(raw, str(path))
+        self.envelopes, self._size, self.damage = list(content.envelopes), content.size, content.damage
         self._dirty = False
         self._linked = os.fstat(descriptor).st_nlink > 0  # some file systems do not say
 
@@ -58,7 +63,7 @@ class Log:
 
     @classmethod
     def open(cls, directory: Path, id: str) -> Log:
-        """A log that is there, for going on with it. A torn end is cut off."""
+        """A log that is there, for going on with it. A torn end is cut off; damage stays until `cut_damage`."""
         path = log_path(directory, id)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _OWN)
@@ -98,9 +103,28 @@ class Log:
                 f"{self.path} was removed while session {self.id} was open, so nothing more of it can be kept; "
                 "begin a new session"
             )
-        data = b"".join(encode(envelope) + b"\n" for envelope in envelopes)
+        if self.damage is not None:
+            raise HoldfastError(f"{self.path} is damaged ({self.damage}); copy it before anything is appended")
+        data = b"".join(to_line(envelope) for envelope in envelopes)
         self._write(self._descriptor, data)
         self.envelopes += envelopes
+
+    def cut_damage(self) -> Path:
+        """Copy the file as it is, then cut it off where it is damaged; gives the copy."""
+        descriptor = self._descriptor
+        assert descriptor is not None
+        try:
+            with open(descriptor, "rb", closefd=False) as file:
+                file.seek(0)
+                copy = _copy(self.path, file.read())
+            os.ftruncate(descriptor, self._size)
+        except OSError as error:
+            raise HoldfastError(
+                f"session {self.id} is damaged and cannot be copied: {error.strerror or error}; make room beside "
+                f"{self.path}"
+            ) from error
+        self.damage = None
+        return copy
 
     def close(self) -> None:
         """Let others have it. A log that is closed stays closed."""
@@ -146,6 +170,8 @@ class Log:
         descriptor = self._descriptor
         assert descriptor is not None
         try:
+            if self.damage is not None:
+                return
             if self._size < len(raw):
                 _keep(self.path, raw[self._size :])
                 os.ftruncate(descriptor, self._size)
@@ -168,12 +194,17 @@ def log_path(directory: Path, id: str) -> Path:
 
 
 def read_log(path: Path) -> tuple[Envelope, ...]:
-    """The events of a log that somebody may be writing to: what is not complete at its end is not there yet."""
+    """The events of a log, up to the damage if there is any."""
+    return read_content(path).envelopes
+
+
+def read_content(path: Path) -> Content:
+    """A log that somebody may be writing to: what is not complete at its end is not there yet."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         raise HoldfastError(f"{path} cannot be read: {error.strerror or error}; look at its permissions") from error
-    return tuple(_read(raw, path)[0])
+    return read(raw, str(path))
 
 
 def listed(directory: Path) -> tuple[str, ...]:
@@ -232,37 +263,21 @@ def _keep(path: Path, torn: bytes) -> None:
         file.write(torn if torn.endswith(b"\n") else torn + b"\n")
 
 
-def _read(raw: bytes, path: Path) -> tuple[list[Envelope], int]:
-    """The events, and how many bytes they take: behind that there is only what no longer is, or never was, a line."""
-    envelopes: list[Envelope] = []
-    start, garbage = 0, 0
-    size = 0
-    while start < len(raw):
-        stop = raw.find(b"\n", start)
-        end = len(raw) if stop < 0 else stop
-        line = raw[start:end]
-        number = len(envelopes) + 1
-        if not _is_object(line):
-            garbage = garbage or number
-        elif garbage:
-            raise HoldfastError(f"line {garbage} of {path} is not an event; restore the file from a copy")
-        else:
-            try:
-                envelopes.append(decode(line))
-            except (HoldfastError, RecursionError) as error:
-                raise HoldfastError(
-                    f"line {number} of {path} cannot be read: {error} (or use the version of Holdfast that wrote it)"
-                ) from error
-            size = min(end + 1, len(raw))
-        start = end + 1
-    return envelopes, size
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    except RecursionError:
-        pass  # no line of ours, and no torn one either
-    return line.startswith(b"{")
+def _copy(path: Path, raw: bytes) -> Path:
+    """A file of its own for every damage: `ID.jsonl.damaged`, then `ID.jsonl.damaged.2`."""
+    for number in range(1, 1_000):
+        copy = path.with_name(f"{path.name}{DAMAGED}{'' if number == 1 else f'.{number}'}")
+        try:
+            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OWN, 0o600)
+        except FileExistsError:
+            continue
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(descriptor)
+        except BaseException:  # half a copy is none, and takes room
+            copy.unlink(missing_ok=True)
+            raise
+        return copy
+    raise FileExistsError(errno.EEXIST, "there are too many copies already", str(path))

@@ -20,7 +20,7 @@ from holdfast.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
 from holdfast.wire.answers import Answer
 
-from . import choosing, compaction, remembering
+from . import choosing, compaction, remembering, tools_array
 from .calling import Answered, CallFailed, Stopped, call
 from .costs import total, used
 from .retrying import falls_back
@@ -124,6 +124,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
 async def _ask(session: Session, turn: _Running) -> Answered | None:
     """One answer of the model, kept; None where the question has to be put anew."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
+    tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)
     await remembering.look(session, turn.id)
     session.flush(turn.id)
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -67,7 +68,9 @@ def parse_mention(text: str, known: Sequence[str], preferred: Sequence[str] = ()
         return Mention(text=text, notice=f"@{word} may be one of {some(fits)}; it stays in the text.")
     if not word or _PATH.match(word):
         return Mention(text=text)
-    return Mention(text=text, notice=f"@{word} names no model that is known; it stays in the text.")
+    near = meant(word)
+    hint = f" Did you mean {near}?" if near else ""
+    return Mention(text=text, notice=f"@{word} names no model that is known; it stays in the text.{hint}")
 
 
 def some(models: Sequence[str]) -> str:
@@ -97,6 +100,17 @@ def fitting(word: str, known: Sequence[str], preferred: Sequence[str] = ()) -> l
     if whole:
         return whole
     return [ref for ref in among if _is_part(wanted, _name(ref))]
+
+
+def meant(word: str) -> str:
+    """The model, or models, that a misspelt name or part of a name stands for; empty where nothing is like it."""
+    near = facts.default().nearest(word)
+    if near is not None:
+        return near
+    known = known_models()
+    parts = {part for ref in known for part in _name(ref).split("-") if part.isalpha()}
+    close = get_close_matches(normalise(word), parts, n=1, cutoff=0.75)
+    return some(fitting(close[0], known)) if close else ""
 
 
 def _name(ref: str) -> str:

@@ -16,14 +16,16 @@ from urllib.parse import SplitResult, urlsplit
 import aiohttp
 from yarl import URL
 
+from holdfast import facts
 from holdfast.config.sections.serving import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
+from holdfast.transport.certificates import Trust, trust, untrusted
 from holdfast.transport.proxies import proxy_for
 from holdfast.wire.dialects import path_of
 from holdfast.wire.values import wire_model
 
-from .values import KeyMissing, Outgoing, Unreachable
+from .values import KeyMissing, Outgoing, SideRequest, Unreachable
 
 NO_KEY = "holdfast-no-key"
 """What goes in a key's place to this machine: a simulator takes any, and a gateway passes on what it gets."""
@@ -43,6 +45,8 @@ _OPENAI = urlsplit(Upstream().openai).hostname
 _KEEP_ALIVE_S = 15.0
 """Shorter than providers keep an idle connection: a call must not run into one that is closing."""
 
+_LARGEST = 4_194_304
+"""Bytes of an answer to a call beside the requests."""
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 _version = re.compile(r"/v1(?:beta|alpha)?\Z").search
 _printable = re.compile(r"[!-~]+").fullmatch
@@ -60,6 +64,7 @@ class HttpProvider:
     ) -> None:
         self._environ = os.environ if environ is None else environ
         self._limits = limits
+        self._trust = trust(environ)
         self._upstream = upstream
         self._addresses = {name: _address(name, getattr(upstream, name)) for name in KEYS}
         self._session: aiohttp.ClientSession | None = None
@@ -86,6 +91,24 @@ class HttpProvider:
         finally:
             response.close()
 
+    async def send(self, request: SideRequest) -> tuple[int, bytes]:
+        """A call beside the requests, to the same server with the same key, which goes in a header only."""
+        name = _UPSTREAMS.get(request.dialect, "openai")
+        address = self._addresses[name]
+        headers = _HEADERS | _credential(name, self._key(name, local=is_loopback(address.hostname or "")))
+        target = _below(address, request.path, request.query)
+        response = await self._send(address, target, headers, request.raw, request.method)
+        try:
+            answer = HttpAnswer(response, address, self._limits)
+            raw = bytearray()
+            async for chunk in answer:
+                raw += chunk
+                if len(raw) > _LARGEST:
+                    raise Unreachable(f"{address.netloc} answered with more than {_LARGEST:,} bytes.")
+            return answer.status, bytes(raw)
+        finally:
+            response.close()
+
     async def close(self) -> None:
         """End all connections."""
         session, self._session = self._session, None
@@ -93,11 +116,12 @@ class HttpProvider:
             await session.close()
 
     async def _send(
-        self, address: SplitResult, target: URL, headers: dict[str, str], raw: bytes
+        self, address: SplitResult, target: URL, headers: dict[str, str], raw: bytes, method: str = "POST"
     ) -> aiohttp.ClientResponse:
         problem: Exception
         try:
-            return await self._connections().post(
+            return await self._connections().request(
+                method,
                 target,
                 data=raw,
                 headers=headers,
@@ -105,14 +129,16 @@ class HttpProvider:
                 allow_redirects=False,
             )
         except _FAILURES as error:
-            problem = _unreachable(address, error, self._limits)
+            problem = _unreachable(address, error, self._limits, self._trust)
         raise problem  # outside of the handler: the library's errors hold the headers, and with them the key
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:
             limits = self._limits
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=60),
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=60, ssl=self._trust.for_connector
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(
                     total=None, connect=limits.connect_s, sock_connect=limits.connect_s, sock_read=limits.idle_s
@@ -142,9 +168,11 @@ def not_served(model: str, upstream: Upstream) -> str:
     if provider in KEYS or urlsplit(upstream.openai).hostname != _OPENAI:
         return ""
     services = ", ".join(f"{each}:NAME" for each in KEYS)
+    near = facts.default().nearest(model)
+    meant = f"did you mean {near}? Models" if near else "models"
     return (
-        f"there is no provider {provider!r}; models are named {services}. For a server of your own set upstream.openai "
-        "to its address."
+        f"there is no provider {provider!r}; {meant} are named {services}. For a server of your own set "
+        "upstream.openai to its address."
     )
 
 
@@ -188,8 +216,11 @@ def _address(name: str, text: str) -> SplitResult:
 
 
 def _target(address: SplitResult, request: Outgoing) -> URL:
-    """A base that ends with the version a path begins with is not doubled."""
-    path, query = path_of(request.dialect, wire_model(request.model))
+    return _below(address, *path_of(request.dialect, wire_model(request.model)))
+
+
+def _below(address: SplitResult, path: str, query: Mapping[str, str]) -> URL:
+    """A path at an upstream. A base that ends with the version a path begins with is not doubled."""
     base = address.path.rstrip("/")
     found = _version(base)
     if found is not None and path.startswith(found[0] + "/"):
@@ -204,13 +235,15 @@ def _credential(name: str, key: str) -> dict[str, str]:
     return {"x-goog-api-key": key} if name == "gemini" else {"authorization": f"Bearer {key}"}
 
 
-def _unreachable(address: SplitResult, error: Exception, limits: Limits) -> Unreachable:
+def _unreachable(address: SplitResult, error: Exception, limits: Limits, trusted: Trust) -> Unreachable:
     """Why there is no answer. The words are ours: the library's hold the whole address."""
     where = address.netloc
     if isinstance(error, aiohttp.SocketTimeoutError):
         return Unreachable(f"{where} did not answer within {limits.idle_s:g} seconds.")
     if isinstance(error, TimeoutError):
         return Unreachable(f"{where} could not be connected to within {limits.connect_s:g} seconds.")
+    if why := untrusted(error, trusted):
+        return Unreachable(f"no secure connection to {where} can be made: {why}.")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
         return Unreachable(f"no secure connection to {where} can be made; check its address and certificate.")
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -19,6 +19,7 @@ from holdfast.facts import estimate
 from holdfast.memory.surfacing import Surfacing
 from holdfast.memory.values import Context as Block
 from holdfast.memory.values import Delta, Stable
+from holdfast.notices import warn_once
 
 from .window.entries import Context, UserMessage
 from .window.flushing import says_nothing
@@ -110,7 +111,7 @@ def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) ->
     try:
         return work(*given, **more)
     except Exception as problem:  # noqa: BLE001  the store, the files of a model, a fault of ours: a turn is worth more
-        _logger.warning("%s: %s", what, problem)
+        warn_once(_logger, "%s: %s", what, problem)
         return None
 
 

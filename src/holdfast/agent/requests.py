@@ -45,7 +45,9 @@ class System(Struct, frozen=True, kw_only=True):
         """The stable and the volatile segment of a request."""
         lasting = tuple(text for text in (self.host, self.stable) if text)
         if self.blocks:
-            return _blocks(lasting), _blocks(self.changing)
+            # Two plain texts would become one in OpenRouter's form, and its end could not be told from its middle.
+            apart = bool(self.changing)
+            return _blocks(lasting, apart=apart), _blocks(self.changing, apart=apart)
         if self.stable or self.context:
             return "\n\n".join((*lasting, *self.changing)) or None, None
         return self.host or None, self.volatile or None
@@ -65,8 +67,8 @@ def system_of(state: State, *, marked: bool) -> System:
     )
 
 
-def _blocks(texts: tuple[str, ...]) -> str | tuple[Text, ...] | None:
-    return tuple(map(Text, texts)) if len(texts) > 1 else next(iter(texts), None)
+def _blocks(texts: tuple[str, ...], *, apart: bool) -> str | tuple[Text, ...] | None:
+    return tuple(map(Text, texts)) if len(texts) > 1 or (apart and texts) else next(iter(texts), None)
 
 
 def request(
@@ -78,13 +80,17 @@ def request(
     system: System,
     tools: tuple[ToolDefinition | Opaque, ...] = (),
     choice: Extra = (),
+    effort: Extra = (),
+    key: Extra = (),
     output_limit: int,
+    stored: bool = False,
 ) -> Request:
     """What goes to the model, by its `name` if it has another one than in the facts; `choice` are further members that
-    the tools ask for."""
+    the tools ask for, `effort` those that say how much to think, `key` the one that names entries of the cache. Where
+    answers may be `stored` at the provider, whether they are is left to the engine."""
     members = DIALECTS[dialect].streamed
     if dialect == "openai_responses":
-        members = (*members, *_UNSTORED, *(_SEALED if model.flags.thinking else ()))
+        members = (*members, *(() if stored else _UNSTORED), *(_SEALED if model.flags.thinking else ()))
     stable, volatile = system.segments()
     return Request(
         model=name or model.ref,
@@ -93,6 +99,6 @@ def request(
         system_prompt=stable,
         system_prompt_volatile=volatile,
         output_limit=min(output_limit, model.output_limit),
-        rest=(*members, *choice),
+        rest=(*members, *key, *choice, *effort),
         dialect=None if dialect in _PICTURES_APART else dialect,
     )

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
+    EffortSet,
     HistoryTrimmed,
+    SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
     TurnAnswered,
@@ -20,10 +22,12 @@ from holdfast.events.sessions import CompactionCompleted, CompactionFailed, Comp
 from holdfast.events.tools import MemorySurfaced
 
 _MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
+EFFORT = "effort_changed"
 _REASONS: Mapping[type[Event], str] = {
     SessionRedeclared: "tools_redeclared",
     MemorySurfaced: _MEMORY,
     VolatileChanged: _VOLATILE,
+    EffortSet: EFFORT,
     SessionRefreshed: "session_load",
     CompactionCompleted: "compaction",
     CompactionFailed: "compaction",
@@ -39,7 +43,7 @@ class Resets:
     def __init__(self) -> None:
         self.used: dict[str, None] = {}
         self._pending: dict[str, set[str]] = {}
-        self._texts: dict[str, str] = {}  # the system texts that may change, by the reason that it is then
+        self._texts: dict[str, str] = {}  # system texts and settings that may change, by the reason that it is then
         self._sent: dict[str, dict[str, str]] = {}  # as each was last sent them: one as it was is no reason
         self._leaving: dict[str, set[str]] = {}  # reasons of requests that are logged and not answered yet
         self._asking: set[str] | None = None  # models that were asked for a summary which has not come yet
@@ -53,6 +57,8 @@ class Resets:
             self._leaving.pop(payload.model, None)
         elif isinstance(payload, VolatileChanged):
             self._texts[_VOLATILE] = payload.text
+        elif isinstance(payload, SessionComposed | EffortSet):
+            self._texts[EFFORT] = payload.effort
         elif isinstance(payload, MemorySurfaced):
             if payload.place == "context":
                 self._texts[_MEMORY] = payload.text

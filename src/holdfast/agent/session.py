@@ -34,6 +34,9 @@ from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
 from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
+from .arguments import check_event, check_model, check_said, check_tasks, check_text
+from .cache_key import key_members
+from .effort import effort_members, reset_of, set_effort
 from .keeping import from_tools, publish
 from .loading import packed
 from .log import Log
@@ -93,6 +96,8 @@ class Session:
         """Models that have read something of this conversation from a cache."""
         self._surfaced: list[Envelope] = []
         """What tools have told of the knowledge store in answers that are not in the log yet."""
+        self.redeclared = False
+        """Whether the tools array is another one than the log says."""
         self._stored = (b"", "")
         self._watch, self._cancel = Watch(), Cancel()
         self._turn, self._asking = asyncio.Lock(), Cancel()
@@ -153,6 +158,7 @@ class Session:
     def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
         """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
         the next time."""
+        check_event(payload)
         self.log(payload, actor=actor, turn=turn)
 
     def heard(self, envelope: Envelope) -> None:
@@ -213,6 +219,7 @@ class Session:
         return system_of(self.state, marked=self.dialect in ("anthropic", "openrouter") and takes_markers(self.facts))
 
     def request(self, extra: Sequence[Message] = (), *, output_limit: int | None = None) -> Request:
+        composed = self.state.composed
         return request(
             (*self.messages(), *extra),
             model=self.facts,
@@ -221,7 +228,10 @@ class Session:
             system=self.system,
             tools=self.box.definitions(),
             choice=self.box.choice(),
+            effort=effort_members(self.facts, self.dialect, self.state.effort, self.output_limit),
+            key=key_members(self.facts, self.dialect, "" if composed is None else composed.cache_key),
             output_limit=self.output_limit if output_limit is None else output_limit,
+            stored=self.settings.cache.openai.store_completions,
         )
 
     def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> Prepared:
@@ -233,7 +243,7 @@ class Session:
             now=self.clock(),
             turn=turn,
             masking=masking,
-            reset=self.resets.of(self.model),
+            reset=reset_of(self),
             volatile=places.volatile(self, body),
             pinned=places.pinned(self, body),
             summary=places.summary(self),
@@ -260,6 +270,11 @@ class Session:
 
     # A turn
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it is open and waits for its user: no turn runs, no summary is made, and it is no sub-agent's."""
+        return self.parent is None and not self._log.closed and not self._turn.locked()
+
     async def ask(
         self,
         text: str,
@@ -269,6 +284,7 @@ class Session:
         cancel: Cancel | None = None,
     ) -> Turn:
         """Say something to the agent and wait until it has answered. One turn at a time: others wait for it."""
+        check_said(text, attachments, watch, cancel)
         async with self._turn:
             self._asking = cancel or Cancel()
             turn = await run_turn(self, text, attachments=tuple(attachments), watch=watch, cancel=self._asking)
@@ -303,12 +319,12 @@ class Session:
         if calls:
             self.tools_answered(self.box.cut(calls).messages, turn)
 
-    def keep_state(self, *, all_of_it: bool = False) -> None:
-        """Keep what the next request depends on; with `all_of_it` also what was only counted, which changes with every
-        turn and would make up most of the log."""
+    def keep_state(self, *events: Event, turn: str | None = None, all_of_it: bool = False) -> None:
+        """Keep what the next request depends on, in one write with `events` that it follows from; with `all_of_it` also
+        what was only counted, which changes with every turn and would make up most of the log."""
         state = self._changed_state(all_of_it)
-        if state is not None:
-            self.log(state)
+        if events or state is not None:
+            self.log(*events, *(() if state is None else (state,)), turn=turn)
 
     def _changed_state(self, all_of_it: bool = False) -> SessionState | None:
         skills = packed(self.skills.state)
@@ -321,7 +337,8 @@ class Session:
 
     def set_model(self, model: str) -> None:
         """Another model from the next turn on."""
-        choosing.choose(self, model if ":" in model else self.host.model_named(model))
+        check_model("set_model", model)
+        choosing.choose(self, self.host.model_ref(model))
 
     def switch(self, model: str) -> None:
         """Speak to this model from now on."""
@@ -329,10 +346,16 @@ class Session:
             self._speak_to(model)
             self.box.switch(model, self.dialect)
 
+    def set_effort(self, effort: str) -> None:
+        """How much the model is to think from the next request on; `default` is the provider's own. HoldfastError where
+        it takes no such level."""
+        set_effort(self, effort)
+
     # Whatever else may be asked for
 
     def set_goal(self, text: str) -> None:
         """What the session is to reach, from the next turn on; an empty text gives it up."""
+        check_text("set_goal", text, "set_goal('Ship it.')")
         self.log(GoalSet(goal=text.strip()), actor="user")
 
     async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
@@ -349,6 +372,7 @@ class Session:
         cancel: Cancel | None = None,
     ) -> tuple[Delegated, ...]:
         """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
+        check_tasks(tasks, watch, cancel)
         return await delegates.delegate(self, tasks, awaited=awaited, watch=watch, cancel=cancel)
 
     def inspect(self) -> tuple[Shown, ...]:
@@ -392,6 +416,7 @@ class Session:
         finally:
             self._log.close()
             self.host.forget(self)
+            await self.host.contents.release(self)
 
     async def __aenter__(self) -> Session:
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -27,18 +27,35 @@ from holdfast.memory.recalling import knowledge_tools
 from holdfast.memory.tools import memory_tools
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
-from holdfast.tools import Confirmations, Confirmer, Tool, Toolbox
+from holdfast.tools import Confirmations, Confirmer, Section, Tool, Toolbox
 from holdfast.tools.mcp import Hub
 from holdfast.tools.turns import LoopLock
 from holdfast.tools.wording import mend
 
 from . import delegates, remembering
-from .composing import compose_session
+from .arguments import check_calls, check_host, check_id, check_model, check_text, check_tools
+from .cached_contents import CachedContents
+from .composing import EXPECTED_CALLS, compose_session
+from .effort import first_effort
+from .guides import agent_guides
+from .keepalive import Keepalive
 from .knowing import Memories
-from .listing import Stored, stored
-from .loading import ELSEWHERE, INTERRUPTED, copies, leave_behind, look_around, offloads, packed, unpacked
-from .log import Log, find, log_path, read_log
-from .mentions import fitting, known_models, some
+from .listing import Stored, Unreadable, stored, unreadable
+from .loading import (
+    ELSEWHERE,
+    INTERRUPTED,
+    copies,
+    leave_behind,
+    look_around,
+    offloads,
+    packed,
+    salvage,
+    salvage_copied,
+    unpacked,
+)
+from .log import Log, find, log_path, read_content
+from .log_content import Damage
+from .mentions import fitting, known_models, meant, some
 from .routing import Configured
 from .session import CLIENT, Session
 from .surroundings import surroundings
@@ -52,8 +69,10 @@ from .window.times import zone
 class Sessions:
     """The conversations of one workspace. `config` gives the settings of an agent by its name.
 
-    `tools` are the host's own, beside the built-in ones; `persona` takes the place of ours. `confirm` is asked before a
-    tool changes something. `chosen` says which models are configured and by whom. Times come from `clock`.
+    `tools` are the host's own, beside the built-in ones; `persona` takes the place of ours. `guides` (by tool) and
+    `sections` are shown with the first result of their tools, beside ours or, by name, instead of them. `confirm` is
+    asked before a tool changes something. `chosen` says which models are configured and by whom. Times come from
+    `clock`.
     """
 
     def __init__(
@@ -74,17 +93,23 @@ class Sessions:
         builtins: bool = True,
         hub: Hub | None = None,
         persona: str | None = None,
+        guides: Mapping[str, str] | None = None,
+        sections: Sequence[Section] = (),
         chosen: Callable[[str], Configured] | None = None,
     ) -> None:
+        check_host(provider, confirm, persona, bus, clock)
         self.settings: Callable[[str], Settings] = (lambda _: config) if isinstance(config, Settings) else config
         self.workspace, self.home, self.directory = Path(workspace).resolve(), Path(home), Path(home) / "sessions"
         self.provider, self.engine, self.store, self.bus = provider, engine, store, bus
         self.tenant, self.clock, self.sleep = tenant, clock, sleep
         self.ids = IDS
-        self._confirm, self._tools, self._builtins, self._hub = confirm, tuple(tools), builtins, hub
+        self._confirm, self._tools, self._builtins, self._hub = confirm, check_tools(tools), builtins, hub
         self._persona, self._configured = persona, chosen
+        self._guides, self._sections = dict(guides or {}), tuple(sections)
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
+        self.contents = CachedContents(engine, provider, clock)
+        self._keepalive = Keepalive(self)
         self._memories = Memories(store, tenant, self.workspace, clock)
 
     @property
@@ -95,9 +120,21 @@ class Sessions:
     def configured(self, agent: str) -> Configured:
         """The models that are configured for an agent."""
         if self._configured is not None:
-            return self._configured(agent)
-        chosen = self.settings(agent).agent
-        return Configured(model=chosen.model, fallback=chosen.fallback)
+            found = self._configured(agent)
+        else:
+            chosen = self.settings(agent).agent
+            found = Configured(model=chosen.model, fallback=chosen.fallback)
+        return replace(found, fallback=tuple(self.model_ref(each, "agent.fallback: ") for each in found.fallback))
+
+    def model_ref(self, name: str, where: str = "") -> str:
+        """A model as provider:name. One of a provider's own names is taken as it is, since new models appear daily; a
+        name without a provider has to be known."""
+        if ":" in name:
+            return name
+        try:
+            return self.model_named(name)
+        except HoldfastError as problem:
+            raise HoldfastError(f"{where}{problem}") from problem
 
     def model_named(self, text: str) -> str:
         """The one model that a name, or a part of one, stands for."""
@@ -105,9 +142,10 @@ class Sessions:
         if len(found) > 1:
             raise HoldfastError(f"{text!r} may be one of {some(found)}; name one of them.")
         if not found:
+            near = meant(text)
+            asked = f"did you mean {near}? `holdfast models`" if near else "`holdfast models`"
             raise HoldfastError(
-                f"no model is named {text!r}; `holdfast models` lists what is known, and all others are given as "
-                "provider:name."
+                f"no model is named {text!r}; {asked} lists what is known, and all others are given as provider:name."
             )
         return found[0]
 
@@ -121,9 +159,19 @@ class Sessions:
         goal: str | None = None,
         system_prompt: str | None = None,
         amnesia: bool = False,
+        effort: str | None = None,
+        expected_calls: float = EXPECTED_CALLS,
     ) -> Session:
         """Begin a conversation. `system_prompt` takes the place of persona and project instructions; with `amnesia`
-        memory is read and not written."""
+        memory is read and not written; `effort` takes the place of `agent.effort`. `expected_calls` is how many
+        requests it is likely to make: a prompt below the model's floor is padded where that pays within them."""
+        check_text("create(agent=…)", agent, "create(agent='reviewer')")
+        if model is not None:
+            check_model("create(model=…)", model)
+        for name, text in (("goal", goal), ("system_prompt", system_prompt)):
+            if text is not None:
+                check_text(f"create({name}=…)", text, f"create({name}='Ship it.')")
+        check_calls(expected_calls)
         settings = self.settings(agent)
         chosen = self.configured(agent)
         model = model or chosen.model or next(iter(chosen.fallback), None)
@@ -131,8 +179,8 @@ class Sessions:
             raise HoldfastError(
                 "no model is chosen; set agent.model to one, such as anthropic:claude-haiku-4-5, or name it."
             )
-        if ":" not in model:
-            model = self.model_named(model)
+        model = self.model_ref(model)
+        effort = first_effort(model, effort, settings.agent.effort, configured=model == chosen.model)
         zone(settings.agent.timezone)
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
         knowledge = await asyncio.to_thread(self._memories.of, settings.memory)
@@ -142,8 +190,9 @@ class Sessions:
             stable = await remembering.stable(session)
             models = (model, *chosen.fallback)
             made = partial(compose_session, session, models=models, persona=self._persona, system_prompt=system_prompt)
-            composed = await asyncio.to_thread(made, preferences=stable.text)
+            made = partial(made, preferences=stable.text, effort=effort, expected_calls=expected_calls)
             around = await asyncio.to_thread(self._around, settings)
+            composed = await asyncio.to_thread(made, around=around)
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
             self._begin(session, composed, around, first, *remembering.begun(stable))
         skills.announce(session.box.tell)
@@ -201,11 +250,12 @@ class Sessions:
             most = settings.memory.retrieve_max
             remember += knowledge_tools(knowledge, most=most, amnesia=lambda: session.amnesia)
         confirm = (
-            parent.confirmations
+            parent.confirmations.narrowed(settings.tools.confirm)
             if parent is not None
             else Confirmations(settings.tools.confirm, home=self.home, ask=self._confirm)
         )
         session.confirmations = confirm
+        held_back = agent_guides(self.workspace, self.home, guides=self._guides, sections=self._sections)
         session.box = Toolbox(
             (*self._tools, *remember, delegates.delegate_tool(session)),
             model=model,
@@ -216,6 +266,8 @@ class Sessions:
             tenant=self.tenant,
             settings=settings.tools,
             confirm=confirm,
+            guides=held_back.guides,
+            sections=held_back.sections,
             hub=self._hub,
             builtins=self._builtins,
             readable=readable,
@@ -230,7 +282,13 @@ class Sessions:
             state=state,
         )
         self._open[session.id] = session
+        if settings.cache.keepalive.enabled and parent is None:
+            self._keepalive.start()
         return session
+
+    def open_sessions(self) -> tuple[Session, ...]:
+        """Those that are open now, sub-agents' included."""
+        return tuple(self._open.values())
 
     def _around(self, settings: Settings) -> str:
         chosen = settings.agent
@@ -239,14 +297,17 @@ class Sessions:
     # One that was there before
 
     async def resume(self, named: str) -> Session:
-        """Go on with a session, by its id or a unique beginning of it."""
+        """Go on with a session, by its id or a unique beginning of it. Of a log that is damaged, with what stands
+        before the damage: a warning is logged, and the file is kept beside it."""
+        check_id("resume", named)
         id_ = find(self.directory, named)
         if id_ in self._open:
             raise HoldfastError(f"session {id_} is open already.")
         log = Log.open(self.directory, id_)
         async with self._opening(log, log.close):
-            session = await self._resumed(log, log.envelopes, self._begun(id_, project(log.envelopes)))
-            session.log(SessionResumed(agent=session.agent or None, client=CLIENT))
+            composed = self._begun(id_, project(log.envelopes), log.damage)
+            session = await self._resumed(log, log.envelopes, composed)
+            session.log(*salvage(log), SessionResumed(agent=session.agent or None, client=CLIENT))
             if not session.state.turns:  # it may have been killed before it could say so
                 session.skills.announce(session.box.tell)
             session.answer_open_calls()
@@ -254,9 +315,14 @@ class Sessions:
             await look_around(session, partial(self._around, session.settings))
         return session
 
-    def _begun(self, id: str, state: State) -> SessionComposed:
+    def _begun(self, id: str, state: State, damage: Damage | None) -> SessionComposed:
         """What a session was begun with, if it was begun to the end and here."""
         composed = state.composed
+        if (composed is None or not state.window.entries) and damage is not None:
+            raise HoldfastError(
+                f"session {id}: {damage}, before the session had begun, so there is nothing to go on from; restore "
+                f"{log_path(self.directory, id)} from a copy, or begin a new session."
+            )
         if composed is None or not state.window.entries:
             raise HoldfastError(f"session {id} was never begun; begin a new one.")
         if composed.workspace not in ("", self.workspace_name):
@@ -294,16 +360,18 @@ class Sessions:
     async def fork(self, named: str) -> Session:
         """A new session that goes on from where another is now; both go their own ways. What is cached for one is for
         the other."""
+        check_id("fork", named)
         id_ = find(self.directory, named)
-        events = read_log(log_path(self.directory, id_))
-        composed = self._begun(id_, project(events))
+        content = read_content(log_path(self.directory, id_))
+        composed = self._begun(id_, content.state, content.damage)
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
             first = SessionStarted(agent=composed.agent or None, client=CLIENT, forked_from=id_)
-            past = [self._envelope(log.id, first), *copies(log.id, events)]
+            past = [self._envelope(log.id, first), *copies(log.id, content.envelopes)]
             log.append(past)
             session = await self._resumed(log, past, composed)
             session.publish(past[:1])  # the others were, when they happened
+            session.log(*salvage_copied(id_, content))
             session.answer_open_calls()
             leave_behind(session, ELSEWHERE)
         return session
@@ -321,7 +389,7 @@ class Sessions:
         composed, first = parent.state.composed, parent.state.window.entries[0]
         assert composed is not None
         model = settings.agent.model if settings.agent.model != self.settings(parent.agent).agent.model else None
-        model = model or parent.model
+        model = self.model_ref(model or parent.model)
         skills = await asyncio.to_thread(
             SessionSkills.begin, settings.skills, self.workspace, state=parent.skills.state, messages=()
         )
@@ -339,7 +407,16 @@ class Sessions:
                 readable=(parent.box.offloader.directory,),
             )
             around = first.text if isinstance(first, SessionContext) else self._around(settings)
-            mine = replace(composed, agent=role, parent=parent.id, model=model, dialect=session.dialect)
+            own, inherited = settings.agent.effort, self.settings(parent.agent).agent.effort
+            effort = own if own is not None and own != inherited else parent.state.effort
+            mine = replace(
+                composed,
+                agent=role,
+                parent=parent.id,
+                model=model,
+                dialect=session.dialect,
+                effort=effort if effort in session.facts.efforts else "",
+            )
             session.box.guides.keep(())  # what its parent was told and found stands in the parent's conversation
             session.box.toolset.lost(session.box.toolset.found)
             volatile = (VolatileChanged(text=parent.state.volatile),) if parent.state.volatile else ()
@@ -357,7 +434,7 @@ class Sessions:
             if composed is None or composed.parent != parent.id:
                 raise HoldfastError(f"{id} is no sub-agent of this session.")
             session = await self._resumed(log, log.envelopes, composed, parent=parent)
-            session.log(SessionResumed(agent=session.agent or None, client=CLIENT))
+            session.log(*salvage(log), SessionResumed(agent=session.agent or None, client=CLIENT))
             session.answer_open_calls()
             leave_behind(session, INTERRUPTED)
         return session
@@ -369,13 +446,18 @@ class Sessions:
         found = stored(self.directory)
         return found if everywhere else [each for each in found if each.workspace == self.workspace_name]
 
+    def unreadable(self) -> list[Unreadable]:
+        """Logs of which nothing can be salvaged, whatever workspace they were of."""
+        return unreadable(self.directory)
+
     def forget(self, session: Session) -> None:
         self._open.pop(session.id, None)
 
     async def close(self) -> None:
         """Leave all sessions that are open, also where one of them cannot be written any more."""
+        await self._keepalive.stop()
         problems = []
-        for session in tuple(self._open.values()):
+        for session in self.open_sessions():
             if session.parent is None:
                 try:
                     await session.close()

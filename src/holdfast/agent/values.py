@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -41,10 +41,28 @@ class Answering(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
 
+class SideRequest(Struct, frozen=True, kw_only=True):
+    """A call to the provider beside the requests. `path` begins with the version of the API."""
+
+    dialect: str
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    raw: bytes = b""
+
+
 class Provider(Protocol):
     """Where requests go: over HTTP, or to a simulator in this process. A connection that fails is `Unreachable`."""
 
     def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]: ...
+
+
+@runtime_checkable
+class SideProvider(Protocol):
+    """A provider that takes calls beside the requests too; without it Gemini's cached contents cannot be made."""
+
+    async def send(self, request: SideRequest) -> tuple[int, bytes]:
+        """Status and body of the answer."""
 
 
 class KeyMissing(HoldfastError):
@@ -87,6 +105,10 @@ class Line(Struct, frozen=True, kw_only=True):
     """What the same tokens cost where nothing is cached."""
     resets: tuple[str, ...] = ()
     breaks: int = 0
+    short: int = 0
+    """Tokens of the longest prompt, where nothing was cached because it is below the model's floor; else 0."""
+    floor: int = 0
+    """That floor."""
 
     @property
     def hit_rate(self) -> float | None:

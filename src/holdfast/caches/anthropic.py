@@ -62,12 +62,17 @@ AFFECTING: Mapping[str, Section] = {
     "images": "messages",
     "thinking": "messages",
     "output_config.effort": "messages",
+    "reasoning.effort": "messages",
 }
 """A13: settings and the first section that a change of them loses.
 
-`citations` and `images` stand for whether any block asks for citations or holds an image. Web search and web fetch are
+`citations` and `images` stand for whether any block asks for citations or holds an image; `reasoning.effort` is how
+OpenRouter spells the effort. Web search and web fetch are
 tools whose coming and going loses the system text but not the tools: they count as the first blocks of that section.
 """
+
+EFFORT = ("output_config.effort", "reasoning.effort")
+"""Settings of which a knob says how much they lose."""
 
 _RUNS = frozenset({"tool_use", "tool_result"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
@@ -298,7 +303,7 @@ def _salts(model: ModelFacts, blocks: Sequence[Block], settings: Mapping[str, by
     salts: dict[Section, bytes] = {"tools": sha256(tools).digest()}
     for name in sorted(settings):
         section = AFFECTING.get(name)
-        if name == "output_config.effort" and model.knobs.effort_invalidates == "all":
+        if name in EFFORT and model.knobs.effort_invalidates == "all":
             section = "tools"
         if section is not None:
             salts[section] = salts.get(section, b"") + name.encode() + b"=" + settings[name] + b"\0"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import click
+from msgspec.structs import replace
 
 from holdfast import observe
 from holdfast.cli import completing, tables
@@ -19,6 +20,7 @@ from holdfast.cli.asking import (
     whose,
     window_options,
 )
+from holdfast.cli.break_changes import change_lines, shown_words, with_changes
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.observe import BreakReport, BreakReports
@@ -60,7 +62,7 @@ def command(
     The newest comes first. WHERE is the path of the block that changed and the first byte that differs, COST what the
     lost tokens were billed beyond the price of reading them. Turns that went past Holdfast (bypassed), and those that
     went without markers because the client's savings do not pay for them yet (unmarked), are listed with what they cost
-    more for that. Below, every cure once, the dearest first.
+    more for that. Below, every cure once, the dearest first; then, where `store.keep_bodies` is set, what changed.
 
     \b
     Examples:
@@ -80,6 +82,7 @@ def command(
             found = observe.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
+            found = replace(found, breaks=with_changes(found.breaks))
     if json_:
         print_json(found)
     elif store is None:
@@ -100,6 +103,8 @@ def _print(found: BreakReports) -> None:
     click.echo("")
     for line in cures(found.breaks, room):
         click.echo(line)
+    for line in _changed(found.breaks, calls, room):
+        click.echo(line)
     lost, missed = _sum(found.breaks), sum(each.reason in MISSED for each in found.breaks)
     resets = sum(each.reason is not None for each in found.breaks) - missed
     number = counted(len(found.breaks) - resets - missed, "break")
@@ -109,6 +114,18 @@ def _print(found: BreakReports) -> None:
     listed = f" {STARRED}" if any(each.subscription for each in found.breaks) else ""
     for line in tables.wrapped(f"{number}: {dollars(lost)}{more}.{listed} `holdfast show CALL` shows one call.", room):
         click.echo(line)
+
+
+def _changed(found: tuple[BreakReport, ...], calls: dict[str, str], room: int | None) -> Iterator[str]:
+    """What changed, where words of prompts are kept; a blank line behind it."""
+    kept = [each for each in found if shown_words(each)]
+    if not kept:
+        return
+    yield "What changed:"
+    for each in kept:
+        for line in change_lines(each):
+            yield from tables.wrapped(f"  {calls[each.call]} {each.path}: {line}", room, indent="    ")
+    yield ""
 
 
 def _row(

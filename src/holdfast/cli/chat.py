@@ -17,7 +17,7 @@ from typing import TextIO
 import click
 
 from holdfast.cli import chat_asking, chat_commands, chat_views, completing, tables
-from holdfast.cli.chat_loop import answer, said, talk
+from holdfast.cli.chat_loop import answer, expected_calls, said, talk
 from holdfast.cli.chat_opening import Asked, configured, opened
 from holdfast.cli.chat_prompt import Typed
 from holdfast.cli.chat_screen import Plain, Screen
@@ -61,6 +61,11 @@ _ID = re.compile(r"\s*[0-7]\S*\s*").fullmatch
 )
 @click.option("-y", "--yes", is_flag=True, help="Allow all tools without asking (tools.confirm.mode = allow).")
 @click.option("--amnesia", is_flag=True, help="Read memory and write none: nothing said here is remembered.")
+@click.option(
+    "--effort",
+    metavar="LEVEL",
+    help="How much the model is to think, such as low or high, where it takes levels of that (agent.effort).",
+)
 @click.option("--list", "list_", is_flag=True, help="List the sessions of this workspace, and end.")
 def command(
     message: tuple[str, ...],
@@ -73,6 +78,7 @@ def command(
     script: Path | None,
     yes: bool,
     amnesia: bool,
+    effort: str | None,
     list_: bool,
 ) -> int:
     """Talk to an agent whose prompt stays cached, and see what every turn costs.
@@ -94,6 +100,7 @@ def command(
       git diff | holdfast chat "Review this change:" -
       holdfast chat --resume
       holdfast chat --amnesia "Try something out"
+      holdfast chat --model anthropic:claude-opus-5-5 --effort high "Find the race in this queue"
       holdfast chat --list
       holdfast chat --simulate
     """
@@ -113,6 +120,7 @@ def command(
         script=None if script is None else here / script,
         yes=yes,
         amnesia=amnesia,
+        effort=effort,
     )
     _bear_any_text()
     lines = [] if list_ else said(message)
@@ -142,7 +150,8 @@ def _chat(
     typed = Typed(config.home, escapes=not isinstance(screen, Plain), words=words)
     conductor.ask, conductor.unseen = _asker(screen, typed), typed.unseen
     with _heard(conductor), opened(asked, config, conductor, screen.notice) as things:
-        chat = Chat(things, conductor)
+        someone = typed.answer if _somebody_types() and lines is None else None
+        chat = Chat(things, conductor, answer=someone, expected_calls=expected_calls(lines))
         if list_:
             return _list(chat)
         try:
@@ -189,6 +198,11 @@ def _leave(chat: Chat) -> None:
 
 def _list(chat: Chat) -> int:
     held = chat.stored()
+    for lost in chat.opened.sessions.unreadable():
+        chat.screen.warn(f"session {lost.id}: {lost.problem}")
+    for each in held:
+        if each.damage:
+            chat.screen.warn(f"session {each.id}: {each.damage}; --resume goes on from what stands before")
     if not held:
         chat.screen.say(["There are no sessions of this workspace yet; `holdfast chat` begins one."])
         return 0
@@ -199,9 +213,13 @@ def _list(chat: Chat) -> int:
 
 def _asker(screen: Screen, typed: Typed) -> Ask:
     """Who is asked whether a tool may run: the one at the terminal, or nobody."""
-    if _is_terminal(sys.stdin) and (_is_terminal(sys.stdout) or _is_terminal(sys.stderr)):
+    if _somebody_types():
         return lambda question: chat_asking.asked(question, screen.aside, typed.answer)
     return chat_asking.nobody(screen.warn)
+
+
+def _somebody_types() -> bool:
+    return _is_terminal(sys.stdin) and (_is_terminal(sys.stdout) or _is_terminal(sys.stderr))
 
 
 def screen_here() -> Screen:

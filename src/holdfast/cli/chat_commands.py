@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from holdfast import facts
 from holdfast.agent import choosing, routing
 from holdfast.agent.calling import Stopped
 from holdfast.agent.compaction.measuring import length
+from holdfast.agent.effort import DEFAULT, check_effort, lost_section, price_of_change
 from holdfast.cli import chat_views, tables
 from holdfast.cli.chat_opening import missing_key
 from holdfast.cli.chat_talking import Chat
@@ -60,22 +62,32 @@ def run(chat: Chat, line: str) -> None:
         raise HoldfastError(_unknown(name))
     argument = argument.strip()
     if argument and not command.takes:
-        raise HoldfastError(f"/{name} takes nothing behind it; /help lists what commands take")
+        shown = printable(argument)[:40]
+        raise HoldfastError(f"/{_name(line)} takes nothing behind its name, but {shown!r} stands there; write it alone")
     chat.screen.say(list(command.run(chat, argument)))
 
 
 def _unknown(name: str) -> str:
-    close = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
-    hint = f"did you mean /{close[0]}?" if close else "/help lists all"
-    return f"there is no command /{printable(name)[:40]}; {hint} A message that begins with a slash is written //…"
+    if not name:
+        return "a command has a name behind its slash; /help lists them"
+    shown, low = printable(name)[:40], name.lower()
+    close = [_MEANT[low]] if low in _MEANT else difflib.get_close_matches(low, COMMANDS, n=1, cutoff=0.6)
+    meant = f"did you mean /{close[0]}? " if close else ""
+    return f"there is no command /{shown}; {meant}/help lists all, and //{shown} is sent as a message"
 
 
 def _help(chat: Chat, argument: str) -> Iterable[str]:
-    width = max(len(f"/{name} {each.takes}".rstrip()) for name, each in COMMANDS.items())
-    for name, each in COMMANDS.items():
+    chosen = _name(argument) if argument else ""
+    if chosen and chosen not in COMMANDS:
+        raise HoldfastError(_unknown(argument.removeprefix("/")))
+    listed = {name: each for name, each in COMMANDS.items() if chosen in ("", name)}
+    width = max(len(f"/{name} {each.takes}".rstrip()) for name, each in listed.items())
+    for name, each in listed.items():
         yield from tables.wrapped(
             f"{f'/{name} {each.takes}'.rstrip():{width}}  {each.help}", tables.width(), indent=" " * (width + 2)
         )
+    if chosen:
+        return
     yield ""
     yield from tables.wrapped(
         "//text sends a message that begins with a slash. A backslash at the end of a line goes on in the next one. "
@@ -103,7 +115,7 @@ def _model(chat: Chat, argument: str) -> Iterable[str]:
 
 def _changed(chat: Chat, name: str) -> str:
     session = chat.session
-    model = name if ":" in name else chat.opened.sessions.model_named(name)
+    model = chat.opened.sessions.model_ref(name)
     missing = missing_key(chat.opened, model)
     if missing:
         raise HoldfastError(missing)
@@ -117,7 +129,7 @@ def _switch(chat: Chat, model: str) -> str:
     """What a change of the model costs."""
     session, last = chat.session, chat.session.state.last
     if not facts.model(model).known:
-        return "Nothing is known of this model, neither its prices nor its cache."
+        return "What the change costs is not known."
     if last is None:
         return "Nothing was sent yet, so the change costs nothing."
     tokens, warm = chat.here(lambda: (length(session).used, choosing.warm(session, model)))
@@ -125,6 +137,64 @@ def _switch(chat: Chat, model: str) -> str:
     most = routing.dearest(model, cold, price)
     upto = "" if most is None else f" to {dollars(most)}"
     return f"About {cold:,} tokens are not cached there: sending them anew costs {dollars(price)}{upto}."
+
+
+ASKED_ABOVE = Decimal("0.01")
+"""Dollars from which on somebody at a terminal is asked before the effort changes."""
+
+
+def _effort(chat: Chat, argument: str) -> Iterable[str]:
+    session = chat.session
+    levels = session.facts.efforts
+    wanted = argument.lower()
+    if wanted:
+        check_effort(session.model, "" if wanted == DEFAULT else wanted)
+    before = session.state.effort or DEFAULT
+    if not levels:
+        yield from tables.wrapped(f"{session.model} takes no effort as far as is known.", tables.width())
+    elif not wanted:
+        used = before if before in (DEFAULT, *levels) else f"{DEFAULT}, because it takes no {before}"
+        yield from tables.wrapped(
+            f"{session.model} thinks with the effort {used}; it takes {', '.join(levels)}, and {DEFAULT} for its own.",
+            tables.width(),
+        )
+        yield from tables.wrapped(f"A change: {_effort_price(chat)}", tables.width())
+    elif wanted == before:
+        yield f"The effort is {before} already."
+    else:
+        yield from _changed_effort(chat, wanted)
+
+
+def _changed_effort(chat: Chat, wanted: str) -> Iterable[str]:
+    """The price is said before anything is done; where it is more than a little, somebody at a terminal is asked."""
+    price = _effort_price(chat)
+    chat.screen.say(tables.wrapped(price[:1].upper() + price[1:], tables.width()))
+    extra = chat.here(lambda: price_of_change(chat.session)).extra
+    if chat.answer is not None and extra is not None and extra >= ASKED_ABOVE:
+        try:
+            word = chat.answer("Change it? y yes, n no: ")
+        except EOFError:
+            word = ""
+        if word.strip().lower() not in ("y", "yes"):
+            yield "Nothing was changed."
+            return
+    chat.here(lambda: chat.session.set_effort(wanted))
+    yield f"The effort is {wanted} from the next request on."
+
+
+def _effort_price(chat: Chat) -> str:
+    session = chat.session
+    if lost_section(session.facts, session.dialect) is None:
+        return f"it costs nothing, the cache of {session.model} does not depend on it."
+    change = chat.here(lambda: price_of_change(session))
+    if not change.tokens:
+        return "it costs nothing now, because nothing of the conversation is cached that depends on it."
+    if change.cost is None or change.read_cost is None:
+        return f"about {change.tokens:,} cached tokens are written again with the next request, at an unknown price."
+    return (
+        f"about {change.tokens:,} cached tokens are written again with the next request, for {dollars(change.cost)} "
+        f"instead of {dollars(change.read_cost)} to read them."
+    )
 
 
 def _cost(chat: Chat, argument: str) -> Iterable[str]:
@@ -215,6 +285,7 @@ def introduced(chat: Chat) -> Iterable[str]:
 
 COMMANDS: dict[str, Command] = {
     "model": Command(_model, "[NAME]", "Show or change the model that answers, and what a change costs."),
+    "effort": Command(_effort, "[LEVEL]", "Show or change how much the model thinks, and what a change costs."),
     "cost": Command(_cost, "", "What this session cost, and how much of it was read from the cache."),
     "cache": Command(_cache, "", "Hit rate, what is alive, last verdicts, breaks and resets with their reasons."),
     "context": Command(_context, "", "Every block of the next request: owner, tokens, age, cached or not."),
@@ -224,7 +295,16 @@ COMMANDS: dict[str, Command] = {
     "compact": Command(_compact, "", "Put a summary in the place of old history, and say what it cost."),
     "resume": Command(_resume, "[ID]", "Go on with another session; without ID, list them."),
     "fork": Command(_fork, "", "Go on in a copy; the session stays as it was."),
-    "help": Command(_help, "", "This list."),
+    "help": Command(_help, "[COMMAND]", "This list, or what one command does."),
     "exit": Command(_exit, "", "Leave; the session can be resumed."),
 }
 _ALSO = {"quit": "exit", "q": "exit", "?": "help"}
+_MEANT = {
+    **dict.fromkeys(("usage", "stats", "spent", "bill"), "cost"),
+    **dict.fromkeys(("tokens", "window", "prompt"), "context"),
+    **dict.fromkeys(("sessions", "list", "history", "continue"), "resume"),
+    **dict.fromkeys(("summarize", "summarise", "compress"), "compact"),
+    **dict.fromkeys(("bye", "leave", "end", "stop"), "exit"),
+    "commands": "help",
+}
+"""What other chats call these commands."""

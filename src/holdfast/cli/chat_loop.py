@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.agent.composing import CALLS_OF_A_MESSAGE, EXPECTED_CALLS
 from holdfast.cli import chat_commands
 from holdfast.cli.chat_prompt import Typed
 from holdfast.cli.chat_talking import Chat
@@ -53,6 +54,14 @@ def parted(text: str) -> list[str]:
             lines.append(line)
     end()
     return found
+
+
+def expected_calls(lines: Sequence[str] | None) -> float:
+    """Requests that a new session is likely to make: few where all that will be said is known and short."""
+    if lines is None:
+        return EXPECTED_CALLS
+    messages = sum(not chat_commands.is_known(line) for line in lines)
+    return min(max(messages, 1) * CALLS_OF_A_MESSAGE, EXPECTED_CALLS)
 
 
 def answer(chat: Chat, lines: Sequence[str]) -> int:

@@ -20,21 +20,20 @@ from holdfast.agent.sessions import Sessions
 from holdfast.agent.values import Provider
 from holdfast.cli.chat_turns import Conductor
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, load_here
+from holdfast.config import Config, inert, load_here
+from holdfast.config.private_home import close_to_others
 from holdfast.engine import Engine
 from holdfast.engine.reports import Reports
 from holdfast.errors import HoldfastError
 from holdfast.identity.core import LOCAL
 from holdfast.serving import is_loopback
 from holdfast.store import SqliteStore, open_store
-from holdfast.tools.mcp import Hub, servers
+from holdfast.tools.mcp import Hub
+from holdfast.tools.mcp.starting import started, unconnected, usable
 from holdfast.tools.toolbox import dialect_of_model
 
 SIMULATED = "anthropic:claude-haiku-5-5"
 """The model that is simulated where none is named: one that caches short prompts, so that there is something to see."""
-
-_PATIENCE_S = 10.0
-"""How long a chat waits for MCP servers before it begins without them; they may come later."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -49,6 +48,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     script: Path | None = None
     yes: bool = False
     amnesia: bool = False
+    effort: str | None = None
 
     @property
     def again(self) -> tuple[str, ...]:
@@ -103,7 +103,10 @@ def configured(asked: Asked) -> Config:
 @contextlib.contextmanager
 def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Iterator[Opened]:
     """Open it all, and close it again in the other order. What does not work and is not needed is a notice."""
+    close_to_others(config.home)
     with contextlib.ExitStack() as stack:
+        if without_effect := inert.warning(config, "agent", agent=asked.agent or None, model=asked.model):
+            notice(without_effect)
         store = _store(asked, config, notice, stack)
         reports = Reports.configured(config)
         engine = Engine(config.for_agent, store=store, reports=None if asked.simulate else reports)
@@ -178,30 +181,15 @@ def missing_key(opened: Opened, model: str) -> str:
 
 
 def _hub(config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Hub | None:
+    settings, workspace = config.settings, config.workspace
     try:
-        named = servers(config.settings, config.workspace or Path(), config.home)
+        named = usable(settings, workspace or Path(), config.home, notice)
+        if not named:
+            return None
+        hub = conductor.run("starting MCP servers", lambda cancel: started(named, settings, workspace=workspace))
     except HoldfastError as problem:
         notice(str(problem))
         return None
-    named = {name: server for name, server in named.items() if not server.ourselves}
-    for server in named.values():
-        if server.blocked and "switched off" not in server.blocked:
-            notice(f"MCP server {server.name}: {server.blocked}")
-    usable = {name: server for name, server in named.items() if not server.blocked}
-    if not usable:
-        return None
-
-    async def started() -> Hub:
-        hub = Hub(usable, settings=config.settings.mcp, workspace=config.workspace)
-        await hub.start(_PATIENCE_S)
-        return hub
-
-    try:
-        hub = conductor.run("starting MCP servers", lambda cancel: started())
-    except HoldfastError as problem:
-        notice(str(problem))
-        return None
-    for each in hub.status():
-        if each.state != "connected":
-            notice(f"MCP server {each.server} is not connected: {each.why or 'it has not answered yet'}")
+    for line in unconnected(hub):
+        notice(line)
     return hub

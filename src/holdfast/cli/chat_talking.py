@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from holdfast.agent.composing import EXPECTED_CALLS
 from holdfast.agent.listing import Stored
 from holdfast.agent.log import listed, log_path, read_log
 from holdfast.agent.session import Session
@@ -29,8 +30,18 @@ NO_MODEL = (
 class Chat:
     """The conversation of this chat, and what it stands on."""
 
-    def __init__(self, opened: Opened, conductor: Conductor) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        conductor: Conductor,
+        *,
+        answer: Callable[[str], str] | None = None,
+        expected_calls: float = EXPECTED_CALLS,
+    ) -> None:
         self.opened, self.conductor, self.screen = opened, conductor, conductor.screen
+        self.answer = answer
+        """Asks whoever is at the terminal; None where nobody is."""
+        self._expected_calls = expected_calls
         self._session: Session | None = None
         self._begun: set[str] = set()
 
@@ -52,13 +63,21 @@ class Chat:
         model = opened.model
         if model is None and chosen.model is None and not chosen.fallback:
             raise HoldfastError(NO_MODEL)
-        if model is not None and ":" not in model:
-            model = opened.sessions.model_named(model)
+        if model is not None:
+            model = opened.sessions.model_ref(model)
         missing = missing_key(opened, model or chosen.model or chosen.fallback[0])
         if missing and not chosen.fallback:
             raise HoldfastError(missing)
         asked = opened.asked
-        made = self._opening(lambda: opened.sessions.create(agent=asked.agent, model=model, amnesia=asked.amnesia))
+        made = self._opening(
+            lambda: opened.sessions.create(
+                agent=asked.agent,
+                model=model,
+                amnesia=asked.amnesia,
+                effort=asked.effort,
+                expected_calls=self._expected_calls,
+            )
+        )
         self._begun.add(made.id)
         self._take(made)
 
@@ -69,23 +88,30 @@ class Chat:
             raise HoldfastError(f"this is session {found} already")
         self._take(self._opening(lambda: self.opened.sessions.resume(found)))
         self._named_model()
+        self._named_effort()
 
     def fork(self, id: str) -> None:
         """A new one that goes on from where another is."""
         found = self.find(id)
         self._take(self._opening(lambda: self.opened.sessions.fork(found)))
         self._named_model()
+        self._named_effort()
 
     def _named_model(self) -> None:
         asked = self.opened.asked.model
         if asked is None:
             return
-        model = asked if ":" in asked else self.opened.sessions.model_named(asked)
+        model = self.opened.sessions.model_ref(asked)
         missing = missing_key(self.opened, model)
         if missing:
             raise HoldfastError(missing)
         if model != self.session.model:
             self.here(lambda: self.session.set_model(model))
+
+    def _named_effort(self) -> None:
+        effort = self.opened.asked.effort
+        if effort is not None:
+            self.here(lambda: self.session.set_effort(effort))
 
     def _opening(self, make: Callable[[], Awaitable[Session]]) -> Session:
         try:
@@ -146,10 +172,10 @@ class Chat:
         titles = {each.id: each.title for each in self.stored(everywhere=True)}
         close = difflib.get_close_matches(id.upper()[:64], titles, n=_NEAREST, cutoff=0.6)
         close = close or [each.id for each in self.stored()[:_NEAREST]]
-        if not close and titles:
-            return f"there is no session {named!r}, nor any other of this workspace; `holdfast chat` begins one"
         if not close:
-            return f"there is no session {named!r}, nor any other yet; `holdfast chat` begins one"
+            other = " of this workspace" if titles else " yet"
+            begin = "" if self._session is not None else "; `holdfast chat` begins one"
+            return f"there is no session {named!r}, nor any other{other}{begin}"
         near = "; ".join(f"{each} ({printable(titles[each])[:40]})" for each in close)
         return f"there is no session {named!r}. The nearest or newest: {near}. `holdfast chat --list` lists all"
 

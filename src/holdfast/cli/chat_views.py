@@ -137,6 +137,8 @@ def cost(session: Session, store: Store | None, room: int | None) -> Iterator[st
     if line.calls:
         line = replace(line, model=", ".join(dict.fromkeys(each.model for each in session.lines)))
         yield from tables.wrapped(f"Here: {cost_line(line, session.delegated)}", room, indent="  ")
+        if line.short:
+            yield from tables.wrapped(_too_short(session, line.short), room)
     whole = _spent(session, store)
     given, read, written, output = whole.tokens
     prompt = given + read + written
@@ -187,10 +189,23 @@ def _below_the_floor(session: Session, room: int | None) -> Iterator[str]:
     last, floor = session.state.last, session.facts.floor
     if last is None or last.read or last.written or not last.input < floor:
         return
-    yield from tables.wrapped(
-        f"It had {last.input:,} tokens, and {session.model} caches nothing below {floor:,}: until the conversation is "
-        'longer, or with cache.padding = "always", there is nothing to read.',
-        room,
+    yield from tables.wrapped(_too_short(session, last.input), room)
+
+
+def _too_short(session: Session, tokens: int) -> str:
+    """Why nothing is cached, and what can be done about it."""
+    composed, mode = session.state.composed, session.settings.cache.padding
+    why = "" if composed is None or not composed.padding else f" ({composed.padding})"
+    if composed is not None and composed.model != session.model:
+        why = f" (it was made for {composed.model})"
+    cure = {
+        "off": 'cache.padding = "economic" fills the prompt of a new session where that pays, "always" in any case',
+        "economic": f'cache.padding = "economic" left it as it is{why}; "always" fills it in any case',
+        "always": f"cache.padding_max leaves no room for more{why}",
+    }[mode]
+    return (
+        f"Nothing was cached: the prompt's {tokens:,} tokens are below the {session.facts.floor:,} that "
+        f"{session.model} needs; until the conversation is longer there is nothing to read. {cure}."
     )
 
 

@@ -16,6 +16,8 @@ from holdfast.canonical import Block, Text, ToolUse
 from holdfast.cli.tables import cut, dollars
 from holdfast.config.origin import printable
 from holdfast.tools import Answer
+from holdfast.tools.guides import is_guide
+from holdfast.tools.values import DISCOVER_TOOLS
 
 DOT = " · "
 _JOINERS = "\u200c\u200d"
@@ -103,6 +105,8 @@ def cost_line(line: Line, delegated: Decimal = Decimal(0)) -> str:
         parts.append(dollars(line.cost))
     else:
         parts.append(f"{dollars(line.cost)} (without cache {dollars(line.without)})")
+    if line.short:
+        parts.append(f"nothing cached: {line.short:,} tokens, below the {line.floor:,} it needs")
     if delegated:
         parts.append(f"sub-agents {dollars(delegated)}")
     if line.resets:
@@ -124,6 +128,8 @@ def _about(call: ToolUse) -> str:
         return call.input.decode("utf-8", "replace")
     if not isinstance(given, dict) or not given:
         return "" if given in ({}, None) else json.dumps(given, ensure_ascii=False)
+    if call.name == "delegate" and (tasks := _tasks(given.get("tasks"))):
+        return tasks
     member = _SAYS.get(call.name)
     if member is not None and isinstance(given.get(member), str):
         return str(given[member])
@@ -132,14 +138,35 @@ def _about(call: ToolUse) -> str:
     return json.dumps(given, ensure_ascii=False)
 
 
+def _tasks(given: object) -> str:
+    """What sub-agents are to do: `reviewer: Read the tests; helper: …`."""
+    tasks = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return "; ".join(f"{each.get('role') or 'helper'}: {each.get('task', '')}" for each in tasks)
+
+
 def result_words(answer: Answer) -> tuple[str, str]:
-    """The first line of a result, and what there is to know besides: further lines, the time it took."""
-    lines = [line for line in clean(_text(answer.result.content)).splitlines() if line.strip()]
+    """The first line of a result, and what there is to know besides: further lines, a guide for the model, which is
+    not shown, the time it took. Of a search for tools it is what was found: the model reads schemas or references
+    there, which say nothing to a user."""
+    content = [each for each in answer.result.content if not (isinstance(each, Text) and is_guide(each.text))]
+    lines = [line for line in clean(_text(content)).splitlines() if line.strip()]
     first = one_line(lines[0]) if lines else "no output"
     notes = [] if len(lines) < 2 else [f"{len(lines) - 1:,} more line{'' if len(lines) == 2 else 's'}"]
+    if names := _found(answer):
+        first, notes = one_line(f"found {', '.join(names)}"), []
+    if len(content) < len(answer.result.content):
+        notes.append("with a guide")
     if answer.elapsed_us >= 1_000_000:
         notes.append(f"{answer.elapsed_us / 1_000_000:.1f} s")
     return first, ", ".join(notes)
+
+
+def _found(answer: Answer) -> list[str]:
+    """The tools that a search has found."""
+    if answer.tool != DISCOVER_TOOLS or answer.output is None:
+        return []
+    metadata = answer.output.metadata
+    return [str(name) for name in (*metadata.get("found", ()), *metadata.get("declared", ()))]
 
 
 def _text(blocks: Sequence[Block]) -> str:

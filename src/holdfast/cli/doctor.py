@@ -78,6 +78,7 @@ def examine(*, offline: bool) -> Report:
         doctor_outside.end_clients()
     if offline:
         lines.append(Line("note", "upstream", "not looked at (--offline)"))
+    lines += checked("certificates", doctor_outside.certificates)
     lines += checked("keys", partial(doctor_here.keys, os.environ))
     lines += checked("subscriptions", partial(doctor_here.subscriptions, config))
     lines += checked("extras", doctor_here.extras)
@@ -89,6 +90,7 @@ def examine(*, offline: bool) -> Report:
         return found
 
     lines += checked("facts", partial(doctor_facts.dates, datetime.now(UTC).date()))
+    lines += checked("floor", partial(doctor_facts.floors, config))
     if not any(line.state == "problem" and line.topic == "store" for line in lines):
         lines += checked("store", stored)
     states = [line.state for line in lines]
@@ -103,7 +105,8 @@ def _together(lines: list[Line]) -> list[Line]:
         return lines
     first = upstreams[0].what.partition(": ")[2]
     what = f"none of {len(upstreams)} can be reached; the first: {first}"
-    one = Line("warning", "upstream", what, "check the network and [upstream]; without one, look with --offline")
+    cure = "check the network and [upstream]; without one, look with --offline"
+    one = Line("warning", "upstream", what, cure if doctor_outside.UNREACHED in first else upstreams[0].cure)
     place = lines.index(upstreams[0])
     return [*lines[:place], one, *(line for line in lines[place:] if line.topic != "upstream")]
 

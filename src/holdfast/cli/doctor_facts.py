@@ -17,6 +17,8 @@ from holdfast.store import Store, open_existing
 OLD_DAYS = 90
 _EVER = 253_402_300_799_999_999
 _NAMED = 5
+LOW_FLOOR = 1024
+"""Every agent's prompt, with its tools, is longer than this."""
 _UPGRADE = "upgrade Holdfast, or lay newer ones over them with facts.overrides"
 
 
@@ -58,7 +60,7 @@ def stored(config: Config) -> tuple[list[Line], tuple[Advised, ...]]:
     if store is None:
         return [], ()
     with store:
-        return list(_unknown(store)), applicable(evidence(store, config.settings), config.settings)
+        return [*_unknown(store), *_short(store)], applicable(evidence(store, config.settings), config.settings)
 
 
 def _unknown(store: Store) -> Iterator[Line]:
@@ -71,6 +73,39 @@ def _unknown(store: Store) -> Iterator[Line]:
         yield Line("warning", "facts", what, "describe them in a file of facts.overrides")
     if unpriced:
         yield Line("note", "prices", f"no price of {_names(unpriced)}: costs are left open", "as above")
+
+
+def _short(store: Store) -> Iterator[Line]:
+    """Models that have cached nothing because every prompt was below their floor, as far as sums can tell."""
+    for each in store.cache_effectiveness(0, _EVER).models:
+        if not each.model or not each.call_count or each.cached_tokens or each.creation_tokens:
+            continue
+        known, prompt = model(each.model), each.uncached_tokens // each.call_count
+        if known.known and known.caching != "none" and 0 < prompt < known.floor:
+            what = (
+                f"{printable(each.model[:80])} has cached nothing in {counted(each.call_count, 'call')}: prompts of "
+                f"about {prompt:,} tokens are below the {known.floor:,} it needs"
+            )
+            yield Line("note", "floor", what, _FLOOR_CURE)
+
+
+_FLOOR_CURE = (
+    "choose a model with a lower floor (`holdfast models`); only the prompts of `holdfast chat` and open_agent are "
+    "padded, where that pays (cache.padding)"
+)
+
+
+def floors(config: Config) -> Iterator[Line]:
+    """Agents whose model has a high floor, and whose prompts are not to be padded up to it."""
+    for agent in (None, *config.agents):
+        settings = config.settings if agent is None else config.for_agent(agent)
+        if settings.agent.model is None or settings.cache.padding != "off":
+            continue
+        known = model(settings.agent.model)
+        if known.known and known.caching != "none" and known.floor > LOW_FLOOR:
+            whose = f"agent {printable(agent)}: " if agent else ""
+            what = f"{whose}cache.padding is off, and {known.ref} caches no prompt below {known.floor:,} tokens"
+            yield Line("note", "floor", what, 'cache.padding = "economic" fills short prompts where that pays')
 
 
 def _names(names: list[str]) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from holdfast.cli.doctor_values import Line
+from holdfast.cli.doctor_values import Line, State
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
-from holdfast.config.show import notes
+from holdfast.config.inert import notes
 from holdfast.store.connections import connect
 from holdfast.store.migrations import check_ours, schema_version
 from holdfast.store.problems import store_problem
@@ -54,9 +54,12 @@ def configuration(config: Config) -> Iterator[Line]:
         named = ", ".join(printable(name) for name in config.agents)
         yield Line("ok", "configuration", f"settings of their own: {counted(len(config.agents), 'agent')} ({named})")
     for agent in (None, *config.agents):
-        for note in notes(config, agent):
+        for each, note in notes(config, agent):
+            if each.rule.elsewhere:  # one file for all doors is as it should be
+                continue
             whose = f"agent {printable(agent)}: " if agent else ""
-            yield Line("warning", "configuration", f"{whose}{note}", "set the strategy, or remove the key")
+            state: State = "warning" if each.everywhere else "note"
+            yield Line(state, "configuration", f"{whose}{note}", "change it, or remove the key")
 
 
 def subscriptions(config: Config) -> Iterator[Line]:
@@ -86,6 +89,11 @@ def home(path: Path) -> Iterator[Line]:
             "cannot be read and written by you" if there == path else f"cannot be made by you in {printable(there)}"
         )
         yield Line("problem", "home", f"{where} {cannot}", f"mend owner and rights, or {_ELSEWHERE}")
+    elif there == path and path.stat().st_mode & 0o077:
+        what = f"{where} is open to other users (mode {path.stat().st_mode & 0o777:03o}), and holds keys"
+        yield Line(
+            "warning", "home", what, f"the next `serve`, `run` or `chat` closes it if it is yours; or {_ELSEWHERE}"
+        )
     elif there == path:
         yield Line("ok", "home", where)
     else:

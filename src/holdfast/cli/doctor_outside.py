@@ -21,13 +21,14 @@ from urllib.parse import SplitResult, urlsplit
 from holdfast.cli.doctor_values import Line
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
-from holdfast.config.values import mask
 from holdfast.errors import HoldfastError
 from holdfast.gateway import presence, reach
 from holdfast.gateway.launch import READ
 from holdfast.gateway.reach import find, place
 from holdfast.serving import listen
 from holdfast.traces.logs.finding import home_sources
+from holdfast.transport.certificates import VARIABLES, trust
+from holdfast.transport.path_masking import shown_address
 from holdfast.transport.proxies import proxy_for
 
 CONNECT_S = 1.2
@@ -37,7 +38,7 @@ UNREACHED = " cannot be reached "
 
 def upstream(name: str, address: str) -> Iterator[Line]:
     """Whether a connection can be made; whatever stands behind it, nothing is asked of it."""
-    shown = printable(mask(address))
+    shown = printable(shown_address(address))
     try:
         parts, through = urlsplit(address), None
         host, port = _host(parts)
@@ -49,20 +50,28 @@ def upstream(name: str, address: str) -> Iterator[Line]:
         cure = f"mend upstream.{name}; in names and passwords write / : @ as %2F %3A %40"
         yield Line("warning", "upstream", f"{name}: {shown} is no address that can be used", cure)
         return
-    shown += "" if through is None else f" by way of the proxy {printable(mask(through.geturl()))}"
+    shown += "" if through is None else f" by way of the proxy {printable(shown_address(through.geturl()))}"
     try:
         with socket.create_connection((host, port), timeout=CONNECT_S) as plain:
             if parts.scheme == "https" and through is None:
-                with ssl.create_default_context().wrap_socket(plain, server_hostname=host):
+                with (trust().context or ssl.create_default_context()).wrap_socket(plain, server_hostname=host):
                     pass
     except ssl.SSLCertVerificationError as problem:
         why = f"{shown} answers with a certificate that is not trusted ({problem.verify_message})"
-        yield Line("warning", "upstream", f"{name}: {why}", "check SSL_CERT_FILE, or whoever stands in between")
+        cure = f"if a proxy of your network signs it, name its authority's file in one of {', '.join(VARIABLES)}"
+        yield Line("warning", "upstream", f"{name}: {why}", cure)
     except (OSError, UnicodeError) as problem:
         cure = f"check the network and upstream.{name}, or look with --offline"
         yield Line("warning", "upstream", f"{name}: {shown}{UNREACHED}({_why(problem)})", cure)
     else:
         yield Line("ok", "upstream", f"{name}: {shown} can be reached")
+
+
+def certificates() -> Iterator[Line]:
+    """The variables that name further authorities, where one of them cannot be used."""
+    for problem in trust().problems:
+        cure = "correct the path or unset the variable; the system's own authorities are trusted without it"
+        yield Line("warning", "certificates", printable(problem), cure)
 
 
 def _host(parts: SplitResult) -> tuple[str, int]:

@@ -20,6 +20,7 @@ from holdfast.cli.explain_words import cents, logs
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
+from holdfast.facts import SERVICES
 from holdfast.observe.explain import Explainer, Window
 from holdfast.observe.explain.values import Explained
 from holdfast.traces.lab.models import facts_of
@@ -68,6 +69,12 @@ class Dollars(click.ParamType[Decimal]):
 )
 @click.option("--model", default="", metavar="NAME", help="The model of requests whose log names none.")
 @click.option(
+    "--tier",
+    metavar="NAME",
+    type=click.Choice(sorted(SERVICES), case_sensitive=False),
+    help=f"The service tier of requests whose log does not say it: {', '.join(sorted(SERVICES))}.",
+)
+@click.option(
     "--min-tokens", default=0, show_default=True, type=click.IntRange(0), help="A break loses more tokens than this."
 )
 @limit_option(20, "rows in each table")
@@ -84,6 +91,7 @@ def command(
     until: int | None,
     session: str | None,
     model: str,
+    tier: str | None,
     min_tokens: int,
     limit: int,
     quiet: bool,
@@ -105,6 +113,7 @@ def command(
       holdfast explain requests.jsonl --format html --output report.html
       holdfast explain session.jsonl --fail-over 0.50 --format md
       holdfast explain chats.jsonl --model openai:gpt-5.5
+      holdfast explain nightly.jsonl --tier batch
     """
     check_window(since, until)
     if quiet:  # what the library warns of, such as a model without facts, is a note too
@@ -116,7 +125,9 @@ def command(
         facts_of(model)  # refuses one of which nothing is known
     found = find_logs(paths)
     window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
-    explainer = Explainer(min_tokens=min_tokens, model=model, window=window, settings=load_here().settings)
+    explainer = Explainer(
+        min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_here().settings
+    )
     reached = read(found, explainer, quiet=quiet)
     report = explainer.result(reached.files)
     if reached.stopped:
@@ -197,6 +208,9 @@ def _notes(report: Explained, explainer: Explainer, reached: HowFar, form: str) 
             _say(f"  {line.source}: {line.why}")
         if report.broken > _NAMED:
             _say(f"  and {report.broken - _NAMED:,} more")
+    if report.tier_unlisted:
+        which = ", ".join(report.tier_unlisted[:_NAMED]) + (", …" if len(report.tier_unlisted) > _NAMED else "")
+        _say(f"no price of the tier {report.tier} is known for {which}: standard prices stand in")
     sessions = explainer.sessions
     if sessions.repeated:
         which = tables.counted(len(sessions.repeated), "session")

@@ -183,6 +183,8 @@ def summary(report: Explained) -> str:
 def notes(report: Explained) -> list[str]:
     """What is to be known about the figures."""
     totals, said = report.totals, []
+    if report.tier:
+        said.append(f"Requests whose log does not say their service tier are at the prices of {report.tier}.")
     if totals.estimated_sessions:
         which = "1 session has" if totals.estimated_sessions == 1 else f"{totals.estimated_sessions:,} sessions have"
         said.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")

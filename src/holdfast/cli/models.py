@@ -29,6 +29,7 @@ COLUMNS = (
     ("$ OUTPUT", "right"),
     ("CONTEXT", "right"),
     ("CACHING", "left"),
+    ("EFFORT", "left"),
     ("AS OF", "left"),
 )
 
@@ -45,7 +46,7 @@ FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "A
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def command(provider: str | None, json_: bool) -> None:
-    """Show what is known about models: floors, lifetimes, prices, dates.
+    """Show what is known about models: floors, lifetimes, prices, levels of effort, dates.
 
     Multipliers are shares of the base input price; dollars are per million tokens, today, below any price
     cliff. A star stands before figures that no source states and that are chosen with care.
@@ -107,6 +108,7 @@ def _row(model: ModelFacts, price: Rates | None) -> tuple[str, ...]:
         _dollars(price.output) if price else "?",
         marked("context_limit", f"{model.context_limit:,}"),
         model.caching,
+        ",".join(model.efforts) or "-",
         model.as_of.isoformat(),
     )
 
@@ -137,6 +139,7 @@ def _as_json(model: ModelFacts, price: Rates | None) -> dict[str, Any]:
         "usage": model.usage,
         "context_limit": model.context_limit,
         "output_limit": model.output_limit,
+        "efforts": list(model.efforts),
         "conservative": list(model.conservative),
         "prices_per_million": _prices(price),
         "price_version": price.version if price else None,

@@ -24,7 +24,7 @@ from holdfast import observe
 from holdfast.cli import bill, tables
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
-from holdfast.config import Config, load_here
+from holdfast.config import Config, inert, load_here
 from holdfast.config.sections.serving import Upstream
 from holdfast.errors import HoldfastError
 from holdfast.gateway import launch, reach
@@ -35,6 +35,7 @@ from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 from holdfast.store.rows import Call
 from holdfast.transport import switch
+from holdfast.transport.path_masking import shown_address
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -97,11 +98,11 @@ def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int,
     chosen = launch.chosen(launch.client_name(client), environ, reach.place(config), asdict(Upstream()))
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
-        _say(f"the gateway forwards to {value}, the address in the environment")
+        _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
     for variable in chosen.kept:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
     with _gateway(config, upstreams) as (address, begin, report):
-        begin(run, str(project_of(Path.cwd())))
+        begin(run, str(project_of(Path.cwd())), launch.started(client))
         code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
     return code, report(run)
 
@@ -117,7 +118,7 @@ def _is_free(config: Config, upstream: str) -> bool:
 @contextlib.contextmanager
 def _gateway(
     config: Config, upstreams: dict[str, str]
-) -> Iterator[tuple[str, Callable[[str, str], None], Callable[[str], Seen | None]]]:
+) -> Iterator[tuple[str, Callable[[str, str, str], None], Callable[[str], Seen | None]]]:
     """The gateway that runs, or one of our own; its address, how it is told where a run begins, and what it saw of
     one."""
     found = None if upstreams else reach.find(config)
@@ -127,6 +128,8 @@ def _gateway(
     if not upstreams and reach.answers(config):
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
     own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
+    if without_effect := inert.warning(own, "gateway"):
+        _say(without_effect.rstrip("."))
     gateway = Gateway(own)
     if gateway.store is not None and gateway.retention.is_news(gateway.store):
         _say(gateway.retention.sentence(gateway.store, time.time()))

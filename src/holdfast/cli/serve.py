@@ -10,13 +10,14 @@ import click
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
-from holdfast.config import Config, load_here
+from holdfast.config import Config, inert, load_here
 from holdfast.gateway.app import Refused
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
 from holdfast.serving import address_of, listen
 from holdfast.store.tenants import is_subscription
+from holdfast.transport.path_masking import shown_path
 from holdfast.transport.switch import Switch
 
 
@@ -64,6 +65,8 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
         text = introduction(config, address_of(listener), needs_key=gateway.needs_key, stored=gateway.store is not None)
         if gateway.store is not None:
             text += f"  Kept: {gateway.retention.sentence(gateway.store, time.time())}\n"
+        if without_effect := inert.warning(config, "gateway"):
+            text += f"  {without_effect}\n"
         if switch.off:
             text += f"  {_switched(True)}\n"
         serve(config, gateway, listener, lambda: _begin(gateway, text), lambda off: _tell(_switched(off)))
@@ -124,10 +127,11 @@ def _tell(text: str) -> None:
 
 
 def line(call: Call) -> str:
-    """One request: when, where to, what became of it. The query is left out: it may hold a key."""
+    """One request: when, where to, what became of it. The query and the upstream's own part of the path are left out:
+    both may hold a key."""
     at = _clock(call.started)
     status = "left" if call.left else str(call.status or "-")
-    parts = [at, status, f"{call.method} {call.route.upstream.name} {call.route.path}"]
+    parts = [at, status, f"{call.method} {call.route.upstream.name} {_path(call)}"]
     passage = call.passage
     if call.relayed:
         parts.append("relayed: off")
@@ -146,6 +150,10 @@ def line(call: Call) -> str:
     if passage.call is not None:
         parts.append(passage.call)
     return "  ".join(parts)
+
+
+def _path(call: Call) -> str:
+    return shown_path(call.route.path, call.route.upstream.base)
 
 
 def refusal(refused: Refused) -> str:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from holdfast.config import load_here
-from holdfast.facts import Facts, use
+from holdfast.config.overrides import configured_facts
+from holdfast.facts import use
 
 
 def use_configured_facts() -> None:
     """Lay the override sets of `facts.overrides` over the shipped facts, for this process."""
     logging.basicConfig(format="holdfast: %(message)s")  # warnings of the library, as the command says them
-    config = load_here()
-    sets = [_place(config.path(name), name) for name in config.settings.facts.overrides]
-    use(Facts.load(sets) if sets else None)
-
-
-def _place(path: Path, name: str) -> Path | str:
-    """A file of the workspace, or the name of a shipped set."""
-    return path if path.exists() else name
+    use(configured_facts(load_here()))

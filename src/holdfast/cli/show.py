@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import click
+from msgspec.structs import replace
 
 from holdfast import observe
 from holdfast.cli import completing, tables
 from holdfast.cli.asking import limit_option, looking, nothing_yet, print_json, whose
 from holdfast.cli.bill import sentences
+from holdfast.cli.break_changes import with_changes
 from holdfast.cli.breaks import cures, what
 from holdfast.cli.show_call import call_lines
 from holdfast.cli.subscriptions import STARRED
@@ -88,7 +90,8 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
         return observe.session(store, newest[0].session, tenant=newest[0].tenant, limit=limit)
     named = observe.find(store, tables.uncut(id_), tenant=tenant)
     if named.kind == "call":
-        return observe.call(store, named.id, tenant=named.tenant)
+        call = observe.call(store, named.id, tenant=named.tenant)
+        return replace(call, breaks=with_changes(call.breaks))
     return observe.session(store, named.id, tenant=named.tenant, limit=limit)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from holdfast.cli import tables
+from holdfast.cli.break_changes import change_lines
 from holdfast.cli.breaks import what, where
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import cost, dollars
@@ -121,6 +122,7 @@ def _break(each: BreakReport) -> Iterator[tuple[str, str]]:
     owner = f" of {each.owner}" if each.owner else ""
     listed = f" {AT_LIST_PRICE}" if each.subscription else ""
     yield "Break", f"{what(each)}{place}{owner}: {each.tokens:,} tokens lost, {dollars(each.dollars)}{listed}"
+    yield from (("Changed", line) for line in change_lines(each))
     if each.advice:
         setting = f" Or set {each.setting}." if each.setting else ""
         yield "Cure", f"{each.cure}: {each.advice}{setting}"

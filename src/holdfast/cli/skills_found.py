@@ -51,7 +51,7 @@ def find() -> Found:
     config = load_here()
     roots = roots_of(config.settings.skills, config.workspace)
     with quiet():
-        return Found(config, roots, load_roots(roots, workspace=config.workspace))
+        return Found(config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict))
 
 
 def either(names: Sequence[str]) -> str:

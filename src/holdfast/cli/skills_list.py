@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from msgspec import Struct
@@ -11,13 +12,17 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.asking import print_json
 from holdfast.cli.skills_elsewhere import advice
-from holdfast.cli.skills_found import Found, find, short
+from holdfast.cli.skills_found import Found, find, near, short
 from holdfast.cli.tables import Column, counted
 from holdfast.facts.tokens import heuristic_tokens
+from holdfast.skills.fields import DESCRIPTION_CHARS, long_description
 from holdfast.skills.index import listed, render_index
 from holdfast.skills.values import BODY_WARN_TOKENS, Skill
 from holdfast.tools.wording import mend
 
+Cell = TypeVar("Cell")
+
+_DESCRIPTION = 4  # its place in a row
 _NARROW = 60
 """Columns of a terminal below which names may be cut."""
 
@@ -77,11 +82,12 @@ def command(json_: bool) -> None:
 
     TOKENS are what a body takes when it is loaded, estimated at four characters each. Below stands what the list of
     names and descriptions takes in every prompt, and which skills could not be loaded, or have another of their name
-    before them.
+    before them. In a pipe every skill is one line with the whole of its path and, last, of its description.
 
     \b
     Examples:
       holdfast skills list
+      holdfast skills list | grep pdf
       holdfast skills list --json
     """
     found = find()
@@ -114,7 +120,7 @@ def lines(found: Found, skills: Sequence[Skill], room: int | None) -> Iterator[s
     """A table of skills."""
     settings = found.config.settings.skills
     names = listed(found.skills, settings) if settings.index == "capped" else None
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("NAME", 0, least=14 if room is not None and room < _NARROW else room),
         Column("SOURCE", 4),
         Column("TOKENS", 1, right=True),
@@ -123,14 +129,23 @@ def lines(found: Found, skills: Sequence[Skill], room: int | None) -> Iterator[s
         Column("VERSION", 7),
         Column("WHERE", 5, least=30, tail=True),
     )
-    yield from tables.table(columns, (_row(each, names is None or each.name in names) for each in skills), room)
+    rows = [_row(each, names is None or each.name in names, room) for each in skills]
+    if room is None:
+        # A pipe gets everything: a description in the middle would push the paths a thousand columns to the right.
+        columns, rows = _description_last(columns), [_description_last(row) for row in rows]
+    yield from tables.table(columns, rows, room)
 
 
-def _row(skill: Skill, is_listed: bool) -> tuple[str, ...]:
+def _row(skill: Skill, is_listed: bool, room: int | None) -> tuple[str, ...]:
     tokens = tables.count(skill.estimated_body_tokens)
     description = " ".join(skill.description.split())
     mark = "" if is_listed else "left out"
-    return skill.name, skill.source, tokens, mark, description, skill.version, short(skill.skill_dir)
+    where = str(near(skill.skill_dir)) if room is None else short(skill.skill_dir)  # a program expands no `~`
+    return skill.name, skill.source, tokens, mark, description, skill.version, where
+
+
+def _description_last(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return *row[:_DESCRIPTION], *row[_DESCRIPTION + 1 :], row[_DESCRIPTION]
 
 
 def _listing(found: Found) -> Listing:
@@ -171,6 +186,10 @@ def _lines(found: Found, room: int | None) -> Iterator[str]:
     most = found.config.settings.skills.hard_tokens
     never = [skill.name for skill in skills if skill.estimated_body_tokens > most]
     large = [skill.name for skill in skills if skill.over_body_token_warn and skill.name not in never]
+    if cut := [skill.name for skill in skills if long_description(skill.description)]:
+        said.append(
+            f"Cut in the index, as the description has more than {DESCRIPTION_CHARS:,} characters: {', '.join(cut)}"
+        )
     if large:
         said.append(f"Longer than {BODY_WARN_TOKENS:,} tokens, which is more than a body should be: {', '.join(large)}")
     if never:

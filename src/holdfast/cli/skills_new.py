@@ -50,7 +50,9 @@ def command(name: str, global_: bool, description: str | None) -> None:
     found = find()
     root = _root(found, "global" if global_ else "workspace")
     data = _text(name, description)
-    refused = [problem.message for problem in problems(data, skill_dir=root / name) if not problem.warning]
+    refused = [
+        problem.message for problem in problems(data, skill_dir=root / name, refuse_long=True) if not problem.warning
+    ]
     if refused:
         raise HoldfastError("\n".join(map(printable, refused)))
     path = _make(found, root / name, data)

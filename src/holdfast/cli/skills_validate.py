@@ -41,14 +41,17 @@ class Report(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--strict", is_flag=True, help="Errors too: unknown fields, and metadata that is no text.")
+@click.option(
+    "--strict", is_flag=True, help="Errors too: unknown fields, metadata that is no text, descriptions too long."
+)
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
     """Check skills against the format of agentskills.io.
 
     PATH is the directory of a skill, its SKILL.md, or a directory of skills, of which each is checked; without one, the
     directories of `skills.roots` are. Every problem is a line `path:line: message`. A skill with errors is not loaded;
-    one with warnings is. Ends with 1 if there is an error.
+    one with warnings is: a description of more than 1,024 characters is cut in the index, or an error with
+    `skills.strict = true`. Ends with 1 if there is an error.
 
     \b
     Examples:
@@ -83,6 +86,7 @@ class _Check:
     def __init__(self, strict: bool) -> None:
         config = load_here()
         self._strict, self._roots = strict, roots_of(config.settings.skills, config.workspace)
+        self._refuse_long = config.settings.skills.strict
         with quiet():
             self._places, skipped = places(self._roots, config.workspace)
         self._allowed = {place.real for place in self._places}
@@ -152,7 +156,10 @@ class _Check:
     def _skill(self, path: Path, allowed: Set[Path] = frozenset()) -> None:
         if str(path / FILE) not in self.checked:
             self.skills += 1
-            self._add(path / FILE, *validate_dir(path, strict=self._strict, allowed=allowed | self._allowed))
+            problems = validate_dir(
+                path, strict=self._strict, refuse_long=self._refuse_long, allowed=allowed | self._allowed
+            )
+            self._add(path / FILE, *problems)
 
     def _other(self, path: Path, error: OSError | ValueError | None = None) -> None:
         """What is no skill: no such file, or one of another kind."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from glob import escape
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
-from holdfast.agent.log import SUFFIX, TORN
+from holdfast.agent.log import DAMAGED, SUFFIX, TORN
 from holdfast.cli.asking import print_json
 from holdfast.cli.chat_prompt import HISTORY
 from holdfast.cli.store_opening import configured, confirmed, json_option
@@ -118,6 +119,7 @@ def _files(config: Config, tenant: str, sessions: set[str], claimed: set[str]) -
         if "/" not in session and session not in ("", ".", ".."):
             logs += _removed(folder / f"{session}{SUFFIX}")
             others += _removed(folder / f"{session}{SUFFIX}{TORN}")
+            others += sum(map(_removed, folder.glob(f"{escape(session)}{SUFFIX}{DAMAGED}*")))
         results = directory_of(home, session, tenant)
         if results.is_dir():
             offloaded += sum(1 for each in results.rglob("*") if each.is_file())

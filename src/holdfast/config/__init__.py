@@ -1,7 +1,8 @@
 """Settings: one typed schema, read from `holdfast.toml`, `[agents.NAME]` blocks, the environment and flags.
 
-Says what a value is and where it came from; it must not know what any value is used for, and it opens no file
-but the two `holdfast.toml`. Secrets have no place here. May import `facts`, `canonical` and `errors`.
+Says what a value is and where it came from, and in `inert` where it has no effect; nothing else here knows what a value
+is used for. Opens no file but the two `holdfast.toml`. Secrets have no place here. May import `facts`,
+`canonical` and `errors`.
 """
 
 from holdfast.config.keys import KEYS, SECTIONS, Key

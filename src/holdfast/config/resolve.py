@@ -40,6 +40,7 @@ class Value(msgspec.Struct, frozen=True):
 
 Layer = dict[str, Value]
 ROOTS = "skills.roots"
+PADDING_TEXT = "cache.padding_text"
 OWN_ROOTS = ("HOLDFAST_HOME/skills", "~/.agents/skills", "~/.claude/skills")
 """Where people have their own skills: these a workspace may name too, since its list replaces the default one."""
 
@@ -190,8 +191,19 @@ def _checked(key: Key, value: object, origin: Origin, problems: Problems, *, tex
         return {key.name: Value(parse(key, str(value)) if text else check(key, value), origin)}
     except NotAllowedError:
         empty = ", none of them empty" if isinstance(value, list) and "" in value else ""
-        problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; it must be {key.allowed}{empty}")
+        allowed = f"it must be {key.allowed}{empty}{_meant(key, value)}"
+        problems.add(origin, f"{key.name} = {quoted(value)} is not allowed; {allowed}")
         return {}
+
+
+def _meant(key: Key, value: object) -> str:
+    """The model that one without its provider stands for."""
+    if key.name != "agent.model" or not isinstance(value, str):
+        return ""
+    from holdfast import facts  # reading settings, which every start does, needs none of them
+
+    near = facts.default().nearest(value)
+    return f"; did you mean {near}?" if near else ""
 
 
 def _file_layer(document: Document, problems: Problems) -> Layer:
@@ -232,6 +244,9 @@ def _walk(
             own = ", ".join(OWN_ROOTS)
             what = f"{name} names {quoted(strange)}, which is not in this workspace; its file may name {own} besides"
             problems.add(origin, f"{what}, all others belong into HOLDFAST_HOME/{FILE}")
+        elif name == PADDING_TEXT and document.workspace and _strange([value]):
+            what = f"{name} names {quoted(value)}, which is not in this workspace"
+            problems.add(origin, f"{what}; all others belong into HOLDFAST_HOME/{FILE}")
         elif name in KEYS:
             layer |= _checked(KEYS[name], value, origin, problems)
         elif name not in SECTIONS:
@@ -245,8 +260,8 @@ def _walk(
 
 
 def _strange(value: object) -> str | None:
-    """A root of skills that a workspace cannot name: what is in it can be read by tools and stands in prompts, and the
-    workspace may be a stranger's."""
+    """A path that a workspace cannot name: what is there can be read by tools or stands in prompts, and the workspace
+    may be a stranger's."""
     for each in value if isinstance(value, list) else ():
         named = PurePath(each) if isinstance(each, str) else None
         if named is not None and str(named) not in OWN_ROOTS:

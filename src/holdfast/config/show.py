@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from holdfast.config import inert
 from holdfast.config.document import FILE
 from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, SERVER_KEYS, SERVERS, Key
 from holdfast.config.origin import DEFAULT, printable
@@ -19,17 +20,8 @@ _WIDEST_VALUE = 34
 
 
 def notes(config: Config, agent: str | None = None) -> Iterator[str]:
-    """What a user should know about values that are set: they are without effect."""
-    values = config.values(agent)
-    strategy = values["cache.strategy"].value
-    for name, found in values.items():
-        if found.origin == DEFAULT:
-            continue
-        if KEYS[name].zones and strategy != "zones":
-            yield (
-                f'{name} is set, but only used with cache.strategy = "zones" '
-                f'(set by {found.origin}; the strategy is "{strategy}")'
-            )
+    """What a user should know about values that are set: where they are without effect."""
+    yield from (text for _, text in inert.notes(config, agent))
 
 
 def as_json(config: Config, agent: str | None = None, *, changed: bool = False) -> dict[str, Any]:
@@ -112,6 +104,9 @@ strategy = "rolling"
   together, and a workspace cannot replace one of your own.
 - In the environment and in flags: `true`, `false`, `1`, `0`, `yes`, `no`; numbers with or without `_`; lists
   as `a,b` or `["a", "b"]`; tables as `{ "a" = "b" }` or `{"a": "b"}`. An empty variable counts as not set.
+- A value that is set and has no effect is told to whoever set it: `holdfast serve`, `run` and `chat`, `open_agent` and
+  `http_client()` say so once, in one line, when they begin; `holdfast config show` and `holdfast doctor` say where and
+  why. Keys for another door, as in one file that serves all of them, are listed by `config show` only.
 - A key whose default is *unset* returns to that with the value `"unset"`.
 - In paths, `HOLDFAST_HOME` and a leading `~` stand for those directories; relative paths belong to the
   workspace.

@@ -150,6 +150,16 @@ class Beside:
         with self._lock:
             objects.chore_done(self._state, lane, call, status, raw, now)
 
+    def chore_dropped(self, lane: Lane, call: SideCall) -> None:
+        """A call beside the requests was not made: what it was for may be asked for again."""
+        with self._lock:
+            objects.dropped(self._state, lane, call)
+
+    def release_contents(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
+        """The lane is left and may go on later: calls that delete the cached contents which no other one needs."""
+        with self._lock:
+            return objects.ended(self._state, lane, now)
+
     def pings(self, lanes: Collection[Lane], *, now: float) -> tuple[DuePing, ...]:
         """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
         once, and brought back with `pinged` or `ping_failed`."""

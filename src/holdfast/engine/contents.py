@@ -94,14 +94,16 @@ def call(command: Create | Refresh | Delete, body: Body | None = None) -> Send:
 
 
 _Moment = Annotated[datetime, Meta(tz=True)]
+_Name = Annotated[str, Meta(pattern=r"^([\w-]+/)*cachedContents/[\w-]+$", max_length=512)]
+_Tokens = Annotated[int, Meta(ge=0, le=2**31)]
 
 
 class _Counts(Struct, rename="camel"):
-    total_token_count: int
+    total_token_count: _Tokens
 
 
 class _Object(Struct, rename="camel"):
-    name: str
+    name: _Name
     expire_time: _Moment
     usage_metadata: _Counts
 
@@ -112,7 +114,7 @@ def answered(status: int, raw: bytes) -> Answered | None:
         return None
     try:
         found = msgspec.json.decode(raw, type=_Object)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return Answered(found.name, found.expire_time.timestamp(), found.usage_metadata.total_token_count)
 

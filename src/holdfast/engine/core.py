@@ -23,7 +23,9 @@ from holdfast.prefix import core
 from holdfast.prefix.core import Verdict
 from holdfast.prefix.fence import believed, fence_of
 from holdfast.prefix.ledger import Ledger
+from holdfast.prefix.odds import odds
 from holdfast.prefix.preflight import calibrated
+from holdfast.prefix.values import kind_of
 from holdfast.store import LateCall, Store
 from holdfast.store.base import VersionConflictError
 from holdfast.store.rows import CallStatus
@@ -31,6 +33,7 @@ from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, caching
 from holdfast.wire.prompts import PromptReader, Reading
 
 from . import drafting, idle, objects
+from .arguments import check_engine, check_lane, check_request
 from .beside import Beside
 from .drafting import Draft
 from .keeping import WAIT, wait
@@ -60,6 +63,7 @@ class Engine(Beside):
         strict: bool = False,
         patience: float = WAIT,
     ) -> None:
+        check_engine(settings, store, bus)
         self._store = store
         self._passages: Any = None  # one identity for all HTTP clients of this engine
         self._strict, self._patience = strict, patience
@@ -106,6 +110,7 @@ class Engine(Beside):
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
         what was counted of the client stays.
         """
+        check_request(body, lane)
         alone = self._read(body, lane, now, reading)
         with self._turn(lane):
             try:
@@ -224,7 +229,7 @@ class Engine(Beside):
     # A lane
 
     def fence(self, lane: Lane, *, now: float) -> int:
-        """How many blocks of the lane's last request are under a live entry."""
+        """How many blocks of the lane's last request are under a live entry, or in an object that is paid for."""
         with self._lock:
             state, last = self._state, self._state.ledger(lane, now).last
             if last is None:
@@ -233,12 +238,21 @@ class Engine(Beside):
             state.pools(lane.tenant, model, now)
             pool, body = state.tenant(lane.tenant).pool(model), state.body(lane)
             if not pool.by_entry and body is not None:
-                return believed(state.ours.read(body, model).prompt, last, model, now)
+                prompt = state.ours.read(body, model).prompt
+                return max(believed(prompt, last, model, now), objects.frozen(state, lane, prompt, now))
             return fence_of(last, pool, now)
+
+    def remaining(self, lane: Lane, body: Body, *, now: float) -> float:
+        """How many more requests the lane is expected to make after this one: what an edit has to be paid back in."""
+        prompt = self.read(body).prompt
+        with self._lock:
+            ledger, experience = self._state.ledger(lane, now), self._state.tenant(lane.tenant).experience
+            return odds(ledger, experience, kind_of(prompt), prompt.tokens, subagent=lane.subagent).remaining
 
     def announce(self, lane: Lane, reason: str, *, now: float) -> None:
         """The lane's next request may depart from its last one, for this reason (law 5)."""
         _check_reason(reason)
+        check_lane("engine.announce", lane)
         with self._turn(lane), self._lock:
             self._state.fresh(lane, now).reset = reason
             self._state.keeper.save_lane(lane)
@@ -271,11 +285,11 @@ class Engine(Beside):
         return self._client(library, True, options)
 
     def _client(self, library: str | None, asynchronous: bool, options: Mapping[str, Any]) -> Any:
-        from holdfast.transport import clients  # upwards, for this door alone
+        from holdfast.sdk import http_client, passages_of  # upwards, for this door alone
 
         with self._lock:
-            self._passages = self._passages or clients.passages_of(self)
-        return clients.http_client(self._passages, library=library, asynchronous=asynchronous, **options)
+            self._passages = self._passages or passages_of(self)
+        return http_client(self._passages, library=library, asynchronous=asynchronous, **options)
 
     @property
     def store(self) -> Store | None:

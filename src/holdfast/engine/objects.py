@@ -78,12 +78,12 @@ class _Held:
         objects, command = self.of(call.agent), call.command
         found, use = wire.answered(status, raw), None
         if isinstance(command, Create) and found is not None:
-            objects = objects.created(command, found.name, found.expires, found.tokens, now)
+            objects = objects.created(command, found.name, _end(found, command.ttl_s, now), found.tokens, now)
             use = Use(found.name, command.offer.contents, found.tokens)
         elif isinstance(command, Create):
             objects = objects.failed(command, now)
         elif isinstance(command, Refresh) and found is not None:
-            objects = objects.refreshed(command.name, found.expires, now)
+            objects = objects.refreshed(command.name, _end(found, command.ttl_s, now), now)
         elif isinstance(command, Refresh) and (status in _LATER or status >= 500):
             pass  # it lives on as long as it did, and is refreshed when it is due again
         else:
@@ -113,8 +113,11 @@ class _Held:
         self._experience.owed.pop(agent, None)
         return owed
 
-    def ended(self, agent: str, lane: str) -> None:
-        self._experience.objects[agent] = self.of(agent).ended(lane)
+    def ended(self, agent: str, lane: str, now: float) -> None:
+        self._experience.objects[agent] = self.of(agent).ended(lane, now)
+
+    def drop(self, agent: str, create: Create) -> None:
+        self._experience.objects[agent] = self.of(agent).dropped(create)
 
     def due(self, settings: Gemini, now: float, agent: str) -> tuple[SideCall, ...]:
         """What is to be done between requests."""
@@ -204,7 +207,8 @@ def abandoned(state: State, prepared: Prepared) -> None:
 
 
 def ended(state: State, lane: Lane, now: float) -> tuple[SideCall, ...]:
-    _held(state, lane).ended(lane.agent, lane.id)
+    _held(state, lane).ended(lane.agent, lane.id, now)
+    _save(state, lane)
     return due(state, lane, now)
 
 
@@ -220,10 +224,22 @@ def chore_done(state: State, lane: Lane, call: SideCall, status: int, raw: bytes
     _save(state, lane)
 
 
+def dropped(state: State, lane: Lane, call: SideCall) -> None:
+    if isinstance(call.command, Create):
+        _held(state, lane).drop(call.agent, call.command)
+        _save(state, lane)
+
+
 def frozen(state: State, lane: Lane, prompt: Prompt, now: float) -> int:
     """How many blocks stand in a live object of the lane's: tools, system text and its first contents."""
     count = _held(state, lane).of(lane.agent).fence(lane.id, now)
     return _blocks(prompt, count) if count else 0
+
+
+def _end(found: wire.Answered, ttl_s: int, now: float) -> float:
+    """When an object ends, by our clock. The provider's may be another: what it says counts where it is possible."""
+    asked = now + ttl_s
+    return found.expires if now < found.expires < asked else asked
 
 
 def _held(state: State, lane: Lane) -> _Held:

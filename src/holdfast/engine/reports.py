@@ -1,8 +1,9 @@
 """Break reports on disk: a JSON line for each break in the file of its UTC day, with the unified diff beside it.
 
-Only this user can read them, and unless bodies are kept they hold no words of a prompt but the names of tools and
-skills. At most so many are kept, the oldest go first. Several threads and processes may write into one directory. A
-report that cannot be written is counted and warned about once; it never gets in the way of a request.
+Where bodies are kept a line says exactly what changed: each piece that went and came, with its place. Where they are
+not it says so, and holds no words of a prompt but the names of tools and skills. Only this user can read the files. At
+most so many are kept, the oldest go first. Several threads and processes may write into one directory. A report that
+cannot be written is counted and warned about once; it never gets in the way of a request.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config import Config
 from holdfast.prefix.breaks import Finding
+from holdfast.prefix.changes import Change, changes
 from holdfast.prefix.cures import Cure
 from holdfast.prefix.divergence import Place, as_bytes
 from holdfast.prefix.redact import diff
@@ -35,6 +38,11 @@ except ImportError:  # no advisory locks here: threads are still kept apart, pro
 
 logger = logging.getLogger(__name__)
 
+WORDS_MASKED = "Words are masked; store.keep_bodies = true shows them in the reports of later breaks."
+KEYS_MASKED = "What looks like a key or a long token is masked."
+NOT_ALL = "Only the beginning of what differs is listed."
+NOT_AT_HAND = "The request before is not at hand any more: this process has not sent it, or it was long ago."
+
 _LONGEST = 512  # characters of a name in a line
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.jsonl")
 _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
@@ -42,7 +50,8 @@ _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A break as its line says it. `before` and `after` are digests of the block's two texts; `was` and `now` a few
-    redacted characters of them at `offset`; `diff` is the file beside it."""
+    redacted characters of them at `offset`; `changes` all that differs in the block, `masked` what of it is not shown,
+    `note` why there is not all of it; `diff` is the file beside it."""
 
     id: str
     at: str
@@ -69,6 +78,9 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     was: str | None = None
     now: str | None = None
+    changes: tuple[Change, ...] = ()
+    masked: str | None = None
+    note: str | None = None
     cure: str | None = None
     advice: str | None = None
     config: str | None = None
@@ -115,7 +127,8 @@ class Reports:
         if place is not None:
             told = diff(before, after, place.offset, keep_bodies=self.keep_bodies).encode("utf-8", "replace")
         beside = f"{name}.{_safe(row.id)}.diff" if told else None
-        line = msgspec.json.encode(_report(row, finding, day, cure, place, before, after, beside)) + b"\n"
+        report = _report(row, finding, day, cure, place, before, after, beside)
+        line = msgspec.json.encode(self._with_changes(report, place, before, after)) + b"\n"
         try:
             with self._lock, self._alone():
                 if told and beside is not None:
@@ -126,6 +139,20 @@ class Reports:
             self._failed(error)
             return None
         return self.directory / f"{name}.jsonl"
+
+    def _with_changes(
+        self, report: Report, place: Place | None, before: str | bytes | None, after: str | bytes | None
+    ) -> Report:
+        if place is None:
+            return replace(report, note=NOT_AT_HAND) if before is None and after is not None else report
+        found = changes(as_bytes(before), as_bytes(after), keep_bodies=self.keep_bodies)
+        masked = KEYS_MASKED if found.keys else None
+        return replace(
+            report,
+            changes=found.pieces,
+            masked=masked if self.keep_bodies else WORDS_MASKED,
+            note=None if found.whole else NOT_ALL,
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -198,6 +225,16 @@ class Reports:
             beside = _diff_of(line)
             if beside is not None:
                 (self.directory / beside).unlink(missing_ok=True)
+
+    def read(self, id: str, at: datetime) -> Report | None:
+        """The report of a break by its id and time, if it is still there."""
+        line = b'{"id":%s,' % msgspec.json.encode(_short(id))
+        try:
+            with (self.directory / f"{at.astimezone(UTC):%Y-%m-%d}.jsonl").open("rb") as file:
+                found = next((each for each in file if each.startswith(line)), None)
+            return None if found is None else msgspec.json.decode(found, type=Report)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
 
     def forget(self, tenant: str) -> int:
         """Remove all reports of a tenant, with their diffs, and diffs that no report names; how many there were."""

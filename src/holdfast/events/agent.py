@@ -37,8 +37,12 @@ class SessionComposed(Event, frozen=True, kw_only=True):
     """Whose entries of the knowledge store count here."""
     amnesia: bool = False
     """Memory is read and not written."""
+    effort: Name = ""
+    """How much the model is to think; empty: as the provider has it."""
     joined: bool = False
     """The parts of the system text are one, because nothing was to be cached when the session began."""
+    cache_key: Name = ""
+    """What requests to OpenAI name the cache's entries by; empty: they do not."""
 
 
 class SessionState(Event, frozen=True, kw_only=True):
@@ -184,6 +188,18 @@ class DelegateAsked(Event, frozen=True, kw_only=True):
     cost: Decimal | None = None
     """What it has cost since it was started, or went on."""
     used: Used = ()
+
+
+class EffortSet(Event, frozen=True, kw_only=True):
+    """How much the model is to think from the next request on (empty: as the provider has it), and what the change
+    loses of what is cached."""
+
+    type: ClassVar[str] = "effort.set"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    effort: Name
+    before: Name = ""
+    cold_tokens: Count = 0
+    cold_cost: Decimal | None = None
 
 
 class ModelRouted(Event, frozen=True, kw_only=True):

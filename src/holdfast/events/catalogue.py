@@ -12,6 +12,7 @@ from .base import Event
 EVENTS: tuple[type[Event], ...] = (
     sessions.SessionStarted,
     sessions.SessionResumed,
+    sessions.SessionSalvaged,
     sessions.SessionEnded,
     sessions.TurnStarted,
     sessions.TurnCompleted,
@@ -71,6 +72,7 @@ EVENTS: tuple[type[Event], ...] = (
     agent.SettingToggled,
     agent.DelegateAsked,
     agent.ModelRouted,
+    agent.EffortSet,
     sessions.BusGap,
 )
 

@@ -23,6 +23,7 @@ ResetReason = Literal[
     "compaction",
     "priced_edit",
     "model_switch",
+    "effort_changed",
     "tools_changed_by_user",
     "tools_redeclared",
     "volatile_system_changed",

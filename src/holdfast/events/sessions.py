@@ -25,6 +25,20 @@ class SessionResumed(Event, frozen=True, kw_only=True):
     client: Name | None = None
 
 
+class SessionSalvaged(Event, frozen=True, kw_only=True):
+    """The log of the session was damaged: what stood from there on is not part of it any more."""
+
+    type: ClassVar[str] = "session.salvaged"
+    sensitivity: ClassVar[Sensitivity] = "pseudonymous"
+    line: Count
+    byte: Count
+    events: Count
+    """Lines that are lost; `turns` is how many of them began one."""
+    turns: Count
+    copy: Name = ""
+    """The file beside the log that holds all of it; empty in a fork, whose original stays as it is."""
+
+
 class SessionEnded(Event, frozen=True, kw_only=True):
     type: ClassVar[str] = "session.ended"
     sensitivity: ClassVar[Sensitivity] = "pseudonymous"

@@ -7,11 +7,12 @@ imports only `canonical` and `errors`.
 from holdfast.facts.calibration import Calibration
 from holdfast.facts.catalogue import Facts, default, model, use
 from holdfast.facts.models import Cliff, Flags, Knobs, Limits, ModelFacts, Ttl
-from holdfast.facts.prices import Rates, Tiers, changes_between, price, rates, tiers
+from holdfast.facts.prices import SERVICES, Rates, Tiers, changes_between, price, rates, tiers
 from holdfast.facts.tokens import IMAGE_TOKENS, encode, estimate, estimate_blocks, estimate_json, heuristic_tokens
 
 __all__ = [
     "IMAGE_TOKENS",
+    "SERVICES",
     "Calibration",
     "Cliff",
     "Facts",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 from functools import cache
@@ -17,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.facts import tables
+from holdfast.facts import names, tables
 from holdfast.facts.models import ModelFacts, Ttl, UsageConvention
 from holdfast.facts.names import longest_match, normalise, starts_family
 from holdfast.facts.tables import Entry, Override, ProviderTable, Route, Table
@@ -79,13 +80,13 @@ class Facts:
             hint = tables.nearest(provider, self.providers())
             raise HoldfastError(f"no facts about provider `{provider}`; {hint}")
         table = self._table(provider)
-        names = [*table.models]
+        listed = [*table.models]
         if table.any_model:
-            names.append("*")
+            listed.append("*")
         for vendor, route in table.routes.items():
             backed = [*self._table(route.provider).models] if route.provider else ["*"]
-            names.extend(f"{vendor}{table.separator}{name}" for name in backed)
-        found = tuple(self._look_up(provider, name) for name in names)
+            listed.extend(f"{vendor}{table.separator}{name}" for name in backed)
+        found = tuple(self._look_up(provider, name) for name in listed)
         # Remembered under their own names: asking for what was listed is no reason to warn.
         self._resolved.update((resolved.facts.ref, resolved) for resolved in found)
         return tuple(resolved.facts for resolved in found)
@@ -100,19 +101,47 @@ class Facts:
                 self._resolved.clear()
             self._resolved[name] = found
             if not found.facts.known and rest:
-                self.warn_once(
-                    f"facts {provider}:{normalise(rest)}",
-                    f"no facts about model {name[:200]!r}; careful values until an override describes it",
-                )
+                self.warn_once(f"facts {normalise(rest)}", lambda: self._unknown(name))
         return found
 
-    def warn_once(self, key: str, message: str) -> None:
+    def nearest(self, name: str) -> str | None:
+        """The model that a name is most like, as provider:name; None where none is much like it. Other providers are
+        looked at where the name has none, or a misspelt one."""
+        provider, colon, rest = name[:_LONGEST_NAME].partition(":")
+        rest = rest if colon else provider
+        named = provider if colon and provider in self.providers() else names.nearest(provider, self.providers())
+        among = [named] if colon and named else [each for each in self.providers() if not self._table(each).routes]
+        refs = {normalise(each.ref.partition(":")[2]): each.ref for each in self._every(among)}
+        close = names.nearest(normalise(rest), refs)
+        return None if close is None else refs[close]
+
+    def hint(self, name: str) -> str:
+        """What to say of a model that is not known: which one may be meant, or is the nearest; empty where none is."""
+        near = self.nearest(name)
+        if near is None or near == name:
+            return ""
+        provider, colon, _ = name.partition(":")
+        same = not colon or near.startswith(f"{provider}:")
+        if same and names.is_version_of(normalise(name.partition(":")[2] or name), normalise(near.partition(":")[2])):
+            return f"the nearest that is known is {near}"
+        return f"did you mean {near}?"
+
+    def _every(self, providers: Sequence[str]) -> list[ModelFacts]:
+        found = [each for provider in reversed(providers) for each in self.models(provider)]
+        return [each for each in found if not each.ref.endswith("*")]
+
+    def _unknown(self, name: str) -> str:
+        hint = self.hint(name)
+        said = f"no facts about model {name[:200]!r}: careful values are used until an override describes it"
+        return f"{said}; {hint}" if hint else said
+
+    def warn_once(self, key: str, message: Callable[[], str]) -> None:
         """Log a warning the first time `key` is seen; silent after too many different ones."""
         with self._lock:
             if key in self._warned or len(self._warned) >= _REMEMBERED:
                 return
             self._warned.add(key)
-        log.warning("%s", message)
+        log.warning("%s", message())
 
     def _table(self, provider: str) -> ProviderTable:
         table = self._tables.get(provider)
@@ -258,6 +287,8 @@ class Facts:
             merged, known = self._merged(backed, entry), entry is not None
             merged = tables.merge(merged, {"limits": table.defaults.get("limits", {}), "knobs": table.knobs})
         merged = tables.merge(merged, route.rules)
+        if route.efforts:
+            merged = merged | {"efforts": [each for each in merged.get("efforts", ()) if each in route.efforts]}
         merged = tables.merge(merged, route.groups.get(merged.get("group", ""), {})) | {"prices": {}}
         source_table = backed or table
         facts = _facts(
@@ -305,6 +336,9 @@ def _facts(
         diagnostics=entry.diagnostics,
         reports_writes=entry.reports_writes,
         late_tools=entry.late_tools or None,
+        efforts=entry.efforts,
+        thinking_budgets=tuple(entry.thinking_budgets.items()),
+        adaptive_thinking=entry.adaptive_thinking,
         usage_note=entry.usage_note,
         context_limit=entry.context_limit,
         output_limit=entry.output_limit,
@@ -336,6 +370,17 @@ def use(facts: Facts | None) -> None:
     """Make these the shared facts of the process; the command line does so with the configured overrides."""
     global _chosen
     _chosen = facts
+
+
+@contextmanager
+def using(facts: Facts | None) -> Iterator[None]:
+    """Share these facts for a while, then again those that were shared before; None changes nothing."""
+    before = _chosen
+    use(facts or before)
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def model(name: str) -> ModelFacts:

@@ -135,6 +135,12 @@ class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
     source: str
     late_tools: LateTools | None = None
     """None where no source states a way; over other APIs than the one named there is none."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort that a request may ask for, the least first; none where no source states any."""
+    thinking_budgets: tuple[tuple[str, int], ...] = ()
+    """Tokens for thinking that stand for a level, where the model takes a budget and no level."""
+    adaptive_thinking: bool = False
+    """It thinks only where it is asked to, and decides itself how much."""
 
     @cached_property  # asked for dozens of times a request
     def ref(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 _CONTEXT_VARIANT = re.compile(r"\[[^\]]*\]$")  # claude-sonnet-4-5[1m]
 _REVISION = re.compile(r"-v\d+:\d+$")  # Bedrock: …-v1:0
@@ -52,3 +53,14 @@ def starts_family(name: str, families: Iterable[str]) -> bool:
 def dotted(name: str) -> str:
     """claude-sonnet-4-5 as some catalogues spell it: claude-sonnet-4.5."""
     return re.sub(r"(?<=-)(\d{1,2})-(\d{1,2})(?!\d)", r"\1.\2", name)
+
+
+def nearest(name: str, entries: Iterable[str]) -> str | None:
+    """The entry that a name is most like; None where none is much like it."""
+    close = get_close_matches(name, list(entries), n=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def is_version_of(name: str, entry: str) -> bool:
+    """Whether two names differ in numbers only: then one is a later model and no misspelling of the other."""
+    return re.sub(r"\d+", "", name) == re.sub(r"\d+", "", entry)

@@ -2,7 +2,7 @@
 
 The package counts inclusively (its input contains the cached tokens) and our usage is disjoint, so only its
 price lists are used, not its arithmetic. It takes a third of a second to import and is imported on the first
-price. Prices of batch and other service tiers are not told apart.
+price. Prices of batch and other service tiers are told apart where they are asked for.
 """
 
 from __future__ import annotations
@@ -61,6 +61,14 @@ def rates(
     return _current(known, model, int(time.time() // 60)).of(prompt_tokens)
 
 
+SERVICES: dict[str, dict[str, str]] = {
+    "batch": {"processing": "batch"},
+    "priority": {"service_tier": "priority"},
+    "flex": {"service_tier": "flex"},
+}
+"""The tiers that providers sell beside their standard one, and how the price list names them."""
+
+
 class Tiers(Struct, frozen=True):
     """The rates of a model at one time: `steps` are the prompt sizes beyond which other prices hold."""
 
@@ -71,11 +79,13 @@ class Tiers(Struct, frozen=True):
         return self.rates[bisect_left(self.steps, prompt_tokens) - 1]
 
 
-def tiers(model: str, at: datetime, *, facts: Facts | None = None) -> Tiers:
-    """The rates of a model for prompts of every size: for those who price many requests of one time."""
+def tiers(model: str, at: datetime, *, facts: Facts | None = None, service: str = "") -> Tiers:
+    """The rates of a model for prompts of every size: for those who price many requests of one time. `service` is the
+    provider's tier (`SERVICES`), the standard one where it is empty; without a listed price of it the rates are None.
+    """
     known = facts or default()
-    resolved, steps = known.resolve(model), _steps(known, model, at)
-    return Tiers(steps, tuple(_rates(resolved, at, step + 1, known) for step in steps))
+    resolved, steps = known.resolve(model), _steps(known, model, at, service)
+    return Tiers(steps, tuple(_rates(resolved, at, step + 1, known, service) for step in steps))
 
 
 def changes_between(model: str, start: datetime, end: datetime, *, facts: Facts | None = None) -> bool:
@@ -101,13 +111,14 @@ def _current(facts: Facts, model: str, minute: int) -> Tiers:
     return tiers(model, datetime.fromtimestamp(minute * 60, UTC), facts=facts)
 
 
-def _steps(facts: Facts, model: str, at: datetime) -> tuple[int, ...]:
+def _steps(facts: Facts, model: str, at: datetime, service: str = "") -> tuple[int, ...]:
     """The prompt sizes beyond which other prices hold."""
     found = {-1}
     resolved: Resolved | None = facts.resolve(model)
     while resolved is not None:
         info = None if resolved.price_source is None else _listed_model(resolved.price_source, resolved.spellings)
-        values = () if info is None else vars(info.get_prices(at)).values()
+        listed = None if info is None else _listed(info, at, service)
+        values = () if listed is None else vars(listed).values()
         found.update(tier.start for value in values for tier in getattr(value, "tiers", ()))
         resolved = facts.resolve(resolved.backed) if resolved.backed else None
     return tuple(sorted(found))
@@ -118,8 +129,10 @@ def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts 
     known = facts or default()
     found = rates(model, at, usage.prompt, facts=known)
     if found is None:
-        ref = known.model(model).ref
-        known.warn_once(f"price {ref}", f"no price known for model {ref[:200]!r}; its costs are left open")
+        about = known.model(model)
+        if about.known:  # of others it was said before that nothing is known
+            said = f"no price known for model {about.ref!r}; its costs are left open"
+            known.warn_once(f"price {about.ref}", lambda: said)
         return msgspec.structs.replace(usage, cost=None, price_version=None)
     add = _EXACT.fma  # a product added, under that context without entering it
     cost = add(usage.read, found.read, _EXACT.multiply(usage.input, found.input))
@@ -129,11 +142,13 @@ def price(usage: Usage, model: str, *, at: datetime | None = None, facts: Facts 
     return msgspec.structs.replace(usage, cost=cost, price_version=found.version)
 
 
-def _rates(model: Resolved, at: datetime, prompt_tokens: int, facts: Facts) -> Rates | None:
-    listed = _listed_prices(model, at, prompt_tokens)
+def _rates(model: Resolved, at: datetime, prompt_tokens: int, facts: Facts, service: str = "") -> Rates | None:
+    listed = _listed_prices(model, at, prompt_tokens, service)
     own = model.prices
+    if service and set(own) - {"storage_hour"}:  # they are those of the standard tier
+        return None
     if listed is None and "input" not in own:
-        return rates(model.backed, at, prompt_tokens, facts=facts) if model.backed else None
+        return _rates(facts.resolve(model.backed), at, prompt_tokens, facts, service) if model.backed else None
     prices = (listed or {}) | own
     version = _version(listed is not None, model.prices_as_of if set(own) - {"storage_hour"} else None)
     with localcontext(_EXACT):
@@ -173,14 +188,17 @@ def _package() -> str:
     return f"genai-prices {metadata.version('genai-prices')}"
 
 
-def _listed_prices(model: Resolved, at: datetime, prompt_tokens: int) -> dict[str, Decimal] | None:
+def _listed_prices(model: Resolved, at: datetime, prompt_tokens: int, service: str = "") -> dict[str, Decimal] | None:
     """The package's prices of a model in our keys, USD per million tokens, on the right side of a cliff."""
     if model.price_source is None:
         return None
     info = _listed_model(model.price_source, model.spellings)
     if info is None:
         return None
-    found: dict[str, Any] = vars(info.get_prices(at))
+    priced = _listed(info, at, service)
+    if priced is None:
+        return None
+    found: dict[str, Any] = vars(priced)
     listed = {key: value for key, value in found.items() if value is not None}
     if not listed:  # listed without any price: free of charge
         return {"input": Decimal(0), "read": Decimal(0), "write": Decimal(0), "output": Decimal(0)}
@@ -194,6 +212,21 @@ def _listed_prices(model: Resolved, at: datetime, prompt_tokens: int) -> dict[st
         "output": "output_mtok",
     }
     return {ours: _at_size(listed[key], prompt_tokens) for ours, key in keys.items() if key in listed}
+
+
+def _listed(info: ModelInfo, at: datetime, service: str) -> Any:
+    """The package's prices of a model for a tier; None where it lists none. Tiers are listed from a day on: before that
+    day its first prices count, since the tier was there."""
+    if not service:
+        return info.get_prices(at)
+    context = SERVICES[service]
+    variants = [each for each in info.price_variants or () if each.when == context]
+    if not variants:
+        return None
+    first = min((getattr(each.constraint, "start_date", None) or date.min for each in variants), default=date.min)
+    if at.date() < first:
+        at = datetime(first.year, first.month, first.day, tzinfo=UTC)
+    return info.get_prices(at, context)
 
 
 def _at_size(value: Any, prompt_tokens: int) -> Decimal:

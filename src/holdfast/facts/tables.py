@@ -55,6 +55,9 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     diagnostics: bool = False
     reports_writes: bool = False
     late_tools: LateTools | Literal[""] = ""
+    efforts: tuple[str, ...] = ()
+    thinking_budgets: dict[str, int] = {}
+    adaptive_thinking: bool = False
     usage_note: str | None = None
     context_limit: Annotated[int, Meta(gt=0)]
     output_limit: Annotated[int, Meta(gt=0)]
@@ -73,6 +76,8 @@ class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A vendor behind a route: whose facts hold, and what the route changes about them."""
 
     provider: str | None = None
+    efforts: tuple[str, ...] = ()
+    """Levels of effort that the route passes on; a model's others are not taken there."""
     rules: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
 

@@ -52,6 +52,7 @@ class Begun(msgspec.Struct, frozen=True):
     """What is said of a run when it begins."""
 
     directory: Annotated[str, msgspec.Meta(max_length=4_096)]
+    client: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 class Pages:
@@ -170,7 +171,7 @@ class Pages:
             said = msgspec.json.decode(await request.body(), type=Begun)
         except msgspec.MsgspecError:
             raise _Wrong('send {"directory": "…"} with the directory of the run.') from None
-        self._runs.begin(request.path_params["id"], said.directory)
+        self._runs.begin(request.path_params["id"], said.directory, said.client)
         return _json({"id": request.path_params["id"], "directory": said.directory})
 
     async def _ask(self, question: Callable[[Store], T]) -> T:

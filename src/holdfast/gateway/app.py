@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.config.sections.serving import Limits
 from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
 from holdfast.transport.incoming import by_name
+from holdfast.transport.path_masking import shown_path
 from holdfast.transport.quietly import place_of
 from holdfast.wire import Dialect
 
@@ -149,7 +150,7 @@ class App:
         await say(send, answer)
         if self._on_refused is not None:
             hidden = self._own_keys.are_in(entry.path, "", ())
-            path = "(a path with a key)" if hidden else entry.path[:LONGEST]
+            path = "(a path with a key)" if hidden else shown_path(entry.path[:LONGEST])
             self._on_refused(Refused(method, path, answer.status, answer.refused, answer.message, time.time()))
 
     def _is_own(self, method: str, path: str, query: str, first: Mapping[str, str]) -> bool:
@@ -186,7 +187,7 @@ class App:
             return problem(style(), 403, message, refused="own key")
         route = self._routes.find(method, path, query, first)
         if route is None:
-            message = f"{method} {path[:LONGEST]} is not served; there are {SERVED}."
+            message = f"{method} {shown_path(path[:LONGEST])} is not served; there are {SERVED}."
             return problem(style(), 404, message, refused="path")
         if first.get("upgrade", "").lower() == "websocket":
             refused = ((b"upgrade", b"HTTP/1.1"),)

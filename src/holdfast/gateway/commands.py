@@ -24,6 +24,8 @@ PACKAGES = {
     "@mariozechner/pi-coding-agent": "pi",
     "@qwen-code/qwen-code": "qwen",
     "aider-chat": "aider",
+    "llm": "llm",
+    "deepagents-cli": "deepagents",
 }
 """Clients by the packages that hold them."""
 

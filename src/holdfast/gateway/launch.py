@@ -59,6 +59,8 @@ READ: Mapping[str, tuple[Variable, ...]] = {
     "aider": _LITELLM,
     "pi": (),
     "qwen": (_OPENAI,),
+    "llm": ANY,
+    "deepagents": ANY,
 }
 """What each client reads. Those without a variable are told by an argument."""
 
@@ -83,6 +85,11 @@ class Launch(Struct, frozen=True):
 def client_name(command: Sequence[str]) -> str:
     """What a command is called: the client it starts, else its program."""
     return program_of(command).client or name_of(command[0])
+
+
+def started(command: Sequence[str]) -> str:
+    """The client that a command starts, where it is a known one."""
+    return program_of(command).client
 
 
 def variables(client: str) -> tuple[Variable, ...]:

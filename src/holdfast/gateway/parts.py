@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config import Config
+from holdfast.config.private_home import close_to_others
 from holdfast.config.secrets import secret
 from holdfast.engine import Engine
 from holdfast.engine.reports import Reports
@@ -60,6 +61,7 @@ class Gateway:
         limits, loopback = settings.gateway.limits, is_loopback(host)
         self.needs_key = not loopback
         _check_memory(config, loopback)
+        close_to_others(config.home)
         access_key = secret(config.home, ACCESS_KEY) if self.needs_key else None
         token = _secret(config.home, ADMIN_TOKEN)
         routes = Routes(settings.upstream)
@@ -93,7 +95,7 @@ class Gateway:
             runs=self.runs,
             make_relay=lambda: Relay(limits),
             make_pipeline=lambda relay, over: Pipeline(
-                self.passages, relay, limits, self.load, over, self.runs.directory
+                self.passages, relay, limits, self.load, over, self.runs.directory, self.runs.client
             ),
             make_chores=lambda relay: Chores(
                 self.engine,

@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from aiohttp import StreamReader
 
 from holdfast.config.sections.serving import Limits
+from holdfast.identity import Headers, client_of
+from holdfast.identity.marks import HEADER as CLIENT_HEADER
+from holdfast.identity.marks import SDKS
 from holdfast.serving import send_together
 from holdfast.transport import Incoming, Passage, Passages
 from holdfast.transport.encodings import readable
@@ -39,7 +42,8 @@ REFUSAL = 1_048_576
 
 
 class Pipeline:
-    """What all requests of a gateway share. `directory` is where a run of `holdfast run` was started."""
+    """What all requests of a gateway share. `directory` is where a run of `holdfast run` was started, `client` what it
+    started."""
 
     def __init__(
         self,
@@ -49,9 +53,10 @@ class Pipeline:
         load: Load,
         on_done: Callable[[Call], None],
         directory: Callable[[str], str] = lambda _run: "",
+        client: Callable[[str], str] = lambda _run: "",
     ) -> None:
         self._passages, self._relay, self._limits, self._load = passages, relay, limits, load
-        self._on_done, self._directory = on_done, directory
+        self._on_done, self._directory, self._client = on_done, directory, client
         self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-prepare")
         self._waiting = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-wait")
 
@@ -124,7 +129,8 @@ class Pipeline:
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
         headers, project = tuple(call.headers), "" if call.run is None else self._directory(call.run)
-        incoming = Incoming(call.method, route.path, call.query, headers, body, call.first, tenant, project)
+        first = self._named(call)
+        incoming = Incoming(call.method, route.path, call.query, headers, body, first, tenant, project)
         # for what is put into it to be durable
         waits = self._passages.settings.cache.repair == "on" or self._passages.remembers(tenant)
         large = len(body) >= LARGE or "content-encoding" in call.first  # who knows what it unpacks to
@@ -139,6 +145,13 @@ class Pipeline:
         except asyncio.CancelledError:
             beside.add_done_callback(_cut)
             raise
+
+    def _named(self, call: Call) -> Headers:
+        """The headers that say who asks; of a client that goes by the name of its SDK, what `holdfast run` started."""
+        started = "" if call.run is None else self._client(call.run)
+        if not started or CLIENT_HEADER in call.first or client_of(call.first) not in SDKS:
+            return call.first
+        return {**call.first, CLIENT_HEADER: started}
 
     async def _carry(self, call: Call, body: bytes) -> Answer | None:
         """`body` is what was received, and goes as it is where nothing was changed."""

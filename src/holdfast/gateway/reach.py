@@ -91,11 +91,12 @@ def seen(config: Config, run: str) -> Seen | None:
         return None
 
 
-def begin(config: Config, run: str, directory: str) -> None:
-    """Tell the gateway that runs where a client is about to be started. Without that its requests name no project."""
+def begin(config: Config, run: str, directory: str, client: str = "") -> None:
+    """Tell the gateway that runs which client is about to be started and where. Without that its requests name no
+    project, and those that go by the name of an SDK no client."""
     try:
         token = (config.home / ADMIN_TOKEN).read_text("utf-8").strip()
-        _get(f"{place(config)}/runs/{run}", token, msgspec.json.encode({"directory": directory}))
+        _get(f"{place(config)}/runs/{run}", token, msgspec.json.encode({"directory": directory, "client": client}))
     except _UNREACHABLE:
         return
 

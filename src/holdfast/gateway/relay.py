@@ -22,6 +22,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from holdfast.config.sections.serving import Limits
+from holdfast.transport.certificates import trust, untrusted
 from holdfast.transport.incoming import RawHeaders
 from holdfast.transport.proxies import proxy_for
 
@@ -118,8 +119,10 @@ class Relay:
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._ways: dict[str, _Way] = {}
-        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60)
-        self._unpooled = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=60)
+        self._trust = trust()
+        trusted = self._trust.for_connector
+        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=60, ssl=trusted)
+        self._unpooled = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=60, ssl=trusted)
         self._used: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
         self._timeout = aiohttp.ClientTimeout(connect=limits.connect_s, sock_connect=limits.connect_s)
 
@@ -236,6 +239,8 @@ class Relay:
                     f"could not be connected to within {self._limits.connect_s:g} seconds (gateway.limits.connect_s)"
                 )
             return Unreachable(504, f"{where} {limit}; try again later.")
+        if why := untrusted(error, self._trust):
+            return Unreachable(502, f"no secure connection to {where} can be made: {why}.")
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
             return Unreachable(502, f"no secure connection to {where} can be made; check its address and certificate.")
         if isinstance(error, aiohttp.ClientConnectorError):

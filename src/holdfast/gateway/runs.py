@@ -29,6 +29,7 @@ class Run(Struct):
     calls: dict[str, None] = field(default_factory=dict)
     left_out: int = 0
     directory: str = ""
+    client: str = ""
 
 
 class Seen(Struct, frozen=True):
@@ -47,14 +48,20 @@ class Runs:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
-    def begin(self, id: str, directory: str) -> None:
+    def begin(self, id: str, directory: str, client: str = "") -> None:
         """A client is about to be started in this directory: its project, where memory is asked for."""
-        self._run(id).directory = directory
+        run = self._run(id)
+        run.directory, run.client = directory, client
 
     def directory(self, id: str) -> str:
         """Where a run was started; empty where nobody said so."""
         run = self._runs.get(id)
         return "" if run is None else run.directory
+
+    def client(self, id: str) -> str:
+        """Which client a run started; empty where nobody said so."""
+        run = self._runs.get(id)
+        return "" if run is None else run.client
 
     def _run(self, id: str) -> Run:
         run = self._runs.setdefault(id, Run(id))

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from holdfast.errors import HoldfastError
+from holdfast.notices import warn_once
 from holdfast.store import Store
 from holdfast.wire import Body
 
@@ -105,7 +106,7 @@ class Accounts:
             try:
                 found = "" if self._store is None else self._store.account(name) or ""
             except _PROBLEMS as error:
-                _log.warning("renewed logins are not recognised: %s", error)
+                warn_once(_log, "renewed logins are not recognised: %s", error)
                 return ""
             self._remember(name, found)
         return found
@@ -117,7 +118,7 @@ class Accounts:
         try:
             self._store.put_account(name, tenant, at=round(now * 1e6))
         except _PROBLEMS as error:
-            _log.warning("a renewed login will not be recognised after a restart: %s", error)
+            warn_once(_log, "a renewed login will not be recognised after a restart: %s", error)
 
     def _remember(self, name: str, tenant: str) -> None:
         self._known[name] = tenant

@@ -22,7 +22,7 @@ _BEGINNINGS = (
     ("pydantic-ai", "pydantic-ai"),
     ("agents/", "openai-agents"),
     ("langchain", "langchain"),
-    ("deepagents", "langchain"),
+    ("deepagents", "deepagents"),
     ("anthropic/python", "anthropic-python"),
     ("asyncanthropic/python", "anthropic-python"),
     ("anthropic/js", "anthropic-js"),
@@ -33,7 +33,7 @@ _BEGINNINGS = (
     ("cline", "cline"),
     ("aider", "aider"),
 )
-_TITLES = {"aider": "aider", "cline": "cline"}
+_TITLES = {"aider": "aider", "cline": "cline", "llm": "llm"}
 """Clients that go by the name of their SDK but tell their own in the header that OpenRouter lists applications by."""
 
 

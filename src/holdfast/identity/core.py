@@ -27,6 +27,7 @@ from .chains import SIZE, Chain, Chains
 from .clients import client_of
 from .credentials import credentials_of, is_login
 from .known import Care, Known, KnownLanes, Match
+from .marks import shown_client
 from .names import Named, named, previous_response
 from .sides import is_side
 from .values import Found, Headers, keyed, lane_id, safe_name
@@ -56,6 +57,8 @@ class _Who(Struct, frozen=True):
     agent: str
     session: str
     project: bytes
+    shown: str = ""
+    """The client's own name, where `client` is that of its SDK."""
 
 
 class Identities:
@@ -136,7 +139,8 @@ class Identities:
         session = "" if name is None else safe_name(self._key, name.session)
         if tenant is None:
             tenant = self.tenant(headers, query)
-        who = _Who(tenant, client, agent, session, self._scope(project) if project else b"")
+        shown = shown_client(client, headers, body)
+        who = _Who(tenant, client, agent, session, self._scope(project) if project else b"", shown)
         if is_side(client, body):
             return _beside(who)
         if name is not None and name.sure:
@@ -189,7 +193,7 @@ class Identities:
             tenant=who.tenant,
             session=who.session,
             id=id_,
-            client=who.client,
+            client=who.shown,
             agent=who.agent,
             parent=None if parent == id_ else parent,
             subagent=name.subagent,
@@ -278,7 +282,7 @@ class Identities:
         if session:
             middle = f"{who.agent}.{fresh}" if who.agent else fresh
         id_ = lane_id(self._key, session or fresh, middle, model)
-        lane = Lane(tenant=who.tenant, session=session or fresh, id=id_, client=who.client, agent=who.agent)
+        lane = Lane(tenant=who.tenant, session=session or fresh, id=id_, client=who.shown, agent=who.agent)
         return Found(lane, why=why, scope=scope, project=who.project)
 
     def _scope(self, *parts: str) -> bytes:
@@ -320,7 +324,7 @@ def _beside(who: _Who) -> Found:
     """A side request. Those that name no session share one for each client: whose conversation they stand beside is not
     known."""
     session = who.session or f"{who.client or 'unknown'}-side"
-    lane = Lane(tenant=who.tenant, session=session, id=f"{session}/side", client=who.client, agent=who.agent)
+    lane = Lane(tenant=who.tenant, session=session, id=f"{session}/side", client=who.shown, agent=who.agent)
     return Found(lane, side=True, why="side request")
 
 

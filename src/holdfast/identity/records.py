@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.engine.values import Lane
 from holdfast.errors import HoldfastError
+from holdfast.notices import warn_once
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Store
 
@@ -66,7 +67,7 @@ def load(store: Store, tenant: str, now: float) -> list[Known]:
             if len(found) >= MOST:
                 break
     except _PROBLEMS as error:
-        _log.warning("lanes of earlier runs are not recognised: %s", error)
+        warn_once(_log, "lanes of earlier runs are not recognised: %s", error)
     return sorted(found, key=lambda known: known.used, reverse=True)[:MOST]
 
 
@@ -94,7 +95,7 @@ def save(store: Store, known: Known) -> None:
     try:
         store.put_lane(row)
     except _PROBLEMS as error:
-        _log.warning("the lane will not be recognised after a restart: %s", error)
+        warn_once(_log, "the lane will not be recognised after a restart: %s", error)
     known.saved = same
 
 

@@ -1,4 +1,4 @@
-"""Memory for clients of the gateway, which know nothing of it: put into their requests as if they had sent it.
+"""Memory for clients of others, which know nothing of it: put into their requests as if they had sent it.
 
 A lane is given its stable block with its first request and never another one. Further memory comes in front of what the
 user says, only where nothing was sent yet, or, with the placement `blocks`, as a block behind the stable one. What was
@@ -49,8 +49,8 @@ TRIES = 3
 
 
 class Injecting:
-    """Memory for all lanes of a gateway. `settings` are those of an agent by its name, `agents` those with settings of
-    their own."""
+    """Memory for all lanes of a process. `settings` are those of an agent by its name, `agents` those with settings of
+    their own; None: it is not known which those are."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Injecting:
         store: Store,
         settings: Callable[[str], Settings],
         *,
-        agents: tuple[str, ...] = (),
+        agents: tuple[str, ...] | None = (),
         clock: Callable[[], float],
     ) -> None:
         self._engine, self._store, self._settings, self._clock = engine, store, settings, clock
-        self._agents = ("", *agents)
+        self._agents = None if agents is None else ("", *agents)
         self._lanes = Lanes()
         self._had: dict[str, bool] = {}  # tenants, and whether they were ever given anything
         self._turns = tuple(threading.Lock() for _ in range(TURNS))
@@ -71,6 +71,8 @@ class Injecting:
 
     def concerns(self, tenant: str) -> bool:
         """Also one that has been given some before; of one that was not here yet that is not known."""
+        if self._agents is None:
+            return True
         return self._had.get(tenant, True) or any(_concerns(self._settings(agent), tenant) for agent in self._agents)
 
     def remember(self, reminder: Reminder) -> Remembered | None:

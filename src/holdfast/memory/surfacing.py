@@ -18,6 +18,7 @@ from msgspec import Struct
 from holdfast.config.sections.agent import Memory
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
+from holdfast.notices import warn_once
 from holdfast.store.rows import KnowledgeFilter, Pin
 
 from .budgets import budgets
@@ -103,7 +104,7 @@ class Surfacing:
             try:
                 pin = store.put_pin(pin).result(self._patience)  # of two that begin at once the first one counts
             except (HoldfastError, TimeoutError) as error:
-                logger.warning("a stable memory block could not be pinned: %s", error)
+                warn_once(logger, "a stable memory block could not be pinned: %s", error)
         return Stable(text=pin.text, entries=pin.entries)
 
     def pinned(self, *, now: float) -> Pin | None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.notices import warn_once
 from holdfast.store import Store
 from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeVector
 
@@ -56,7 +57,7 @@ class Vectors:
             for start in range(0, len(entries), BATCH):
                 learned += self._learned(entries[start : start + BATCH])
         except Exception as problem:  # noqa: BLE001  the store, or the files of the model, which are not ours
-            _logger.warning("the meanings of new entries were not learned: %s", problem)
+            warn_once(_logger, "the meanings of new entries were not learned: %s", problem)
         return learned
 
     def _learned(self, entries: Sequence[KnowledgeEntry]) -> int:
@@ -76,7 +77,7 @@ class Vectors:
         try:
             return self._search(query, among, limit)
         except Exception as problem:  # noqa: BLE001  the store, or the files of the model, which are not ours
-            _logger.warning("memory was searched by words alone: %s", problem)
+            warn_once(_logger, "memory was searched by words alone: %s", problem)
             return []
 
     def _search(self, query: str, among: KnowledgeFilter, limit: int) -> list[tuple[str, float]]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.canonical import Usage
+from holdfast.prefix.changes import Change
 
 
 class Window(Struct, frozen=True):
@@ -91,7 +92,8 @@ class BreakReport(Struct, frozen=True, kw_only=True):
     """A break, or a reset if it has a reason. `offset` counts bytes of the body that was sent.
 
     `cure` is the name of what was recognised, `advice` says in a sentence what to do, `setting` what does it for them.
-    `subscription` says that the call was paid by one: the dollars are at list price.
+    `subscription` says that the call was paid by one: the dollars are at list price. `changes` is what differs in the
+    block, where its report on disk was read; `masked` says what is not shown of it.
     """
 
     id: str
@@ -113,6 +115,8 @@ class BreakReport(Struct, frozen=True, kw_only=True):
     client: str | None
     model: str
     subscription: bool = False
+    changes: tuple[Change, ...] = ()
+    masked: str | None = None
 
 
 class BreakReports(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ _SPEAKS_OF: dict[str, tuple[Section | Literal["model", "settings"], ...]] = {
     "tools_changed_by_user": ("tools",),
     "tools_redeclared": ("tools",),
     "model_switch": ("model", "settings"),
+    "effort_changed": ("settings",),
 }
 """Where a reset's reason allows the prefix to part; the others allow it anywhere."""
 

@@ -81,6 +81,9 @@ class Delete(Struct, frozen=True):
 
 Command = Create | Refresh | Delete
 
+UNUSED_S = 86_400.0
+"""Seconds for which a lane that left an object without naming it creates no other."""
+
 MAKING_S = 120.0
 """Seconds in which a creation may be under way: until then its lane does not begin another, larger one."""
 
@@ -162,9 +165,13 @@ class Objects(Struct, frozen=True):
 
     def failed(self, create: Create, now: float) -> Objects:
         """It could not be created; its lane does not try again for the length of a life."""
-        refused = {lane: until for lane, until in self.refused.items() if until > now}
-        refused[create.lane] = now + create.ttl_s
+        refused = {**self._refused(now), create.lane: now + create.ttl_s}
         return structs.replace(self._without(create.offer.identity), refused=refused)
+
+    def dropped(self, create: Create) -> Objects:
+        """It was never asked for: the place is free, and its lane may try again."""
+        known = self.held.get(create.offer.identity)
+        return self if known is None or known.name else self._without(create.offer.identity)
 
     def used(self, name: str, lane: str, now: float) -> Objects:
         """A lane names an object, and no longer needs any other."""
@@ -185,8 +192,15 @@ class Objects(Struct, frozen=True):
         return (self, None) if known is None else (self._without(known.identity), _charge(known, now))
 
     def lost(self, name: str, now: float) -> tuple[Objects, Charge | None]:
-        """The provider does not know it any more; it was stored no longer than until now."""
-        return self.deleted(name, now)
+        """The provider does not know it any more; it was stored no longer than until now. Where the first request that
+        named it was told so, its lanes create none for the length of its life: the next one would be paid for in vain
+        too."""
+        known = self.named(name)
+        left, charge = self.deleted(name, now)
+        if known is not None and known.uses <= 1:
+            pause = dict.fromkeys(known.lanes, now + known.expires - known.since)
+            left = structs.replace(left, refused={**left._refused(now), **pause})
+        return left, charge
 
     def charged(self, name: str, now: float) -> tuple[Objects, Charge | None]:
         """The storage of an object since it was last asked for."""
@@ -201,13 +215,22 @@ class Objects(Struct, frozen=True):
         left = {each.identity: each for each in self.held.values() if each.expires >= now}
         return structs.replace(self, held=left), tuple(_charge(each, now) for each in over if each.name)
 
-    def ended(self, lane: str) -> Objects:
-        """A lane has ended: `due` says what nobody needs any more."""
-        return self._left_by(lane)
+    def ended(self, lane: str, now: float) -> Objects:
+        """A lane has ended: `due` says what nobody needs any more. Where it leaves an object that it never named, it
+        creates none for a day, should it go on: a program that is started for each message would pay for one each time.
+        """
+        mine = [each for each in self.held.values() if lane in each.lanes]
+        left = self._left_by(lane)
+        if any(each.uses for each in mine) or not mine:
+            return left
+        return structs.replace(left, refused={**self._refused(now), lane: now + UNUSED_S})
 
     def fence(self, lane: str, now: float) -> int:
         """How many of a lane's contents stand in a live object: these must not be edited."""
         return max((each.contents for each in self.held.values() if lane in each.lanes and each.live(now)), default=0)
+
+    def _refused(self, now: float) -> dict[str, float]:
+        return {lane: until for lane, until in self.refused.items() if until > now}
 
     def _left_by(self, lane: str, besides: str = "") -> Objects:
         held = {

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.caches.anthropic import EFFORT
 from holdfast.caches.providers import Rules, rules
 from holdfast.caches.values import Block, Prompt, Section
 from holdfast.canonical import common_head
@@ -240,8 +241,8 @@ def _setting(before: Settings, after: Settings, known: Rules, model: ModelFacts)
     changed = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get(n) and n not in _SEEN_IN_BLOCKS]
     everything = known.order[0]
     sections = {name: known.affecting.get(name, everything) for name in changed}
-    if "output_config.effort" in sections and model.knobs.effort_invalidates == "all":
-        sections["output_config.effort"] = everything
+    if model.knobs.effort_invalidates == "all":
+        sections |= {name: everything for name in sections if name in EFFORT}
     if not sections:
         return None
     return min(sections.items(), key=lambda item: known.order.index(item[1]))

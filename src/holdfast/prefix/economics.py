@@ -8,6 +8,7 @@ on it nothing is won. Knows no provider, no clock and no dollars.
 from __future__ import annotations
 
 from decimal import Decimal
+from math import ceil
 from typing import TypeVar
 
 N = TypeVar("N", float, Decimal)
@@ -61,6 +62,40 @@ def calls_to_pad(prefix: N, padded: N, r: N, w: N) -> N | None:
     """Rule 5.6: padding a prefix to this size pays after more calls than this; None if it never does."""
     gain = prefix - r * padded
     return (w - r) * padded / gain if gain > 0 else None
+
+
+def session_cost(
+    prefix: float, floor: float, r: float, w: float, *, head: float, calls: float, growth: float, opening: float = 0.0
+) -> float:
+    """Rule 5.6 for a conversation that grows: what the prompts of a session cost in expectation.
+
+    `prefix` are tools and system text, written at `head` where they reach the floor; `opening` is what the first
+    message says besides, `growth` what each request adds, itself included. Below the floor the provider caches nothing
+    until the conversation has passed it. How many requests a session makes is geometric, with the mean `calls`: what
+    the first ones cost counts for more sessions than what the later ones do. Without growth and opening, and with
+    `head` equal to `w`, two of these are equal at `calls_to_pad`.
+    """
+    stays, start = 1 - 1 / calls, prefix + opening
+
+    def requests(first: int) -> float:
+        """How many requests are expected from this one on."""
+        return stays ** (first - 1) * calls
+
+    def added(first: int) -> float:
+        """The same, each counted as often as it has a number."""
+        return requests(first) * (first + calls - 1)
+
+    if prefix >= floor:
+        number, written = 1, head * prefix + w * (opening + growth)
+    elif growth <= 0 and start < floor:
+        return start * calls
+    else:
+        number = max(1, ceil((floor - start) / growth)) if growth > 0 else 1
+        written = w * (start + growth * number)
+    plain = start * (calls - requests(number)) + growth * (added(1) - added(number))
+    later = number + 1
+    cached = (r * (start - growth) + w * growth) * requests(later) + r * growth * added(later)
+    return plain + stays ** (number - 1) * written + cached
 
 
 def cold_fan_out(requests: N, w: N) -> N:

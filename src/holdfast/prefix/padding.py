@@ -6,8 +6,8 @@ Skill bodies and sections of the operating context are added whole or not at all
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -50,6 +50,24 @@ class SkillBody(Struct, frozen=True):
         return f"{skill_heading(self.name, self.source)}{_GAP}{self.text}"
 
 
+class Outlook(Struct, frozen=True, kw_only=True):
+    """What a session is expected to do, when it is decided whether padding pays."""
+
+    calls: float = 0.0
+    """Requests that it makes."""
+    growth: tuple[float, ...] = (0.0,)
+    """Tokens that a request adds to the one before, in sessions of several kinds, each as likely as the others."""
+    opening: int = 0
+    """Tokens that stand behind the stable text from the first request on."""
+    head_ttl: str | None = None
+    """The lifetime that tools and system text are written for; None: the model's usual one."""
+    unmarked: bool = False
+    """No marker of ours is set: where only markers cache, nothing is."""
+
+
+NO_OUTLOOK = Outlook()
+
+
 class Padded(Struct, frozen=True):
     """A stable text with what was added to it, which is also given alone; `inlined` are the skills it holds."""
 
@@ -71,22 +89,26 @@ def pad(
     *,
     mode: Mode,
     models: Sequence[ModelFacts],
-    calls: float = 0.0,
+    outlook: Outlook = NO_OUTLOOK,
     min_tokens: int = MIN_TOKENS,
     max_tokens: int = MAX_TOKENS,
+    sections: Sequence[str] = SECTIONS,
     count: Callable[[str], int] = estimate,
 ) -> Padded:
     """The stable text, padded as far as the mode asks for.
 
-    `models` are all that the lane may be routed to, `calls` how many are expected in the session. `count` estimates
-    real tokens, for the floors of the models; the two bounds are heuristic tokens of four characters.
+    `models` are all that the lane may be routed to, the one it begins with first. `always` clears the floors of all of
+    them; `economic` that of the first, where it pays by the `outlook`: to lengthen every request for the sake of a
+    model that is hardly ever asked would be paid for by the one that is. `sections` is the text that fills what skill
+    bodies leave. `count` estimates real tokens, for the floors of the models; the two bounds are heuristic tokens of
+    four characters.
     """
+    if mode == "economic":
+        return _economic(tools, stable, [*sorted(bodies, key=_by_name), *sections], models[:1], outlook, count)
     work = _Work(tools, stable, floor_of(models), count)
     if mode == "off":
         return work.done("padding is off")
-    if mode == "economic":
-        return _economic(work, bodies, models, calls)
-    return _always(work, bodies, min_tokens, max_tokens)
+    return _always(work, bodies, sections, min_tokens, max_tokens)
 
 
 class _Work:
@@ -123,8 +145,8 @@ class _Work:
         return Padded(self.text(), _GAP.join(self._parts), tuple(self._inlined), why)
 
 
-def _always(work: _Work, bodies: Sequence[SkillBody], least: int, most: int) -> Padded:
-    """Bodies by name, then the operating context, until both the lower bound and the models' floor are cleared.
+def _always(work: _Work, bodies: Sequence[SkillBody], sections: Sequence[str], least: int, most: int) -> Padded:
+    """Bodies by name, then the fixed text, until both the lower bound and the models' floor are cleared.
 
     Characters per token differ between texts and tokenizers, so the lower bound alone may still lie under the floor;
     the upper bound holds in any case.
@@ -138,7 +160,7 @@ def _always(work: _Work, bodies: Sequence[SkillBody], least: int, most: int) -> 
     for body in sorted(bodies, key=_by_name):
         if not cleared() and work.fits(body.section, most, skill=True):
             work.add(body.section, body.name)
-    for section in SECTIONS:
+    for section in sections:
         if not cleared() and work.fits(section, most, skill=False):
             work.add(section)
     size = f"padded to {work.heuristic()} tokens"
@@ -147,29 +169,86 @@ def _always(work: _Work, bodies: Sequence[SkillBody], least: int, most: int) -> 
     return work.done(f"{size}; more would pass the upper bound of {most}")
 
 
-def _economic(work: _Work, bodies: Sequence[SkillBody], models: Sequence[ModelFacts], calls: float) -> Padded:
-    """Whole bodies up to the models' floor, where rule 5.6 says that the session is long enough; else nothing."""
-    natural, floor = work.tokens(), work.floor
+def _economic(
+    tools: Sequence[str],
+    stable: str,
+    parts: Sequence[SkillBody | str],
+    models: Sequence[ModelFacts],
+    outlook: Outlook,
+    count: Callable[[str], int],
+) -> Padded:
+    """Whole bodies, then the fixed text, up to the model's floor, where rule 5.6 says that the session is long enough
+    and does not pass the floor by itself soon enough; else nothing."""
+    work = _Work(tools, stable, floor_of(models), count)
+    natural, floor, calls = work.tokens(), work.floor, outlook.calls
     if natural >= floor:
-        return work.done(f"the prefix has {natural} tokens by itself, at or above the floor of {floor}")
-    caching = [model for model in models if model.caching != "none"]
-    read = max(model.read for model in caching)  # the dearest decides: it must pay wherever the lane goes
-    write = max(model.write() for model in caching)
+        return work.done(f"the prefix has {natural:,} tokens by itself, at or above the floor of {floor:,}")
+    model = models[0]
+    if outlook.unmarked and model.caching == "explicit":
+        return work.done(f"no marker is set, so that {model.ref} caches nothing in any case")
+    bare = work.done(f"by rule 5.6, padding {natural:,} tokens to {floor:,} does not pay within {calls:g} calls")
+    plain = _cost(natural, model, outlook)
 
     def pays(size: int) -> bool:
-        needed = economics.calls_to_pad(Decimal(natural), Decimal(size), read, write)
-        return needed is not None and calls > needed
+        """Whether it does at this size, or at the target where more has to come."""
+        return _cost(max(size, work.target), model, outlook) < plain
 
-    bare = work.done(f"padding {natural} tokens to {floor} does not pay within {calls:g} calls (rule 5.6)")
     if not pays(work.target):
         return bare
-    for body in sorted(bodies, key=_by_name):
-        if work.tokens() < work.target and pays(work.tokens(body.section)):
-            work.add(body.section, body.name)
+    for part in parts:
+        text, skill = (part, None) if isinstance(part, str) else (part.section, part.name)
+        if work.tokens() < work.target and pays(work.tokens(text)):
+            work.add(text, skill)
     size = work.tokens()
     if size < work.target:
-        return structs.replace(bare, why=f"no skills fill {natural} tokens to {floor} within what pays (rule 5.6)")
-    return work.done(f"padded from {natural} to {size} tokens, which pays within {calls:g} calls (rule 5.6)")
+        return structs.replace(bare, why=f"by rule 5.6, nothing fills {natural:,} tokens to {floor:,} within what pays")
+    return work.done(f"padded from {natural:,} to {size:,} tokens, which by rule 5.6 pays within {calls:g} calls")
+
+
+def _cost(prefix: int, model: ModelFacts, outlook: Outlook) -> float:
+    """What the prompts of a session with this prefix cost in expectation, as tokens at the input price."""
+    if outlook.calls < 1:
+        return float(prefix)  # nothing is read again
+    read, write = float(model.read), float(model.write())
+    head = float(model.write(outlook.head_ttl))
+    costs = [
+        economics.session_cost(
+            prefix, model.floor, read, write, head=head, calls=outlook.calls, growth=growth, opening=outlook.opening
+        )
+        for growth in outlook.growth
+    ]
+    return sum(costs) / len(costs)
+
+
+_FENCE = re.compile(r"\s*(```|~~~)")
+_HEADING = re.compile(r"#{1,6}\s")
+
+
+def split_sections(text: str) -> tuple[str, ...]:
+    """A text as the parts that padding adds whole: paragraphs, each heading with what follows it. An empty line in a
+    fenced block parts nothing."""
+    parts: list[str] = []
+    paragraph: list[str] = []
+    fenced = False
+
+    def close() -> None:
+        if not paragraph:
+            return
+        made = "\n".join(paragraph)
+        if parts and all(_HEADING.match(line) for line in parts[-1].split("\n") if line):
+            made = f"{parts.pop()}{_GAP}{made}"
+        parts.append(made)
+        paragraph.clear()
+
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if _FENCE.match(line):
+            fenced = not fenced
+        if line.strip() or (fenced and paragraph):
+            paragraph.append(line.rstrip())
+        else:
+            close()
+    close()
+    return tuple(parts)
 
 
 def _by_name(body: SkillBody) -> str:

@@ -149,7 +149,9 @@ def _why(after: Retention, settings: Cache) -> str:
 
 def override(settings: Cache, model: ModelFacts) -> Lifetime | None:
     """The retention set for this model: of the prefixes that fit its name, with or without provider and vendor, the
-    longest."""
+    longest. None at all for a route that is said never to cache."""
+    if model.provider == "openrouter" and settings.openrouter.caching == "never":
+        return "none"
     if not settings.retention_overrides:
         return None
     names = [_spelled(model.ref)]

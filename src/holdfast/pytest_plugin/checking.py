@@ -26,6 +26,7 @@ _CAUSES = ("model_changed", "tools_changed", "system_prompt_changed", "parameter
 _REASONS = get_args(ResetReason)
 _BY_PLACE = {
     "model_switch": "model_changed",
+    "effort_changed": "parameters_changed",
     "tools_changed_by_user": "tools_changed",
     "tools_redeclared": "tools_changed",
     "volatile_system_changed": "system_prompt_changed",

@@ -1,4 +1,8 @@
-"""What a failure says: the first departure in full, the others in a line each, and what they cost in a year."""
+"""What a failure says: the first departure in full, the others in a line each, and what they cost in a year.
+
+Its reader is the author of the program under test: the cure says what to change in that program, never a setting of
+ours.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +87,7 @@ def _first(checked: Checked, one: Unstable) -> Iterator[str]:
         if before is not None and after is not None and not before.startswith("("):
             yield " " * (_LABEL + 2 + one.at) + "^"
     yield f"  cause    {one.cause}"
-    yield from _paragraph("cure", f"{one.cure.name}: {one.cure.sentence}")
-    if one.cure.setting is not None:
-        yield f"  setting  {one.cure.setting}"
+    yield from _paragraph("cure", f"{one.cure.name}: {one.cure.in_your_code or one.cure.sentence}")
     yield from _paragraph("cost", _cost(one.cost))
 
 
@@ -141,8 +143,8 @@ def _without_markers(checked: Checked) -> Iterator[str]:
     for name in checked.unmarked:
         yield from _paragraph(
             "",
-            f"{name} carries no cache marker although its prompt is long enough to be cached: mark the last block of "
-            "every request, or let Holdfast do it (cache.client_markers).",
+            f"{name} carries no cache marker although its prompt is long enough to be cached: let your program put "
+            "`cache_control` on the last block of every request.",
         )
 
 

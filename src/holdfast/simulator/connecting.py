@@ -41,6 +41,21 @@ class Asked(Protocol):
     def session(self) -> str: ...
 
 
+class Beside(Protocol):
+    """A call beside the requests."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def query(self) -> Mapping[str, str]: ...
+    @property
+    def raw(self) -> bytes: ...
+
+
 class Simulated:
     """A provider without sockets. What breaks a connection there is `Unreachable` here."""
 
@@ -56,6 +71,13 @@ class Simulated:
             yield answer
         finally:
             exchange.abandon()  # of no effect on one that is finished
+
+    async def send(self, request: Beside) -> tuple[int, bytes]:
+        """A call beside the requests, such as one for cached contents."""
+        await asyncio.sleep(0)  # others have their turn, as they have with a connection
+        headers = _KEYS.get(request.dialect, _BEARER)
+        answer = self.simulator.answer(Call(request.method, request.path, headers, request.query, request.raw))
+        return answer.status, answer.body
 
     async def close(self) -> None:
         """There is nothing to end."""

@@ -58,10 +58,12 @@ class Fields(Struct, frozen=True, kw_only=True):
 
 class Check:
     """The fields of one SKILL.md, checked: `problems` is everything that is wrong, `fields` is None if there is an
-    error among it. `strict` makes errors of what a strict reader of the format refuses."""
+    error among it. `strict` makes errors of what a strict reader of the format refuses, `refuse_long` only of a
+    description that is too long."""
 
-    def __init__(self, front: Front, directory: str, *, strict: bool = False) -> None:
+    def __init__(self, front: Front, directory: str, *, strict: bool = False, refuse_long: bool = False) -> None:
         self._front, self._directory, self._strict = front, directory, strict
+        self._refuse_long = strict or refuse_long
         self._found: list[Problem] = []
         name = self._name()
         description = self._description()
@@ -101,7 +103,10 @@ class Check:
             return None
         if not text.strip():
             self._error("`description` is empty; say what the skill does and when to use it", entry, "description")
-        self._length("description", text, DESCRIPTION_CHARS, entry)
+        if self._refuse_long:
+            self._length("description", text, DESCRIPTION_CHARS, entry)
+        elif warning := long_description(text):
+            self._warn(warning, entry, "description")
         if text.strip() == TEMPLATE:
             message = "`description` is still that of the template; say what it does and when to use it"
             self._warn(message, entry, "description")
@@ -214,6 +219,14 @@ class Check:
     def _say(self, message: str, entry: Entry, field: str, *, warning: bool) -> None:
         line = self._front.line(entry.key)  # of the key: an alias's value may stand anywhere
         self._found.append(Problem(message=message, line=line, field=field, warning=warning))
+
+
+def long_description(text: str) -> str | None:
+    """What is said of a description that the index has to cut."""
+    length = len(text.strip())
+    if length <= DESCRIPTION_CHARS:
+        return None
+    return f"`description` has {length} characters; {DESCRIPTION_CHARS} are allowed, and the index cuts it there"
 
 
 def name_problems(name: str, directory: str) -> list[str]:

@@ -13,10 +13,13 @@ from holdfast.prefix.padding import PRELOADED
 from holdfast.prefix.skill_texts import HEADING, HINT
 from holdfast.tools.wording import mend
 
+from .fields import DESCRIPTION_CHARS
 from .store import SkillStore
 from .values import Skill
 
 LEFT_OUT = "- … and {number} more, which `skill_search(query)` finds."
+
+ELLIPSIS = "…"
 
 _CONTROLS = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
 
@@ -47,6 +50,17 @@ def one_line(text: str) -> str:
     return " ".join(line for each in mend(text).splitlines() if (line := each.translate(_CONTROLS).strip()))
 
 
+def indexed(description: str) -> str:
+    """A description as a prompt has it: one line, of at most as many characters as the format allows. One that is
+    longer ends at a word, with an ellipsis."""
+    line = one_line(description)
+    if len(line) <= DESCRIPTION_CHARS:
+        return line
+    start = line[:DESCRIPTION_CHARS]  # one character more than is kept, to see whether a word ends there
+    words = start.rpartition(" ")[0].rstrip()
+    return f"{words or start[:-1]}{ELLIPSIS}"
+
+
 def _within(skills: Collection[Skill], most: int) -> Collection[Skill]:
     """Those whose whole lines fit into an index of so many characters, those of the workspace first. A line that is too
     long keeps no later one out. Lines count without the annotation: what is preloaded must not decide what is listed.
@@ -64,7 +78,7 @@ def _within(skills: Collection[Skill], most: int) -> Collection[Skill]:
 
 
 def _line(skill: Skill, preloaded: bool = False) -> str:
-    return f"- {skill.name}{PRELOADED if preloaded else ''}: {one_line(skill.description)}"
+    return f"- {skill.name}{PRELOADED if preloaded else ''}: {indexed(skill.description)}"
 
 
 def _whole(lines: Iterable[str]) -> str:

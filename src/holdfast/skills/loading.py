@@ -17,8 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.sections.agent import Skills
+from holdfast.notices import warn_once
 from holdfast.tools.wording import cut, shown
 
+from .fields import long_description
 from .links import UnusableLinkError, check_inside, real_path
 from .reading import decoded, long_body, read_bytes, read_skill, reason
 from .roots import Place, places, roots_of
@@ -43,18 +45,19 @@ def load_skills(*, global_dir: Path | str | None, workspace_dir: Path | str | No
 def skill_store_factory(settings: Skills, workspace: Path | None) -> Callable[[], SkillStore]:
     """Reads the configured roots at each call: a session keeps its store, and the next one sees what was edited."""
     roots = roots_of(settings, workspace)
-    return lambda: load_roots(roots, workspace=workspace)
+    return lambda: load_roots(roots, workspace=workspace, strict=settings.strict)
 
 
-def load_roots(roots: Sequence[Root], *, workspace: Path | None = None) -> SkillStore:
+def load_roots(roots: Sequence[Root], *, workspace: Path | None = None, strict: bool = False) -> SkillStore:
     """The skills of several roots. Those of the workspace stand before the global ones, and at each level those of an
     earlier root before those of a later one.
 
     A root that is named inside `workspace` but leads out of it and of the other roots is left out: a stranger's
-    repository must not decide what is read.
+    repository must not decide what is read. `strict` leaves out a skill whose description is too long, which is loaded
+    with a warning otherwise.
     """
     found, skipped = places(roots, workspace)
-    load = _Load({place.real for place in found})
+    load = _Load({place.real for place in found}, strict)
     load.skipped.extend(skipped)
     for level in ("workspace", "global"):
         for place in found:
@@ -67,6 +70,7 @@ class _Load(Struct):
     """One reading of all roots."""
 
     allowed: set[Path]
+    strict: bool = False
     skills: dict[str, Skill] = {}
     skipped: list[Skipped] = []
     shadowed: list[Shadowed] = []
@@ -120,16 +124,18 @@ class _Load(Struct):
         # Without O_PATH every directory on the way would have to be readable, which those far above need not be.
         top = Path(real.anchor) if hasattr(os, "O_PATH") else real.parent.parent
         text = decoded(read_bytes(top, real))
-        skill = read_skill(text, skill_dir=path, source=place.root.source)
+        skill = read_skill(text, skill_dir=path, source=place.root.source, refuse_long=self.strict)
         return skill if directory == path else replace(skill, skill_dir=directory)
 
     def _keep(self, skill: Skill) -> None:
         first = self.skills.get(skill.name)
         if first is None:
             self.skills[skill.name] = skill
+            at = shown(skill.skill_dir / FILE)
+            if warning := long_description(skill.description):
+                warn_once(logger, "skill %r (%s): %s", skill.name, at, warning)
             if skill.over_body_token_warn:
-                at = shown(skill.skill_dir / FILE)
-                logger.warning("skill %r (%s): %s", skill.name, at, long_body(skill.estimated_body_tokens))
+                warn_once(logger, "skill %r (%s): %s", skill.name, at, long_body(skill.estimated_body_tokens))
         elif first.skill_dir != skill.skill_dir:
             self.shadowed.append(Shadowed(skill.name, skill.skill_dir, first.skill_dir))
             paths = shown(first.skill_dir), shown(skill.skill_dir)
@@ -141,7 +147,7 @@ class _Load(Struct):
     def _skip(self, path: Path, why: str) -> None:
         skipped = Skipped(path, cut(why, _LONGEST_REASON))
         self.skipped.append(skipped)
-        logger.warning("skill %s is left out: %s", shown(path), skipped.reason)
+        warn_once(logger, "skill %s is left out: %s", shown(path), skipped.reason)
 
 
 def _line(problem: Problem) -> str:

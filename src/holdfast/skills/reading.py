@@ -19,10 +19,11 @@ from .values import BODY_WARN_TOKENS, FILE, Problem, Skill, SkillSource, SkillVa
 MOST_BYTES = 1_000_000
 
 
-def read_skill(text: str, *, skill_dir: Path, source: SkillSource) -> Skill:
-    """The skill in a text. Fields that the format does not know are ignored; SkillValidationError has every error."""
+def read_skill(text: str, *, skill_dir: Path, source: SkillSource, refuse_long: bool = False) -> Skill:
+    """The skill in a text. Fields that the format does not know are ignored; SkillValidationError has every error.
+    `refuse_long` makes an error of a description that is too long."""
     front = Front(text)
-    check = Check(front, skill_dir.name)
+    check = Check(front, skill_dir.name, refuse_long=refuse_long)
     fields = check.fields
     if fields is None:
         raise SkillValidationError([problem for problem in _by_line(check.problems) if not problem.warning])
@@ -39,14 +40,14 @@ def read_skill(text: str, *, skill_dir: Path, source: SkillSource) -> Skill:
     )
 
 
-def problems(data: bytes, *, skill_dir: Path, strict: bool = False) -> tuple[Problem, ...]:
+def problems(data: bytes, *, skill_dir: Path, strict: bool = False, refuse_long: bool = False) -> tuple[Problem, ...]:
     """Errors and warnings of a SKILL.md in the order of its lines. `strict` makes errors of fields that the format does
-    not know and of metadata that is not text."""
+    not know, of metadata that is not text and of a description that is too long; `refuse_long` only of the last."""
     try:
         front = Front(decoded(data))
     except SkillValidationError as error:
         return error.problems
-    found = Check(front, skill_dir.name, strict=strict).problems
+    found = Check(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
     return (*_by_line(found), *_of_body(front.body))
 
 
@@ -90,7 +91,9 @@ def read_bytes(base: Path, real: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def validate_dir(path: Path, *, strict: bool = False, allowed: Set[Path] = frozenset()) -> tuple[Problem, ...]:
+def validate_dir(
+    path: Path, *, strict: bool = False, refuse_long: bool = False, allowed: Set[Path] = frozenset()
+) -> tuple[Problem, ...]:
     """`problems` of the skill in a directory, which is named by its last part and may be anywhere. A SKILL.md that is a
     link is read only where it leads into that directory or into an `allowed` one, given by its real path."""
     try:
@@ -107,7 +110,7 @@ def validate_dir(path: Path, *, strict: bool = False, allowed: Set[Path] = froze
         return (Problem(message=f"{shown(path)} is not a directory; name the one that holds {FILE}"),)
     except (OSError, ValueError) as error:
         return (Problem(message=f"{shown(path)} cannot be read: {reason(error)}"),)
-    return problems(data, skill_dir=skill_dir, strict=strict)
+    return problems(data, skill_dir=skill_dir, strict=strict, refuse_long=refuse_long)
 
 
 def _missing(skill_dir: Path, names: list[str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.config.sections.agent import Skills
+from holdfast.notices import warn_once
 from holdfast.tools.wording import shown
 from holdfast.tools.workspace import lexical
 
@@ -45,7 +46,7 @@ def places(roots: Sequence[Root], workspace: Path | None) -> tuple[list[Place], 
 
     def skip(path: Path, why: str) -> None:
         skipped.append(Skipped(path, why))
-        logger.warning("skills root %s is left out: %s", shown(path), why)
+        warn_once(logger, "skills root %s is left out: %s", shown(path), why)
 
     for root in dict.fromkeys(roots):
         try:

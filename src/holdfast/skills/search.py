@@ -1,15 +1,15 @@
 """Finding skills by name and description.
 
-A word counts where it is part of a name or a description, the name for more. Of several words the counts are summed;
-among many skills, where most words are in a dozen descriptions, BM25 ranks them instead. A function of skills and query
-alone.
+A word counts where it is part of a name or a description, the name for more. Of several words the counts are summed,
+without those that say nothing of what is looked for (how, do, a); among many skills, where most words are in a dozen
+descriptions, BM25 ranks them instead. A function of skills and query alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.tools.search import WordIndex, meant, words
+from holdfast.tools.search import COMMON, WordIndex, meant, words
 
 from .values import Skill
 
@@ -33,11 +33,16 @@ class SkillSearch:
         self._plain = len(self._skills) <= MANY
 
     def find(self, query: str, limit: int) -> list[Skill]:
-        """Those that match, best first and then by name; all of them by name where the query is empty."""
+        """Those that match, best first and then by name; all of them by name where the query is empty, or a question
+        whose words say nothing ("what do you have")."""
         limit, query = max(0, min(limit, len(self._skills))), query.strip()
         if not query:
             return self._skills[:limit]
         asked = _asked(query)
+        if len(asked) > 1 and COMMON.issuperset(asked):
+            phrase = " ".join(asked)
+            found = self._scored([phrase, phrase.replace(" ", "-")]) or list(range(limit))
+            return [self._skills[at] for at in found[:limit]]
         found = self._ranked(query, limit) if len(asked) > 1 else []
         if len(found) < limit:
             ranked = frozenset(found)

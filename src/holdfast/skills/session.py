@@ -16,7 +16,8 @@ from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
-from holdfast.prefix.padding import SkillBody, pad
+from holdfast.prefix.operating_context import SECTIONS
+from holdfast.prefix.padding import NO_OUTLOOK, Outlook, SkillBody, pad
 from holdfast.tools.carriers import function_text
 from holdfast.tools.telling import Teller
 from holdfast.tools.values import Answer, Tool
@@ -117,14 +118,16 @@ class SessionSkills:
         cache: Cache = Cache(),  # noqa: B008  frozen
         tools: Iterable[ToolDefinition | Opaque] = (),
         models: Sequence[ModelFacts] = (),
-        calls: float = 0.0,
+        outlook: Outlook = NO_OUTLOOK,
+        sections: Sequence[str] = SECTIONS,
         count: Callable[[str], int] = estimate,
     ) -> Composed:
         """`before` (persona, project instructions), the index, and the padding that a prefix of this length needs. What
         is preloaded by it is known from now on. Once for a session: another text would lose its prefix.
 
         `cache` says how padding is done, `tools` are the definitions that go with it, `models` all that the session may
-        be sent to, `calls` how many requests are expected, `count` the tokens of a text.
+        be sent to, the first one first, `outlook` what it is expected to do, `sections` the text that fills what bodies
+        leave, `count` the tokens of a text.
         """
         if self._composed:
             raise HoldfastError("the stable text of this session was composed before; send the one that was sent.")
@@ -135,9 +138,10 @@ class SessionSkills:
             [SkillBody(skill.name, skill.source, mend(skill.body)) for skill in skills],
             mode=cache.padding,
             models=models,
-            calls=calls,
+            outlook=outlook,
             min_tokens=cache.padding_min,
             max_tokens=cache.padding_max,
+            sections=sections,
             count=count,
         )
         index = render_index(self.store, self.settings, padded.inlined)

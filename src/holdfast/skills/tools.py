@@ -21,7 +21,7 @@ from holdfast.tools.wording import mend, shown
 
 from .activation import Activation, Given
 from .files import files_of, named
-from .index import one_line
+from .index import indexed, one_line
 from .values import Skill
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ async def _search(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     found = _session(context).store.search(query, limit=int(input.get("limit", 10)))
     said = shown(one_line(query))
     lines = [MATCHES.format(query=said, number=len(found)) if found else NO_MATCHES.format(query=said)]
-    lines += [
-        MATCH.format(name=each.name, source=each.source, description=one_line(each.description)) for each in found
-    ]
+    lines += [MATCH.format(name=each.name, source=each.source, description=indexed(each.description)) for each in found]
     names = [each.name for each in found]
     return ToolOutput(
         content="\n".join(lines), metadata={"query": query, "result_count": len(found), "result_names": names}

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..config.load import holdfast_home
+from ..config.private_home import close_to_others
 from ..errors import HoldfastError
 from .bill_sums import add_functions
 from .problems import file_problem, primary_code, store_problem
@@ -34,6 +36,8 @@ def prepare_file(path: Path) -> None:
     """
     try:
         make_private_directory(path.parent)
+        if path.parent.absolute() == holdfast_home(os.environ):
+            close_to_others(path.parent)
         with _creating:
             if not path.exists():
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))

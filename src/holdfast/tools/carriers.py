@@ -31,14 +31,10 @@ from holdfast.wire.codecs.openai_responses import LATE_TOOLS
 from holdfast.wire.values import arr, array_of, canon, obj, object_of, string_of
 
 from .resolving import read_input
-from .values import CALL_TOOL, Refused, Tool
+from .values import CALL_TOOL, DISCOVER_TOOLS, Refused, Tool
 from .wording import shown
 
 Carrier = Literal["references", "additional", "call_tool", "redeclare"]
-
-REDUNDANT: frozenset[Carrier] = frozenset({"references", "additional", "redeclare"})
-"""Where the request declares a found tool elsewhere, so that its schema may be left out of the answer, or shortened
-later. With `call_tool` the answer is the only place that has it."""
 
 OPEN, CLOSE, SHORT = "<functions>", "</functions>", "[Discovery loaded:"
 
@@ -141,6 +137,20 @@ def loaded(messages: Iterable[Message]) -> tuple[str, ...]:
     ]
     names = (string_of((object_of(tool) or {}).get("name")) for item in items for tool in item or ())
     return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def answered(messages: Sequence[Message], names: Iterable[str]) -> tuple[str, ...]:
+    """Which of these tools an answer of discover_tools in these messages has named."""
+    blocks = [block for message in messages for block in message.content]
+    calls = {block.id for block in blocks if isinstance(block, ToolUse) and block.name == DISCOVER_TOOLS}
+    texts = [
+        part.text
+        for block in blocks
+        if isinstance(block, ToolResult) and block.tool_use_id in calls
+        for part in block.content
+        if isinstance(part, Text)
+    ]
+    return tuple(name for name in names if any(name in text for text in texts))
 
 
 def fitting(messages: Iterable[Message], carrier: Carrier) -> tuple[Message, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,21 +69,26 @@ class Confirmations:
     way to `ask` nobody can be asked."""
 
     def __init__(self, settings: Confirm, *, home: Path | None = None, ask: Confirmer | None = None) -> None:
-        self._settings, self._confirmer = settings, ask
+        self._settings: tuple[Confirm, ...] = (settings,)
+        self._confirmer = ask
         self._always = None if home is None else Remembered(home)
         self._session: dict[_About, bool] = {}
         self._asking = LoopLock()
 
+    def narrowed(self, settings: Confirm) -> Confirmations:
+        """The same decisions for a sub-agent with settings of its own: it is refused what either of both refuse, and
+        runs without a question what both allow. Delegating is no way round a question."""
+        narrowed = copy(self)
+        narrowed._settings = (*self._settings, settings)
+        return narrowed
+
     async def decide(self, tool: Tool, input: Mapping[str, Any], context: ToolContext) -> Decision:
         """Whether this call may run. Asks if nothing else decides."""
-        name, settings = tool.name, self._settings
-        if name in settings.deny:
-            return Decision(False, why=f"The settings do not allow {name} (tools.confirm.deny).")
-        needed = not tool.read_only if tool.confirm is None else tool.confirm
-        if not needed or name in settings.allow or settings.mode == "allow":
-            return _YES
-        if settings.mode == "deny":
-            return Decision(False, why=f"The settings do not allow {name} (tools.confirm.mode is deny).")
+        settled = [_settled(tool, settings) for settings in self._settings]
+        refusal = next((each for each in settled if each is not None and not each.allowed), None)
+        if refusal is not None or all(settled):
+            return refusal or _YES
+        name = tool.name
         about = (context.workspace.root, name, _subject(tool, input, context.workspace))
         known = await self._known(about)
         if known is not None:
@@ -130,6 +136,19 @@ class Confirmations:
         if decision.scope == "always" and self._always is not None:
             await in_thread(self._always.keep, *about, decision.allowed)
         return decision
+
+
+def _settled(tool: Tool, settings: Confirm) -> Decision | None:
+    """What the settings say of every call of a tool; None where the user has to be asked."""
+    name = tool.name
+    if name in settings.deny:
+        return Decision(False, why=f"The settings do not allow {name} (tools.confirm.deny).")
+    needed = not tool.read_only if tool.confirm is None else tool.confirm
+    if not needed or name in settings.allow or settings.mode == "allow":
+        return _YES
+    if settings.mode == "deny":
+        return Decision(False, why=f"The settings do not allow {name} (tools.confirm.mode is deny).")
+    return None
 
 
 def _wants(tool: Tool) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
+from holdfast.notices import warn_once
 
 from .safe_files import open_file, put_file
 from .wording import mend
@@ -85,14 +86,14 @@ class Remembered:
             with open_file(self._real(), (FILE,)) as file:
                 found = os.fstat(file.fileno())
                 if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
-                    logger.warning("%s may be written by others and is not believed; remove it", FILE)
+                    warn_once(logger, "%s may be written by others and is not believed; remove it", FILE)
                     return ()
                 data = file.read(_LARGEST + 1)
             return msgspec.json.decode(data, type=_File).decisions if len(data) <= _LARGEST else ()
         except FileNotFoundError:
             return ()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-            logger.warning("%s cannot be read (%s): the user is asked again", FILE, problem)
+            warn_once(logger, "%s cannot be read (%s): the user is asked again", FILE, problem)
             return ()
 
     @contextlib.contextmanager

@@ -10,13 +10,14 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial
-from typing import Any, get_type_hints, overload
+from typing import Any, cast, get_args, get_type_hints, overload
 
 import msgspec
 
 from holdfast.canonical import Block, canonical_json
-from holdfast.errors import HoldfastError
+from holdfast.errors import ArgumentError, HoldfastError, wrong_argument
 
 from .running import in_thread
 from .values import Effect, Tool, ToolContext, ToolExecutionError, ToolOutput
@@ -51,15 +52,21 @@ def tool(
 def tool(
     function: Callable[..., Any] | None = None,
     *,
-    effect: Effect,
+    effect: Effect | None = None,
     name: str | None = None,
     description: str | None = None,
     **tool_fields: Any,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a function, also as a decorator; `tool_fields` are further fields of the tool."""
 
+    _check(function, effect, name, description)
+
     def make(function: Callable[..., Any]) -> Tool:
+        if not callable(function):
+            raise wrong_argument("@tool", function, _EXAMPLE)
         called = name or str(getattr(function, "__name__", ""))
+        if called == "<lambda>":
+            raise HoldfastError(f"a tool is made of a function with a name, not of a lambda; write {_EXAMPLE}")
         if not _NAME.fullmatch(called):
             raise HoldfastError(f"a tool cannot be named {called!r}; use up to 64 letters, digits, - and _")
         about = description or inspect.getdoc(function) or ""
@@ -70,10 +77,17 @@ def tool(
         schema = _schema(shape, called)
         try:
             made = Tool(
-                name=called, description=about, run=run, effect=effect, **{"input_schema": schema} | tool_fields
+                name=called,
+                description=about,
+                run=run,
+                effect=cast("Effect", effect),
+                **{"input_schema": schema} | tool_fields,
             )
         except TypeError as problem:
-            raise HoldfastError(f"the tool {called} cannot be made: {problem}; see Tool for its fields") from problem
+            near = [get_close_matches(each, Tool.__struct_fields__, n=1, cutoff=0.75) for each in tool_fields]
+            meant = [close[0] for each, close in zip(tool_fields, near, strict=True) if close and close[0] != each]
+            hint = f"did you mean {', '.join(meant)}?" if meant else "see Tool for its fields"
+            raise HoldfastError(f"the tool {called} cannot be made: {problem}; {hint}") from problem
         members = json.loads(schema)["properties"]
         for touch in made.paths:
             if touch.member not in members:
@@ -81,6 +95,27 @@ def tool(
         return made
 
     return make if function is None else make(function)
+
+
+_EFFECTS = get_args(Effect)
+_EXAMPLE = "a function that has hints and a docstring: @tool(effect='read') above def find_room(city: str) -> str"
+
+
+def _check(function: object, effect: object, name: object, description: object) -> None:
+    """Before the function is known: this is the line where the mistake is."""
+    if function is not None and not callable(function):
+        raise wrong_argument("@tool", function, _EXAMPLE)
+    if effect not in _EFFECTS:
+        given = "says nothing of the tool's effect" if effect is None else f"got the effect {effect!r}, which is none"
+        meant = get_close_matches(effect, _EFFECTS, n=1) if isinstance(effect, str) else []
+        hint = f" Did you mean {meant[0]!r}?" if meant else ""
+        raise ArgumentError(
+            f"@tool {given}; give one of {', '.join(map(repr, _EFFECTS))}, such as @tool(effect='read') for what "
+            f"changes nothing.{hint}"
+        )
+    for what, value in (("name", name), ("description", description)):
+        if value is not None and not isinstance(value, str):
+            raise wrong_argument(f"@tool({what}=…)", value, f"a text, such as @tool(effect='read', {what}='…')")
 
 
 def _shape(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct], str | None]:
@@ -97,7 +132,9 @@ def _shape(function: Callable[..., Any], name: str) -> tuple[type[msgspec.Struct
         if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
             raise HoldfastError(f"the tool {name} takes {each}; give every parameter a name that can be passed")
         if each.name not in hints:
-            raise HoldfastError(f"the parameter {each.name} of the tool {name} has no type; add a hint")
+            raise HoldfastError(
+                f"the parameter {each.name} of the tool {name} has no type; add a hint, such as {each.name}: str"
+            )
         if hints[each.name] is ToolContext:
             context = each.name
         elif each.default is each.empty:

@@ -84,7 +84,7 @@ class Discovery:
         declared = [name for name in found.unknown if name in self._toolset.declared]
         found = replace(found, unknown=tuple(name for name in found.unknown if name not in declared))
         if not found.tools and not declared:
-            return ToolOutput(content=_nothing(query, found, index), metadata=_metadata(found, ()))
+            return ToolOutput(content=_nothing(query, found, index), metadata=_metadata(found, (), ()))
         return self._answer(found, declared, context)
 
     async def _find(self, query: str, limit: int) -> tuple[Found, ToolIndex]:
@@ -118,7 +118,9 @@ class Discovery:
         if names:
             context.tell(ToolDiscovered(tools=names, tool_use_id=context.tool_use_id or None))
         return ToolOutput(
-            content=_with_note(blocks, _note(found, beside)), messages=messages, metadata=_metadata(found, names)
+            content=_with_note(blocks, _note(found, beside)),
+            messages=messages,
+            metadata=_metadata(found, names, declared),
         )
 
 
@@ -155,9 +157,12 @@ def _nothing(query: str, found: Found, index: ToolIndex) -> str:
     return f"{said} {len(index.tools)} tool(s) can be found{among}: try other words, or the name of a server."
 
 
-def _metadata(found: Found, fresh: Sequence[str]) -> dict[str, Any]:
+def _metadata(found: Found, fresh: Sequence[str], declared: Sequence[str]) -> dict[str, Any]:
+    """For the trace and for those who watch: all that was found, what of it is `new`, what was asked for by its name
+    and is declared anyway."""
     return {
         "found": [tool.name for tool in found.tools],
+        "declared": list(declared),
         "new": list(fresh),
         "unknown": list(found.unknown[:_LISTED]),
         "more": found.more,

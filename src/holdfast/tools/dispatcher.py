@@ -1,7 +1,8 @@
 """Runs the calls of a turn: look up, check the input, check the paths, confirm, run in time, shape, tell.
 
-Every call is answered once, in order, whatever its tool does. Calls that change nothing run side by side; one that
-changes something waits for those before it, runs alone, and those after it wait for it.
+Every call is answered once, in order, whatever its tool does. Calls that change nothing, those that only read over the
+network included, run side by side, each as soon as it may; one that changes something waits for those before it, runs
+alone, and those after it wait for it.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ class Dispatcher:
             for call in calls:
                 job = self._job(call, turn, repeated=call.id in seen)
                 seen.add(call.id)
-                if isinstance(job.found, Refused) or job.found.tool.read_only:
+                if isinstance(job.found, Refused) or not job.found.tool.mutating:
                     quiet.append(job)
                     continue
                 answers += await self._together(quiet, cancel, stop)
@@ -275,7 +276,7 @@ class Dispatcher:
         decision = await self._confirmations.decide(tool, found.input, context)
         if not decision.allowed:
             raise ToolExecutionError(f"The call was not run. {decision.why}".strip(), {"refused": True})
-        if tool.read_only:
+        if not tool.mutating:
             return await self._perform(job, tool, found.input)
         async with alone(self._writing):
             self._check_paths(tool, found.input)  # the user may have taken his time, and others had their turn

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.canonical import Block, Message, Text, ToolResult
 from holdfast.errors import HoldfastError
@@ -31,12 +32,17 @@ def wrapped(guide: str) -> str:
     return f"---\n{HEADING}\n{guide.rstrip(chr(10))}\n---"
 
 
+def is_guide(text: str) -> bool:
+    """Whether a block of a result is a guide and not what the tool said."""
+    return text.startswith(f"---\n{HEADING}\n") and text.endswith("\n---")
+
+
 class Guides:
     """The guides of one session. Safe from any thread: of results that come side by side one gets the guide."""
 
     def __init__(self, guides: Mapping[str, str] = {}, sections: Sequence[Section] = ()) -> None:
         self._guides = {name: masked(text) for name, text in guides.items() if text.strip()}
-        self._sections = tuple(section for section in sections if section.text.strip())
+        self._sections = tuple(replace(each, text=masked(each.text)) for each in sections if each.text.strip())
         self._delivered: set[str] = set()
         self._lock = threading.Lock()
         names = [section.name for section in sections]

@@ -100,7 +100,7 @@ class Masker:
     what could be gone has cost as much as the rewrite will: who waits for that needs no guess at how long the session
     goes on, rewrites as seldom as is best for one that does, and never has more than one rewrite to regret. The engine
     has the last word; a refusal costs as much as reading the request again, so it is waited for anew. `strip` also
-    shortens discovery results.
+    shortens discovery results whose tools the request defines elsewhere.
     """
 
     def __init__(self, settings: Mask, *, strip: bool = False) -> None:
@@ -118,13 +118,15 @@ class Masker:
         fence: Callable[[], int],
         already: Collection[bytes] = (),
         failed: Collection[str] = (),
+        defined: Collection[str] = (),
     ) -> Wanted:
         """What to ask the engine for with this request. `fence` is called if `engine.fence` has to be known; `already`
-        are the lane's recorded edits; the rest is as for `masks`. Say with `decided` what came of it."""
+        are the lane's recorded edits; `defined` are the tools whose schemas the request has elsewhere than in discovery
+        results; the rest is as for `masks`. Say with `decided` what came of it."""
         self._asked = NOTHING
         found = sites(body, prompt)
         standing = _standing(found, prompt, already)
-        waiting = self._waiting(body, found, standing)
+        waiting = self._waiting(body, found, standing, defined)
         if not waiting:
             return NOTHING
         gone, masked = _tokens(prompt, _blocks(waiting)), _blocks(set(found).difference(standing))
@@ -133,7 +135,7 @@ class Masker:
             return NOTHING
         wanted = masks(body, prompt, self.settings, already=already, failed=failed, found=found)
         if self.strip:
-            wanted |= strips(body, prompt, already=already, found=found)
+            wanted |= strips(body, prompt, defined, already=already, found=found)
         really = _tokens(prompt, [i for i, block in enumerate(prompt.blocks) if block.digest in wanted.edits])
         share = max(Decimal(really) / max(1, gone), _LEAST)
         self._wasted, self._share = self._wasted * share / self._share, share
@@ -152,7 +154,9 @@ class Masker:
             self._wasted = Decimal(0)
         return wanted.masked if made else ()
 
-    def _waiting(self, body: Body, found: Sequence[Site], standing: Sequence[Site]) -> list[Site]:
+    def _waiting(
+        self, body: Body, found: Sequence[Site], standing: Sequence[Site], defined: Collection[str]
+    ) -> list[Site]:
         """What could perhaps be cleared, without reading any of it."""
         waiting, settings = [], self.settings
         excess = sum([site.size for site in standing])
@@ -163,7 +167,7 @@ class Masker:
                     waiting.append(site)
                     excess -= site.size
         if self.strip:
-            waiting += [site for site in standing if may_strip(body, site)]
+            waiting += [site for site in standing if may_strip(body, site, defined)]
         return waiting
 
     def _is_due(self, rewrite: _Rewrite, gone: int) -> bool:

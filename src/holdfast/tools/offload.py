@@ -1,8 +1,9 @@
 """Results that are too long for a conversation: a file takes the whole, a reference with head and tail its place.
 
 Done once, before a result is first sent, so that no sent bytes change. The reference is a function of the result, its
-call and the session's directory: no clock, no chance. Text stands in the file byte for byte. A result with images or
-documents goes out as a whole, too: each of them is a file of its own, decoded, and the reference names them all.
+call and the session's directory: no clock, no chance. Text stands in the file byte for byte, or line by line in a JSON
+document (`tools.offload.format`). A result with images or documents goes out as a whole, too: each of them is a file of
+its own, decoded, and the reference names them all.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ _EXTENSIONS = {
 }
 _READABLE = tuple(ending for ending in _EXTENSIONS.values() if ending != ".pdf")
 _stored = re.compile(r"([^/\n]+/[\w.-]+)\]")
+_BEFORE_LINES = 7
+"""Lines of a JSON document before those of the text."""
+_AS_JSON = (
+    f" The first one is JSON: line n of the text is line n + {_BEFORE_LINES} of the file, as a string of `lines`."
+)
 _unsafe = re.compile(r"[^A-Za-z0-9_]+")
 logger = logging.getLogger(__name__)
 
@@ -92,8 +98,8 @@ def directory_of(home: Path, session: str, tenant: str = "") -> Path:
 class Offloader:
     """Puts the long results of one session into its directory, which is made with the first of them."""
 
-    def __init__(self, settings: Offload, directory: Path) -> None:
-        self.settings = settings
+    def __init__(self, settings: Offload, directory: Path, *, session: str = "") -> None:
+        self.settings, self.session = settings, session
         self.directory = directory.absolute()
         self._warned = False
 
@@ -125,12 +131,33 @@ class Offloader:
         try:
             str(self.directory).encode("utf-8")  # a path that no text can name could not be read again
             layout = _lay_out(tool_use_id, blocks)
+            if self.settings.format == "json":
+                layout = self._as_json(tool.name, tool_use_id, total, layout)
             private_files.write(self.directory, layout.files)
         except (OSError, ValueError) as problem:
             return self._cut(tool, blocks, total, problem), None
         files = tuple(str(self.directory / name) for name in layout.files)
         reference = self._reference(shown(tool.name), total, files, layout, limit)
         return (Text(reference),), Offloaded(path=files[0], characters=total, files=files)
+
+    def _as_json(self, tool: str, tool_use_id: str, total: int, layout: _Layout) -> _Layout:
+        """The same with a JSON document in the place of the text file. Each line of the text is a line of it, so that
+        a part of it can be read and searched like a part of the text."""
+        names = list(layout.files)
+        media = [medium.name for medium in layout.media]
+        about = {
+            "tool": tool,
+            "tool_use_id": tool_use_id,
+            "session": self.session,
+            "characters": total,
+            "files": media,
+        }
+        stem = names[0].removesuffix(".txt") if names[0] not in media else names[0].rpartition("-")[0]
+        head = "".join(f"{_json(name)}: {_json(value)},\n" for name, value in about.items())
+        lines = ",\n".join(_json(line) for line in layout.text.split("\n")) if layout.text else ""
+        document = f'{{\n{head}"lines": [\n{lines}\n]\n}}\n'
+        files = {f"{stem}.json": _encoded(document)[1], **{name: layout.files[name] for name in media}}
+        return _Layout(files, layout.text, layout.media)
 
     def _is_stored(self, blocks: tuple[Block, ...], total: int) -> bool:
         """Whether this is a reference. A tool could write one itself to keep a long text inline, but hardly one that
@@ -153,7 +180,7 @@ class Offloader:
         lines += [f"Also saved: {self.directory / one.name} {_described(one)}" for one in further[:_NAMED]]
         if len(further) > _NAMED:
             lines.append(f"{len(further) - _NAMED} more files beside them are named in the first one.")
-        lines.append(_how_to_read(files))
+        lines.append(_how_to_read(files) + (_AS_JSON if self.settings.format == "json" else ""))
         said = "\n".join(lines)
         asked = " An excerpt:\n"
         excerpt = _excerpt(
@@ -270,6 +297,10 @@ def _decoded(block: Image | Document, content: bytes) -> tuple[bytes, str]:
         with suppress(ValueError):
             return binascii.a2b_base64(join(content), strict_mode=True), _EXTENSIONS.get(kind, ".bin")
     return content, ".txt"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _encoded(text: str) -> tuple[str, bytes]:

@@ -40,8 +40,10 @@ with every request from then on: with sixty tools asked for in other words, a th
 COMMON = frozenset(
     re.findall(
         r"\w+",
-        "a an and any are as at be by can do does for from get give have how i in into is it its me my need of on or "
-        "please should that the their then there this to use want was we what when where which who will with you your",
+        "a about an and any are as at be but by can could did do does for from get give had has have how i if in "
+        "into is it its let like may me might my need of on or our please should so some than that the their them "
+        "then there these they this those to us use want was we were what when where which who why will with would "
+        "you your",
     )
 )
 """Words of a question that say nothing of what is looked for, unless there are no others."""

@@ -1,7 +1,8 @@
 """Schemas that discovery has put into the history, replaced by their short form (`tools.deferral.strip = "when_cold"`).
 
-Wanted only where a request declares what was discovered elsewhere: with `call_tool` the result is all that the model
-knows of the tools. Whether it is done is the engine's decision; what lies under the fence stays unless it pays.
+Wanted only of results whose tools the request defines elsewhere, every one of them: with `call_tool` a result is all
+that the model knows of its tools, until a reset declares them. Whether it is done is the engine's decision; what lies
+under the fence stays unless it pays.
 """
 
 from __future__ import annotations
@@ -19,15 +20,22 @@ from .values import DISCOVER_TOOLS
 from .wanting import NOTHING, Masked, Wanted
 
 _block = re.compile(f"{OPEN}(.*?){CLOSE}", re.DOTALL).search
+_named = re.compile(rb'<function>\{\\"name\\":\\"([\w-]+)').finditer
+"""The names in a result as its text stands in a body, without decoding it."""
 
 
 def strips(
-    body: Body, prompt: Prompt, *, already: Collection[bytes] = (), found: Sequence[Site] | None = None
+    body: Body,
+    prompt: Prompt,
+    defined: Collection[str],
+    *,
+    already: Collection[bytes] = (),
+    found: Sequence[Site] | None = None,
 ) -> Wanted:
-    """Replacements for discovery results with schemas. `prompt` is what a reader made of this body, `already` are the
-    blocks with recorded edits, `found` the results where they are known."""
+    """Replacements for discovery results with schemas of tools that are `defined` elsewhere. `prompt` is what a reader
+    made of this body, `already` are the blocks with recorded edits, `found` the results where they are known."""
     found = sites(body, prompt) if found is None else found
-    waiting = [may_strip(body, site) and prompt.blocks[site.blocks[0]].digest not in already for site in found]
+    waiting = [may_strip(body, site, defined) and prompt.blocks[site.blocks[0]].digest not in already for site in found]
     wanted = NOTHING
     for each, waits in zip(observe(body, prompt, found), waiting, strict=True) if any(waiting) else ():
         text = "\n".join(each.texts)
@@ -35,7 +43,7 @@ def strips(
             continue
         names = _names(text)
         new = loaded_text(names)
-        if names and len(each.digests) == 1 and len(new) < len(text):
+        if names and set(names) <= set(defined) and len(each.digests) == 1 and len(new) < len(text):
             wanted |= Wanted(
                 edits={each.digests[0]: replaced(body, each.site, new)[0]},
                 masked=(Masked(tool=each.tool, tool_use_id=each.call.id, characters=each.characters),),
@@ -43,10 +51,16 @@ def strips(
     return wanted
 
 
-def may_strip(body: Body, site: Site) -> bool:
-    """A quick no for the many results without schemas, and for those that the model has yet to read."""
-    spans = (body.blocks[place] for place in site.places)
-    return not site.unread and any(body.raw.find(OPEN.encode(), span.start, span.end) >= 0 for span in spans)
+def may_strip(body: Body, site: Site, defined: Collection[str]) -> bool:
+    """A quick no for the many results without schemas, for those that the model has yet to read, and for those that are
+    all it has of a tool."""
+    if site.unread or not defined:
+        return False
+    for span in (body.blocks[place] for place in site.places):
+        if body.raw.find(OPEN.encode(), span.start, span.end) >= 0:
+            names = {match[1].decode() for match in _named(body.raw, span.start, span.end)}
+            return names <= set(defined)
+    return False
 
 
 def _names(text: str) -> list[str]:

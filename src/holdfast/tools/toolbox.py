@@ -24,7 +24,7 @@ from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
 from .allowing import choice
 from .answering import cut_off
 from .builtin import Processes, builtin_tools
-from .carriers import REDUNDANT, fitting
+from .carriers import fitting
 from .confirming import Confirmations, Confirmer
 from .decisions import FILE as DECISIONS
 from .declared import Redeclared, ToolSetState
@@ -137,7 +137,7 @@ class Toolbox:
         known = None if state is None else _known(state)
         self.settings, self.session = settings, session
         self.tell = Teller(bus, session, store=store, tenant=tenant, now=now, heard=heard)
-        self.offloader = Offloader(settings.offload, directory_of(home, session, tenant))
+        self.offloader = Offloader(settings.offload, directory_of(home, session, tenant), session=session)
         self.workspace = Workspace(
             Path(workspace),
             readable=(*readable, *(() if skills is None else skills.directories)),
@@ -179,7 +179,7 @@ class Toolbox:
             else Confirmations(settings.confirm, home=home, ask=confirm),
             bus=bus,
             tell=self.tell,
-            shape=shaper(self.offloader, self.guides),
+            shape=shaper(self.offloader, self.guides if settings.guides else None),
             shorten=shortener(self.offloader),
             keys=keys,
             skills=skills,
@@ -187,8 +187,7 @@ class Toolbox:
             stream=stream,
             writing=writing,
         )
-        strip = settings.deferral.strip == "when_cold" and self.toolset.carrier in REDUNDANT
-        self._masker = Masker(settings.mask, strip=strip)
+        self._masker = Masker(settings.mask, strip=settings.deferral.strip == "when_cold")
         self._hub, self._skills, self._heard = hub, skills, heard
         self._before: dict[tuple[str, str], ToolSetState] = {} if known is None else dict(known.before)
         self._attach()
@@ -229,6 +228,7 @@ class Toolbox:
             fence=lambda: engine.fence(lane, now=now),
             already=ledger.edits,
             failed=self._failed,
+            defined=self.toolset.defined,
         )
         prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits, **asked)
         for gone in self._masker.decided(prepared.edits is not None and prepared.edits.made):
@@ -319,9 +319,30 @@ class Toolbox:
     def redeclare(self, engine: Engine, lane: Lane, *, now: float, behind: int, requests: float) -> Redeclared | None:
         """Where the carrier is `redeclare`, declare what was found since; where it is not, demote what nobody uses if
         that pays: `behind` tokens stand behind the tools, `requests` are still to be expected. Announces the reset."""
-        changed = self.toolset.redeclare() or self.toolset.demote(behind=behind, requests=requests)
+        changed = self.declare_found() or self.demote(behind=behind, requests=requests)
         if changed is not None:
             engine.announce(lane, "tools_redeclared", now=now)
+        return changed
+
+    def declare_found(self) -> Redeclared | None:
+        """Where the carrier is `redeclare`, declare what was found since: the reset is `tools_redeclared`."""
+        return self.toolset.redeclare()
+
+    @property
+    def strip_problem(self) -> str:
+        """Why `tools.deferral.strip = "when_cold"` has no effect here, if it is set and has none."""
+        if self.settings.deferral.strip != "when_cold" or self.toolset.carrier != "references":
+            return ""
+        return (
+            f'tools.deferral.strip = "when_cold" has no effect with {self.toolset.facts.ref}: discover_tools answers '
+            "with references, so no schema ever stands in the history. Answers hold schemas with "
+            'tools.deferral.carrier = "redeclare" or "call_tool".'
+        )
+
+    def demote(self, *, behind: int, requests: float) -> Redeclared | None:
+        """Demote what nobody uses, if that pays: `behind` tokens stand behind the tools, `requests` are still to be
+        expected. The reset is `tools_redeclared`."""
+        changed = self.toolset.demote(behind=behind, requests=requests)
         self._tell_demoted(changed)
         return changed
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from holdfast import facts
 from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections.agent import Deferral, Tools
 from holdfast.errors import HoldfastError
 from holdfast.wire.values import object_of, string_of
 
@@ -21,6 +23,7 @@ from .carriers import (
     Carrier,
     Discovered,
     answer,
+    answered,
     carrier_of,
     definition_of,
     given,
@@ -293,10 +296,11 @@ class ToolSet:
         before = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
         array = self._declared
         idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self._tools))
-        recent = dict.fromkeys(self._recent if kept is None else loaded(kept))
+        recent = dict.fromkeys(self._recent if kept is None else self._standing(tuple(kept)))
         used = [name for name in self._tools if self.usage.uses.get(name)]
-        self._plan(keep=(*used, *(recent if self.carrier == "redeclare" else ())), out=idle, recent=recent)
-        if self._declared == array:
+        self._plan(keep=used, out=idle, recent=recent)
+        if len(array) == len(self._declared) and all(item in array for item in self._declared):
+            self._declared = array  # another order alone is worth no other bytes
             return None
         after = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
         left = [name for name in before if name not in after]
@@ -308,13 +312,32 @@ class ToolSet:
             changed=tuple(name for name in after if before.get(name, after[name]) != after[name]),
         )
 
+    def _standing(self, kept: Sequence[Message]) -> tuple[str, ...]:
+        """What these messages hold the answer for: an item that declares it, or with `redeclare`, where nothing but the
+        array does, the answer that named it."""
+        return answered(kept, self._recent) if self.carrier == "redeclare" else loaded(kept)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The declared tools that were not used for so long that they are to be demoted, in the order of the array."""
+        idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self.declared))
+        return tuple(name for name in self.declared if name in idle)
+
     def demote(self, *, behind: int, requests: float) -> Redeclared | None:
         """The same without a reset, if that pays by what unused definitions cost: `behind` tokens are written again,
         and so many requests are still to be expected. Announce the reset `tools_redeclared`."""
-        idle = demotions(list(self._tools.values()), self.settings, self.usage.idle(self.declared))
-        unused = [item for item in self._declared if isinstance(item, ToolDefinition) and item.name in idle]
-        removed = sum(size_of(item) for item in unused)
+        definitions = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)}
+        removed = sum(size_of(definitions[name]) for name in self.unused)
+        if DISCOVER_TOOLS not in self.declared:  # what is left out has to be found, and called
+            removed -= sum(size_of(definition_of(tool)) for tool in self._own.values())
         return self.at_reset(None) if pays(self.facts, behind=behind, removed=removed, requests=requests) else None
+
+    @property
+    def defined(self) -> frozenset[str]:
+        """The tools whose definition stands elsewhere than in an answer of discover_tools: in the array, or in an item
+        of the conversation."""
+        late = () if self.carrier in ("call_tool", "redeclare") else self._recent
+        return frozenset((*self.declared, *late))
 
     def _plan(self, *, keep: Collection[str] = (), out: Collection[str] = (), recent: Collection[str] = ()) -> None:
         """Decide anew what is declared and what is deferred, of the tools that exist. `recent` are those that the
@@ -325,7 +348,7 @@ class ToolSet:
         plan = arranged(
             [tool for name, tool in self._tools.items() if name not in items],
             tuple(self._own.values()),
-            self.settings.deferral,
+            self._pins(name for name in recent if name not in out),
             context_limit=self.facts.context_limit,
             uses={name: sum(counts.get(name, 0) for counts in counted) for name in self._tools},
             dialect=self.dialect,
@@ -343,6 +366,12 @@ class ToolSet:
         self._recent = {name: None for name in recent if name in held}
         self.version += 1
 
+    def _pins(self, found: Iterable[str]) -> Deferral:
+        """The settings of deferral. With `redeclare` the array alone makes a tool callable, so what an answer in the
+        history says of one holds before a pin."""
+        settings = self.settings.deferral
+        return replace(settings, never=(*settings.never, *found)) if self.carrier == "redeclare" else settings
+
     def _follow(self, state: ToolSetState) -> None:
         """The session goes on with another model. The array is decided anew; the history stays, and what it refers to,
         declares or says of tools holds where the carrier is the same."""
@@ -352,7 +381,8 @@ class ToolSet:
         names = (name for name in (*state.vanished, *self._discovered) if name not in self._tools)
         self._vanished = {name: state.vanished.get(name, GONE) for name in names}
         recent = state.recent if state.carrier == self.carrier else ()
-        self._plan(keep=[name for name in self._discovered if self.usage.uses.get(name)], recent=recent)
+        keep = [name for name in self._discovered if self.usage.uses.get(name)]
+        self._plan(keep=keep, recent=recent)
 
     def _restore(self, state: ToolSetState) -> None:
         tools, self._tools = self._tools, {}

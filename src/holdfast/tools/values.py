@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 Effect = Literal["none", "read", "write", "execute", "network"]
-"""What a call does to the world. `none` and `read` change nothing and may run side by side."""
+"""What a call does to the world. `none` and `read` change nothing; `network` reads over the network unless its tool
+`changes` something there. All of these run side by side; `write` and `execute` change something and run alone."""
 
 Source = Literal["builtin", "host", "mcp"]
 
 READ_ONLY: frozenset[Effect] = frozenset({"none", "read"})
+MUTATING: frozenset[Effect] = frozenset({"write", "execute"})
 
 DISCOVER_TOOLS = "discover_tools"
 CALL_TOOL = "call_tool"
@@ -132,6 +134,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     `input_schema` is canonical JSON text. `paths` are checked before a call is confirmed or run. `confirm` None asks
     for tools that write, execute or use the network. `subject` is what a call is about: it stands in the question, and
     a remembered decision covers exactly this; without one it covers the tool. `hints` are further words to be found by.
+    `changes` says of a tool that uses the network that it changes something there, such as one that posts a message.
     `inline_chars` is the tool's own limit for results that stay inline; those of an `exempt` tool are never offloaded.
     """
 
@@ -145,6 +148,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     server: str | None = None
     core: bool = False
     confirm: bool | None = None
+    changes: bool = False
     subject: Callable[[Mapping[str, Any]], str] | None = None
     timeout_s: float | None = None
     guide: str | None = None
@@ -156,7 +160,14 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def read_only(self) -> bool:
+        """Whether a call runs without consent: it changes nothing and reads nothing but this machine."""
         return self.effect in READ_ONLY
+
+    @property
+    def mutating(self) -> bool:
+        """Whether a call may change something, so that it runs while no other one does. A tool of an MCP server may,
+        unless it is declared to read only."""
+        return self.effect in MUTATING or (self.effect == "network" and (self.changes or self.source == "mcp"))
 
 
 class Resolved(Struct, frozen=True):

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
-from secrets import token_bytes
 from types import ModuleType
 from typing import Any
 
-from holdfast.config import load_here
-from holdfast.config.secrets import secret
-from holdfast.engine import Engine
 from holdfast.engine.values import SideCall
-from holdfast.errors import HoldfastError
-from holdfast.identity import Identities
+from holdfast.errors import ArgumentError, HoldfastError, wrong_argument
 from holdfast.wire import DIALECTS, Dialect, dialect_of
 from holdfast.wire.dialects import COUNTING
 
@@ -30,8 +27,6 @@ from .incoming import Incoming, without_ours
 from .passage import Passage, Passages
 from .quietly import quiet
 from .saying import RELAYED, Header, Held
-from .switch import Switch
-from .warming import warm_up
 
 _SENDING = frozenset({"verify", "cert", "trust_env", "http1", "http2", "proxy", "mounts", "limits", "transport"})
 """Options of the client that sends; the others belong to the one that the SDK gets."""
@@ -44,9 +39,16 @@ _OF_LENGTH = (b"content-length", b"transfer-encoding")
 _REFUSAL = 1_048_576  # bytes of a refusal that are looked into
 
 
+LIBRARIES = ("httpx2", "httpx")
+
+
 def library_of(name: str | None) -> ModuleType:
     """httpx2, or httpx where that is all there is."""
-    for each in (name,) if name else ("httpx2", "httpx"):
+    if name is not None and not isinstance(name, str):
+        raise wrong_argument("http_client(library=…)", name, "'httpx2' or 'httpx', or leave it out")
+    if name is not None and name not in LIBRARIES:
+        raise HoldfastError(f"http_client knows no library {name!r}; give 'httpx2' or 'httpx', or leave it out")
+    for each in (name,) if name else LIBRARIES:
         try:
             return importlib.import_module(each)
         except ModuleNotFoundError:
@@ -65,17 +67,17 @@ def http_client(passages: Passages, *, library: str | None = None, asynchronous:
     sends = {name: options.pop(name) for name in _SENDING & options.keys()}
     sends.setdefault("limits", found.Limits(max_connections=1000, max_keepalive_connections=100))
     options.setdefault("follow_redirects", True)
+    _check_options(kind, options)
     return kind(transport=transport(passages, kind(timeout=timeout, **sends), found), **options)
 
 
-def passages_of(engine: Engine) -> Passages:
-    """Calls within this process through an engine. What an engine without a store learns ends with it; so does the key
-    that tells its tenants apart."""
-    warm_up()
-    key = token_bytes(32) if engine.store is None else secret(load_here().home, "tenant-key").encode()
-    switch = Switch.from_environment()
-    switch.remember(engine.store)
-    return Passages(engine, Identities(key, store=engine.store), engine.settings, switch=switch)
+def _check_options(kind: Any, options: Mapping[str, Any]) -> None:
+    known = [*inspect.signature(kind).parameters]
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"it takes those of {kind.__module__}.{kind.__name__}"
+            raise ArgumentError(f"http_client got an unknown option {name!r}; {meant}")
 
 
 class Stream:
@@ -161,16 +163,16 @@ class Transport:
             passage.cut(_how(error))
             raise
         passage.answer(response.status_code, response.headers.raw)
-        if _before(passage):
-            threading.Thread(target=self._side_calls, args=(passage, request), name=BESIDE, daemon=True).start()
+        if calls := _beside(self._passages, passage):
+            threading.Thread(target=self._side_calls, args=(passage, request, calls), name=BESIDE, daemon=True).start()
         stream = _bound(self._library, Stream, "SyncByteStream")(response, passage, early)
         return _response(self._library, response, stream, passage)
 
     def _send(self, request: Any) -> Any:
         return self._client.send(request, stream=True, auth=None, follow_redirects=False)
 
-    def _side_calls(self, passage: Passage, request: Any) -> None:
-        for call in _before(passage):
+    def _side_calls(self, passage: Passage, request: Any, calls: Sequence[SideCall]) -> None:
+        for call in calls:
             status, raw = 0, b""
             with quiet("a call beside the request"):
                 answer = self._client.send(_side_request(self._library, request, call))
@@ -197,7 +199,7 @@ class AsyncTransport:
             response = await self._send(request)
             return _response(self._library, response, response.stream)
         await request.aread()
-        passage = self._passages.begin(_incoming(request), *asked)
+        passage = await self._enter(_incoming(request), *asked)
         if passage.held is not None:
             return _held(self._library, passage.held)
         early: bytes | None = None
@@ -212,27 +214,42 @@ class AsyncTransport:
             passage.cut(_how(error))
             raise
         passage.answer(response.status_code, response.headers.raw)
-        if _before(passage):
-            self._beside(passage, request)
+        if calls := _beside(self._passages, passage):
+            self._begin(passage, request, calls)
         stream = _bound(self._library, AsyncStream, "AsyncByteStream")(response, passage, early)
         return _response(self._library, response, stream, passage)
+
+    async def _enter(self, incoming: Incoming, dialect: Dialect, model: str) -> Passage:
+        """Begin a passage. Where memory may be given it waits for the store, which is nothing for an event loop."""
+        if not _waits(self._passages, incoming):
+            return self._passages.begin(incoming, dialect, model)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # another kind of loop
+            return self._passages.begin(incoming, dialect, model)
+        work = loop.run_in_executor(None, self._passages.begin, incoming, dialect, model)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(lambda done: done.result().cut())
+            raise
 
     async def _send(self, request: Any) -> Any:
         return await self._client.send(request, stream=True, auth=None, follow_redirects=False)
 
-    def _beside(self, passage: Passage, request: Any) -> None:
+    def _begin(self, passage: Passage, request: Any, calls: Sequence[SideCall]) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # another kind of loop, which has no tasks to be left alone
-            for call in _before(passage):
+            for call in calls:
                 _brought_back(self._passages, passage, call, 0, b"")
             return
-        task = loop.create_task(self._side_calls(passage, request))
+        task = loop.create_task(self._side_calls(passage, request, calls))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _side_calls(self, passage: Passage, request: Any) -> None:
-        for call in _before(passage):
+    async def _side_calls(self, passage: Passage, request: Any, calls: Sequence[SideCall]) -> None:
+        for call in calls:
             status, raw = 0, b""
             try:
                 with quiet("a call beside the request"):
@@ -280,6 +297,14 @@ def _incoming(request: Any) -> Incoming:
     )
 
 
+def _waits(passages: Passages, incoming: Incoming) -> bool:
+    """Whether memory may be given to a request: as the settings of the agent that it names say, or the general ones."""
+    if passages.remembering is None:
+        return False
+    named = incoming.named().get("x-holdfast-agent", "")
+    return any(passages.engine.settings(agent).memory.inject for agent in {"", named})
+
+
 def _outgoing(library: Any, request: Any, passage: Passage) -> Any:
     """The request with the body that the passage makes of it."""
     dropped = _OF_LENGTH if passage.verbatim else (*_OF_LENGTH, b"content-encoding")
@@ -310,8 +335,18 @@ def _response(
     )
 
 
-def _before(passage: Passage) -> tuple[SideCall, ...]:
-    return () if passage.prepared is None else passage.prepared.before
+def _beside(passages: Passages, passage: Passage) -> Sequence[SideCall]:
+    """Calls to make beside a request: those that it asked for, and what is due for its agent's objects, since nobody
+    else looks after them here."""
+    prepared = passage.prepared
+    if prepared is None or (not prepared.before and prepared.use is None):
+        return ()
+    calls = list(prepared.before)
+    with quiet("cached contents"):
+        asked = {call.command for call in calls}
+        due = passages.engine.chores(passage.lane, now=passages.clock())
+        calls += [call for call in due if call.command not in asked]
+    return calls
 
 
 def _side_request(library: Any, request: Any, call: SideCall) -> Any:

@@ -315,14 +315,14 @@ class Anthropic:
         """The request in canonical form. System blocks after the last marked one are the volatile segment."""
         return codec.decode(body.top())
 
-    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
-        """A body for the request; with `mark`, two breakpoints: the last tool and the last stable system block.
+    def encode(self, request: Request) -> bytes:
+        """A body for the request, without markers: a plan's are placed later.
 
         The provider demands an output limit: a request from another dialect without one gets the model's own.
         """
         if request.output_limit is None and request.dialect not in (None, self.name):
             request = replace(request, output_limit=facts_of(request.model).output_limit)
-        return codec.encode(request, mark)
+        return codec.encode(request)
 
     # Responses
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.caches.values import Section
 from holdfast.canonical import encode_string
 
-from .scan import Member, Span, walk_array, walk_object
+from .scan import Member, Span, walk_array
 from .values import canon
 
 Ttl = Literal["5m", "1h"]
@@ -204,11 +204,3 @@ def _removals(members: list[Member], names: Collection[str]) -> Iterator[Splice]
             yield Splice(start, end, b"")
             run = []
         kept = member
-
-
-def mark_last(objects: list[bytes], marker: tuple[str, bytes] | None, allowed: list[bool]) -> None:
-    """Set a marker's member on the last of the objects that may carry one, in place."""
-    last = next((i for i in range(len(objects) - 1, -1, -1) if allowed[i]), None)
-    if marker is not None and last is not None:
-        members, end = walk_object(objects[last], 0)
-        objects[last] = apply(objects[last], change_members(members, end, dict([marker])))

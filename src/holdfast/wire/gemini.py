@@ -184,8 +184,7 @@ class Gemini:
     def decode(self, body: Body) -> Request:
         return codec.decode(body.top(), body.model)
 
-    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
-        """A body for the request; there is nothing to mark."""
+    def encode(self, request: Request) -> bytes:
         return codec.encode(request)
 
     # Responses

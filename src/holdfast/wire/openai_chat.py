@@ -20,7 +20,7 @@ from .codecs import openai_chat as codec
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import canon, obj, object_of, string_of, wire_model
+from .values import canon, obj, object_of, string_of
 
 NAME = "openai_chat"
 PARTS = ("text", "image_url", "input_audio", "file")
@@ -210,12 +210,8 @@ class OpenAIChat:
         """The request in canonical form; leading system and developer messages are the system prompt."""
         return codec.decode(body.top(), self.name, self.provider)
 
-    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
-        """A body for the request; `mark` puts a breakpoint after the stable system text where the route takes one."""
-        marker = None
-        if mark is not None and self.takes_markers(wire_model(request.model)):
-            marker = (self.marker_key, self.marker_value(mark))
-        return codec.encode(request, self.name, limit_key=self.limit_key, marker=marker)
+    def encode(self, request: Request) -> bytes:
+        return codec.encode(request, self.name, limit_key=self.limit_key)
 
     # Responses
 

@@ -22,7 +22,7 @@ from .openai import BREAKPOINT_KEY as _KEY
 from .parsing import WireError, guarded
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import arr, array_of, canon, obj, object_at, object_of, string_of, wire_model
+from .values import arr, array_of, canon, obj, object_at, object_of, string_of
 
 NAME = "openai_responses"
 PARTS = ("input_text", "output_text", "input_image", "input_file")
@@ -248,10 +248,8 @@ class OpenAIResponses:
     def decode(self, body: Body) -> Request:
         return codec.decode(body.top())
 
-    def encode(self, request: Request, *, mark: Ttl | None = None) -> bytes:
-        """A body for the request; `mark` puts a breakpoint after the stable system text where the model takes one."""
-        marked = mark is not None and self.takes_markers(wire_model(request.model))
-        return codec.encode(request, BREAKPOINT if marked else None)
+    def encode(self, request: Request) -> bytes:
+        return codec.encode(request)
 
     # Responses
 

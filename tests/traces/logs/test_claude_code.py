@@ -38,6 +38,7 @@ def test_the_lines_of_one_message_are_one_request_with_the_last_ones_output(tmp_
             first_token_at=START + 9,
             usage=usage(input=4, read=100, writes={"5m": 20, "1h": 3}, output=50),
             dialect="anthropic",
+            tier="standard",
         ),
         Logged(
             session="s1",
@@ -48,6 +49,7 @@ def test_the_lines_of_one_message_are_one_request_with_the_last_ones_output(tmp_
             first_token_at=START + 15,
             usage=usage(read=123, writes={"5m": 7}, output=8),
             dialect="anthropic",
+            tier="standard",
         ),
     ]
 

@@ -12,15 +12,15 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from holdfast.events import Event
-from holdfast.events.agent import HistoryTrimmed, SessionRedeclared
+from holdfast.events.agent import HistoryTrimmed
 from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
 from holdfast.tools import Cancel
 
-from .. import remembering
+from .. import remembering, tools_array
 from ..calling import CallFailed, Stopped, call
 from ..costs import summed, used
 from ..values import Compaction, Line, Watch
-from ..window.entries import Compacted, UserMessage, entry_json, tools_json
+from ..window.entries import Compacted, UserMessage, entry_json
 from ..window.rendering import render
 from . import wording
 from .asking import ATTEMPTS, Unusable, instruction, summary_of
@@ -29,7 +29,7 @@ from .cutting import Cut, choose, turn_starts
 from .limits import due, is_too_long, limit_of, reserve_of
 from .measuring import length, measured
 from .reckoning import Reckoned, reckon
-from .sizes import Sizes, message_tokens, rough_tokens
+from .sizes import Sizes, message_tokens
 from .standing import told_again
 from .trimming import trim
 
@@ -292,25 +292,22 @@ def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
 
 def _reset(session: Session, turn: str | None) -> None:
     """The prefix is lost behind the front: tools and skills hear of what is left."""
-    if session.box.at_reset(render(session.state.window, session.static)) is not None:
-        tools = tools_json(session.box.definitions())
-        session.log(SessionRedeclared(tools=tools, model=session.model), turn=turn)
-    session.keep_state()
+    tools_array.record(session, session.box.at_reset(render(session.state.window, session.static)), turn)
+    session.keep_state(turn=turn)  # guides and skills have changed also where the array has not
 
 
 def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     """Leave out old turns where `agent.history_turns` asks for that and it is time."""
     turns, entries = session.settings.agent.history_turns, session.state.window.entries
     coming = any(isinstance(item, UserMessage) for item in session.state.queue)
-    if not turns or not coming or len(turn_starts(entries)) < turns:
+    if not turns or not coming:
         return
     lost = session.resets.of(session.model) is not None or not session.engine.fence(session.lane, now=session.clock())
-    rough = [] if lost else [rough_tokens(entry, session.static) for entry in entries]
-    found = trim(entries, turns, coming=True, lost=lost, sizes=rough, model=session.facts)
+    found = trim(entries, turns, lost=lost)
     if found is None:
         return
     kept = (*entries[: found.head], *entries[found.cut :])
     told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
     session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
     _reset(session, turn)
-    watch.notice(wording.trimmed(turns))
+    watch.notice(wording.trimmed(len(turn_starts(kept)) + 1))

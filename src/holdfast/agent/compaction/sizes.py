@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from holdfast.canonical import Block, Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolUse
-from holdfast.facts import IMAGE_TOKENS, estimate, estimate_json, heuristic_tokens
+from holdfast.facts import IMAGE_TOKENS, estimate, estimate_json
 
 from ..window.entries import Entry, Static, Window
 from ..window.rendering import render
@@ -40,37 +40,32 @@ def scaled(tokens: int, ratio: float) -> int:
     return max(1, round(tokens * ratio)) if tokens else 0
 
 
-def message_tokens(messages: Iterable[Message], count: Callable[[str], int] = estimate) -> int:
+def message_tokens(messages: Iterable[Message]) -> int:
     """Tokens of messages, estimated."""
-    return sum(_MESSAGE + sum(_block_tokens(block, count) for block in message.content) for message in messages)
+    return sum(_MESSAGE + sum(_block_tokens(block) for block in message.content) for message in messages)
 
 
-def _block_tokens(block: Block, count: Callable[[str], int]) -> int:
+def _block_tokens(block: Block) -> int:
     match block:
         case Text() | Thinking():
-            return count(block.text)
+            return estimate(block.text)
         case Document(media_type="text/plain", data=str(text)):
-            return count(text)
+            return estimate(text)
         case Image() | Document():
             return IMAGE_TOKENS
         case ToolUse():
-            return _MESSAGE + count(block.name) + count(block.input.decode("utf-8", "replace"))
+            return _MESSAGE + estimate(block.name) + estimate(block.input.decode("utf-8", "replace"))
         case Opaque():
             return estimate_json(block.raw)
         case RedactedThinking():
-            return count(block.data)
+            return estimate(block.data)
         case _:
-            return _MESSAGE + sum(_block_tokens(inner, count) for inner in block.content)
+            return _MESSAGE + sum(_block_tokens(inner) for inner in block.content)
 
 
 def entry_tokens(entry: Entry, static: Static) -> int:
     """Tokens of one entry, estimated from what it renders to."""
     return message_tokens(render(Window(entries=(entry,), borders=(True,)), static))
-
-
-def rough_tokens(entry: Entry, static: Static) -> int:
-    """The same at a glance, four characters to a token: for questions of more or less."""
-    return message_tokens(render(Window(entries=(entry,), borders=(True,)), static), heuristic_tokens)
 
 
 def sizes(

@@ -29,4 +29,6 @@ def failed(problem: str) -> str:
 
 
 def trimmed(turns: int) -> str:
-    return f"Only the last {turns:,} turns are sent from now on; the others stay in the session's log."
+    """`turns` are those that stay, with the one that begins."""
+    left = "this turn" if turns == 1 else f"the last {turns:,} turns"
+    return f"Older history is left out: {left} and what follows are sent. The log keeps everything."

@@ -12,6 +12,7 @@ from holdfast.canonical import Message, ToolResult, ToolUse
 from holdfast.events import Envelope, Event
 from holdfast.events.agent import (
     AttemptFailed,
+    EffortSet,
     GoalSet,
     HistoryTrimmed,
     ModelRouted,
@@ -68,7 +69,7 @@ def _session_started(state: State, event: SessionStarted, envelope: Envelope, se
 
 
 def _session_composed(state: State, event: SessionComposed, envelope: Envelope, seq: int) -> State:
-    return replace(state, composed=event, model=event.model)
+    return replace(state, composed=event, model=event.model, effort=event.effort)
 
 
 def _session_state(state: State, event: SessionState, envelope: Envelope, seq: int) -> State:
@@ -93,6 +94,10 @@ def _volatile_changed(state: State, event: VolatileChanged, envelope: Envelope, 
 
 def _model_routed(state: State, event: ModelRouted, envelope: Envelope, seq: int) -> State:
     return replace(state, model=event.model, chosen=event.model if event.source == "session" else state.chosen)
+
+
+def _effort_set(state: State, event: EffortSet, envelope: Envelope, seq: int) -> State:
+    return replace(state, effort=event.effort)
 
 
 def _turn_ended(state: State, event: TurnCompleted | TurnCancelled, envelope: Envelope, seq: int) -> State:
@@ -233,6 +238,7 @@ FOLDS: Mapping[type[Event], Fold] = {
     SessionEnded: _session_ended,
     VolatileChanged: _volatile_changed,
     ModelRouted: _model_routed,
+    EffortSet: _effort_set,
     TurnCompleted: _turn_ended,
     TurnCancelled: _turn_ended,
     WindowAppended: _window_appended,

@@ -69,6 +69,8 @@ class State(Struct, frozen=True, kw_only=True):
     """How often knowledge was told since the last reset."""
     model: str = ""
     """Where the last turn went, or the first one is to go."""
+    effort: str = ""
+    """How much the model is to think; empty: as the provider has it."""
     chosen: str | None = None
     """The model that the session was switched to."""
     current_goal: str = ""

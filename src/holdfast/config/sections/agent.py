@@ -87,11 +87,23 @@ class Agent(Struct, frozen=True):
     ] = "auto"
     history_turns: Annotated[
         int,
-        count("Turns of history that are sent; 0: all.", seed="contextEngine.historyTurns", seed_value=15),
+        count(
+            "Most turns of the user's that a request holds; 0: all.", seed="contextEngine.historyTurns", seed_value=15
+        ),
     ] = 0
     output_tokens: Annotated[int, count("Longest answer of the model; no more than the model can give.", least=1)] = (
         16384
     )
+    effort: (
+        Annotated[
+            Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"],
+            about(
+                "How much the model is to think, where it takes levels of that; unset: nothing is sent, and the "
+                "provider decides. A change in a conversation loses what is cached of it."
+            ),
+        ]
+        | None
+    ) = None
     max_calls: Annotated[int, count("Requests to the model within one turn of the user's.", least=1)] = 100
     retries: Annotated[int, count("How often a request that failed is sent again.")] = 3
     timezone: Annotated[str, name("Time zone of times in the prompt, such as Europe/Berlin.")] = "UTC"
@@ -129,6 +141,13 @@ class Skills(Struct, frozen=True):
     hard_tokens: Annotated[
         int, count("Loaded tokens that are never passed.", seed="HARD_CAP_CUMULATIVE_ACTIVATION_TOKENS")
     ] = 30000
+    strict: Annotated[
+        bool,
+        about(
+            "Leave out a skill whose description has more than 1,024 characters; otherwise it is loaded with a warning "
+            "and the index cuts the description."
+        ),
+    ] = False
 
 
 class Offload(Struct, frozen=True):
@@ -146,6 +165,14 @@ class Offload(Struct, frozen=True):
     ] = 100000
     head_chars: Annotated[int, count("Characters of the beginning that stay.", seed="(preview head)")] = 1500
     tail_chars: Annotated[int, count("Characters of the end that stay.", seed="(preview tail)")] = 500
+    format: Annotated[
+        Literal["text", "json"],
+        about(
+            "File of a result: its text as it is, or a JSON document with a string for each line.",
+            seed="(saved as a JSON file)",
+            seed_value="json",
+        ),
+    ] = "text"
     per_tool: Annotated[Mapping[str, Count], about("Longest inline result by tool name.")] = {}
 
 
@@ -199,7 +226,8 @@ class Deferral(Struct, frozen=True):
         Literal["at_once", "when_cold"],
         about(
             "Schemas in the results of discover_tools that the request declares elsewhere: left out from the start, "
-            "or shortened later, when the lane is cold or it pays.",
+            "or shortened later, when the lane is cold or it pays. With tool references no schema stands there, and "
+            "`when_cold` has no effect.",
             seed="schema stripping",
             seed_value="when_cold",
         ),
@@ -243,6 +271,9 @@ class Tools(Struct, frozen=True):
     """Tool results and definitions."""
 
     timeout_s: Annotated[float, about("Seconds a tool may take that names no limit of its own.", gt=0, le=86400)] = 300
+    guides: Annotated[
+        bool, about("Show what there is to know about a tool at the end of its first result in a session.")
+    ] = True
     offload: Offload = Offload()
     mask: Mask = Mask()
     lifecycle: Lifecycle = Lifecycle()

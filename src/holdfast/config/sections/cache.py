@@ -40,8 +40,12 @@ class Gemini(Struct, frozen=True):
 
 
 class OpenAI(Struct, frozen=True):
-    """What is asked of OpenAI besides caching."""
+    """What is asked of OpenAI in every request."""
 
+    cache_key: Annotated[
+        bool,
+        about("Send a `prompt_cache_key` with the agent's requests: one for all sessions that begin alike."),
+    ] = True
     store_completions: Annotated[bool, about("Send `store: true` on Responses calls.", seed="storeCompletions")] = False
 
 
@@ -102,6 +106,14 @@ class Cache(Struct, frozen=True):
     padding_max: Annotated[
         int, count('Tokens that `padding = "always"` never passes.', seed="MAX_CACHEABLE_PREFIX_TOKENS")
     ] = 5500
+    padding_text: Annotated[
+        str,
+        about(
+            "File whose text padding uses in place of the built-in working guidance: of the workspace, or "
+            "HOLDFAST_HOME/NAME. A workspace's file can name only its own.",
+            path=True,
+        ),
+    ] = ""
     retention: Annotated[
         Retention, about("Lifetime of entries: none, 5 minutes, 1 hour.", seed="cacheRetention", zones=True)
     ] = "long"
@@ -122,7 +134,11 @@ class Cache(Struct, frozen=True):
     ] = 5
     placement: Annotated[
         Literal["single", "multi-zone", "auto"],
-        about("Message markers: one, up to three, or by provider.", seed="cacheBreakpointStrategy", zones=True),
+        about(
+            "Message markers: one, up to three, or by provider, which is one with all that are served.",
+            seed="cacheBreakpointStrategy",
+            zones=True,
+        ),
     ] = "single"
     promote_recent_zone: Annotated[
         bool,

@@ -51,19 +51,21 @@ class _Why(Struct, frozen=True):
 
 class Explainer:
     """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
-    that the `settings` do not follow yet. `model` is that of requests whose log names none."""
+    that the `settings` do not follow yet. `model` is that of requests whose log names none, `tier` the service tier of
+    those whose log does not say it."""
 
     def __init__(
         self,
         *,
         min_tokens: int = 0,
         model: str = "",
+        tier: str = "",
         window: Window = Window(),  # noqa: B008
         settings: Settings = Settings(),  # noqa: B008
     ) -> None:
         self._least, self._model, self._window = min_tokens, model, window
         self.sessions = Sessions(window.session)
-        self._prices = Prices()
+        self._prices = Prices(tier)
         self._bodies = Bodies()
         self._heads = Heads(self._bodies)
         self._settings, self._signs = settings, Signs(settings)
@@ -97,6 +99,8 @@ class Explainer:
             lines=tuple(self._broken),
             prices="; ".join(sorted(self._prices.versions)),
             heads_left_out=self._heads.left_out,
+            tier=self._prices.tier,
+            tier_unlisted=tuple(utf8(name) for name in self._prices.unlisted),
         )
 
     def _request(self, session: Session, record: Logged) -> None:
@@ -131,7 +135,7 @@ class Explainer:
         if usage is None or not prompt:
             lane.reset = lane.reset or record.reset
             if usage is not None and inside:
-                self._paid(session, lane, usage, at)
+                self._paid(session, lane, usage, record)
             return
         self._billed(session, lane, record, usage, seen, inside)
 
@@ -155,7 +159,7 @@ class Explainer:
             lost = 0
         if told is not None or record.judged:
             lost = 0 if told is None else told.tokens
-        rates, bill = self._paid(session, lane, usage, at) if inside else (None, None)
+        rates, bill = self._paid(session, lane, usage, record) if inside else (None, None)
         passed = lane.expired(usage, gap)
         why = None
         if lost or told is not None:
@@ -195,9 +199,9 @@ class Explainer:
                 session.noted(note)
         self._heads.sent(session, lane, record)
 
-    def _paid(self, session: Session, lane: Lane, usage: Usage, at: float | None) -> tuple[Rates | None, Bill]:
+    def _paid(self, session: Session, lane: Lane, usage: Usage, record: Logged) -> tuple[Rates | None, Bill]:
         prompt = usage.prompt
-        rates = self._prices.rates(lane.model.ref, at, prompt)
+        rates = self._prices.rates(lane.model.ref, record.at, prompt, record.tier)
         bill = session.bill(rates, lane.sells and prompt > 0)
         bill.add(usage)
         lane.billed(bill, usage)

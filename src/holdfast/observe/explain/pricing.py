@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Context, Decimal
 
 from holdfast.canonical import UNSPLIT, Usage
-from holdfast.facts import Rates, Tiers, tiers
+from holdfast.facts import SERVICES, Rates, Tiers, tiers
 from holdfast.prefix.breaks import cost_of
 
 from .lanes import LONG, SHORT
@@ -26,28 +26,41 @@ _add, _fma, _times = EXACT.add, EXACT.fma, EXACT.multiply
 
 
 class Prices:
-    """Rates by model and day. `versions` names the price lists that were used."""
+    """Rates by model and day. `versions` names the price lists that were used. `tier` is the service tier of requests
+    whose log does not say theirs; `unlisted` are models without a listed price of it, priced as standard."""
 
-    def __init__(self) -> None:
+    def __init__(self, tier: str = "") -> None:
         self._now = datetime.now(UTC)
-        self._tiers: dict[tuple[str, int], Tiers] = {}
+        self._tiers: dict[tuple[str, int, str], Tiers] = {}
+        self.tier = tier
+        self.unlisted: dict[str, None] = {}
         self._known: dict[Rates | None, Rates | None] = {}
         self.versions: set[str] = set()
 
-    def rates(self, model: str, at: float | None, prompt: int) -> Rates | None:
-        """The rates of a request; those of today where its log has no date."""
+    def rates(self, model: str, at: float | None, prompt: int, said: str = "") -> Rates | None:
+        """The rates of a request; those of today where its log has no date, and of the tier that it `said`."""
+        tier = (said if said in SERVICES else "") if said else self.tier
         day = -1 if at is None or not DATED <= at <= _LAST else int(at) // _DAY
-        found = self._tiers.get((model, day))
+        found = self._tiers.get((model, day, tier))
         if found is None:
             if len(self._tiers) >= _DAYS:
                 self._tiers.clear()
             moment = self._now if day < 0 else datetime.fromtimestamp(day * _DAY, UTC)
-            found = tiers(model, moment)
+            found = self._listed(model, moment, tier)
             # The same prices are the same object whatever the day, by which a session finds its bill.
             same = tuple(self._known.setdefault(each, each) for each in found.rates)
-            found = self._tiers[model, day] = Tiers(found.steps, same)
+            found = self._tiers[model, day, tier] = Tiers(found.steps, same)
             self.versions.update(each.version for each in found.rates if each is not None)
         return found.of(prompt)
+
+    def _listed(self, model: str, moment: datetime, tier: str) -> Tiers:
+        if tier:
+            found = tiers(model, moment, service=tier)
+            if any(each is not None for each in found.rates):
+                return found
+            if tier == self.tier:
+                self.unlisted[model] = None
+        return tiers(model, moment)
 
 
 class Bill:

@@ -42,6 +42,8 @@ def explained(
     prices: str,
     heads_left_out: int,
     tips: tuple[Advised, ...] = (),
+    tier: str = "",
+    tier_unlisted: tuple[str, ...] = (),
 ) -> Explained:
     ttls = [other_ttl(session.bills) for session in sessions]
     money = [session.money() for session in sessions]
@@ -52,8 +54,10 @@ def explained(
         read=read,
         broken=broken,
         broken_lines=lines,
-        prices=prices,
+        prices=f"{prices}, {tier}" if tier and prices else prices,
         tips=tips,
+        tier=tier,
+        tier_unlisted=tier_unlisted,
     )
 
 

@@ -232,3 +232,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     prices: str = ""
     partial: bool = False
     tips: tuple[Advised, ...] = ()
+    tier: str = ""
+    """The service tier at whose prices requests are whose log does not say theirs; empty: the standard one."""
+    tier_unlisted: tuple[str, ...] = ()
+    """Models without a listed price of it, priced as standard."""

@@ -20,6 +20,7 @@ MEANINGS = {
     "compaction": "The client summarised the conversation to make room.",
     "priced_edit": "An edit of sent messages that pays for itself.",
     "model_switch": "The user chose another model.",
+    "effort_changed": "The user chose another effort.",
     "tools_changed_by_user": "The user changed the tools.",
     "tools_redeclared": "The tools were declared anew.",
     "volatile_system_changed": "The part of the system prompt that may change did.",

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..suspects import Cause
 from . import skills, structure, texts
+from .in_your_code import for_program
 from .repairable import would_repair
 from .values import IMPROVE, MANAGE, REPAIR, Case, Cure
 
@@ -168,7 +169,7 @@ def reset_cure(reason: str, where: str | None = None) -> Cure:
 def cure_for(case: Case) -> Cure:
     """The cure of the first fault that is recognised, or the plain one of the cause. Repairs are named only where they
     would act."""
-    cure = _cure(case)
+    cure = for_program(_cure(case), case)
     return replace(cure, setting=None) if cure.setting == REPAIR and not would_repair(case) else cure
 
 

@@ -51,7 +51,8 @@ def _of_list(case: Case, found: SkillChange) -> Cure:
     elif not found.names:
         advice = f"skills were added or removed beyond `skills.index_chars`; {_KEEP}"
     sentence = f"The list of skills changed at {case.where} ({'; '.join(what)}) and everything behind it was lost"
-    return Cure(_name(found), f"{sentence}: {advice}.", REPAIR)
+    at_once = "read the skills once when a conversation begins, and send that list to its end."
+    return Cure(_name(found), f"{sentence}: {advice}.", REPAIR, f"{sentence}: {at_once}")
 
 
 def _of_bodies(case: Case, found: SkillChange) -> Cure:
@@ -62,11 +63,12 @@ def _of_bodies(case: Case, found: SkillChange) -> Cure:
     )
     what = "; ".join(f"{kind}: {_named(names)}" for kind, names in kinds if names)
     which = "What stands under the heading of a preloaded skill" if found.open else "The bodies of preloaded skills"
+    sentence = f"{which} changed at {case.where} ({what}) and everything behind it was lost"
     return Cure(
         BODY,
-        f"{which} changed at {case.where} ({what}) and everything behind it was lost: preloaded bodies are part of the "
-        "prompt, so edit them between sessions.",
+        f"{sentence}: preloaded bodies are part of the prompt, so edit them between sessions.",
         REPAIR,
+        f"{sentence}: read a body once when a conversation begins, and send it to its end.",
     )
 
 

@@ -31,11 +31,13 @@ _ENDS = re.compile(r"\\r\\n|\\n|\r\n|\n|\r")
 
 
 class Cure(Struct, frozen=True):
-    """A fault by name, what to do about it in a sentence, and the setting that does it for them, if there is one."""
+    """A fault by name, what to do about it in a sentence, and the setting that does it for them, if there is one.
+    `in_your_code` says it to the author of the program that sent the request."""
 
     name: str
     sentence: str
     setting: str | None = None
+    in_your_code: str | None = None
 
 
 class Case(Struct, frozen=True, kw_only=True):

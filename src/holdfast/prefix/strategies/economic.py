@@ -53,7 +53,7 @@ def economic(situation: Situation) -> Plan:
     if not takes_markers(model) or not prompt.blocks:
         return Plan(strategy=NAME, reasons=(f"{model.ref} takes no markers",))
     fixed = override(situation.settings, model)
-    if fixed == "none" or (model.provider == "openrouter" and situation.settings.openrouter.caching == "never"):
+    if fixed == "none":
         return combined(Plan(strategy=NAME, reasons=(f"markers of ours are switched off for {model.ref}",)), situation)
     if situation.subagent and situation.pinned:
         pinned = tuple(Mark(mark.block, model.default_ttl or mark.ttl) for mark in situation.pinned)

@@ -1,8 +1,8 @@
 """One program in a process group of its own, and what it writes.
 
 A thread reads its output without pause, so that it never waits for us, and keeps the beginning in a nameless file. The
-program has ended when its first process has: what that leaves behind in the group is ended too, and a pipe that
-somebody still holds open is not waited for. Belongs to no event loop.
+program has ended when its first process has: what that leaves behind is ended too, in the group or outside of it (see
+`descendants`), and a pipe that somebody still holds open is not waited for. Belongs to no event loop.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from ..descendants import Descendants
+
 GRACE_S = 1.0
 """Between the request to end and the end by force."""
 LINGER_S = 0.5
 """How long the other processes may go on, and be heard, after the first one ended."""
 _POLL_S = 0.05
+_LOOK_S = 0.01
 _BLOCK = 1 << 16
 
 
@@ -43,6 +46,7 @@ class Group:
         keep: int,
         heard: Callable[[bytes], None] | None = None,
         pass_fds: Sequence[int] = (),
+        others: Descendants | None = None,
     ) -> None:
         self.code: int | None = None
         self.size = self.dropped = 0
@@ -51,6 +55,7 @@ class Group:
         self._heard = heard
         self._reaped = self._released = self._stopped = False
         self._lock = threading.Lock()
+        self._others = others or Descendants()
         self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed by release)
         try:
             self._process = subprocess.Popen(
@@ -59,7 +64,7 @@ class Group:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env=environment,
+                env=self._others.environment(environment),
                 bufsize=0,
                 start_new_session=True,
                 pass_fds=pass_fds,
@@ -68,6 +73,7 @@ class Group:
             self._spool.close()
             raise
         self.id = self._process.pid
+        self._others.began(self.id)
         self.ended: Future[None] = Future()
         self.ended.set_running_or_notify_cancel()  # nobody who waits can call it off
 
@@ -102,6 +108,7 @@ class Group:
         await self.wait(GRACE_S)
 
     def signal(self, number: signal.Signals) -> None:
+        self._others.signal(number)  # first: whoever left the group may be known by its parents only
         with self._lock:
             if not self._reaped:  # afterwards the number may be somebody else's
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -138,7 +145,7 @@ class Group:
             with self._lock:
                 self.code = self._process.wait()
                 self._reaped = True
-            self.left_behind = _end_rest(self.id, until) and not self._stopped
+            self.left_behind = self._end_rest(until) and not self._stopped
         finally:
             if after is not None:
                 after(self)
@@ -146,6 +153,31 @@ class Group:
                 self.ended.set_result(None)
                 if self._released:
                     self._spool.close()
+
+    def _end_rest(self, until: float) -> bool:
+        """End what is left when the first process is gone, unless it goes by itself. Whether there was anything."""
+        if not self._stays(until):
+            return False
+        self._signal_rest(signal.SIGTERM)
+        if self._stays(time.monotonic() + GRACE_S):
+            end = time.monotonic() + GRACE_S
+            self._signal_rest(signal.SIGKILL)
+            while self._stays(time.monotonic() + _POLL_S) and time.monotonic() < end:
+                self._signal_rest(signal.SIGKILL)  # one that was started meanwhile
+        return True
+
+    def _signal_rest(self, number: int) -> None:
+        self._others.signal(number)
+        if _alive(self.id):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.id, number)
+
+    def _stays(self, until: float) -> bool:
+        while _alive(self.id) or self._others.alive():
+            if time.monotonic() >= until:
+                return True
+            time.sleep(_LOOK_S)
+        return False
 
     def _read(self, pipe: int, until: float | None = None) -> bool:
         """Take output until the process exits, or without one that runs, until it ends or `until`. Whether the pipe is
@@ -203,25 +235,6 @@ def _exit_descriptor(process: int) -> int | None:
         return int(opening(process))
     except OSError:
         return None
-
-
-def _end_rest(group: int, until: float) -> bool:
-    """End what is left of a group whose first process is gone, unless it goes by itself. Whether there was anything."""
-    if not _stays(group, until):
-        return False
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGTERM)
-        if _stays(group, time.monotonic() + GRACE_S):
-            os.killpg(group, signal.SIGKILL)
-    return True
-
-
-def _stays(group: int, until: float) -> bool:
-    while _alive(group):
-        if time.monotonic() >= until:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def _alive(group: int) -> bool:

@@ -1,7 +1,8 @@
-"""A small shell that watches us: when we are gone, however we went, it ends the process groups we leave behind.
+"""A small shell that watches us: when we are gone, however we went, it ends the processes we leave behind.
 
-It reads from a pipe whose other end only this program holds. `+ 12` and `- 12` are groups to end and to forget; the end
-of the pipe is the end of us.
+It reads from a pipe whose other end only this program holds. `+ 12 MARK` and `- 12 MARK` are groups to end and to
+forget, with the variable that their processes have in the environment, also those that left the group; 0 stands for a
+group that is about to begin, and whose number is not known yet. The end of the pipe is the end of us.
 """
 
 from __future__ import annotations
@@ -14,14 +15,24 @@ import threading
 _SCRIPT = """trap '' INT HUP TERM QUIT
 g=' '
 while read -r o p; do
+p=${p%% *}:${p#* }
 case $o in
 +) g="$g$p " ;;
 -) g="${g%% $p *} ${g#* $p }" ;;
 esac
 done
-for p in $g; do kill -TERM -$p; done
+end() {
+for p in $g; do
+[ ${p%%:*} = 0 ] || kill -$1 -${p%%:*}
+for f in $(grep -lsF -e "${p#*:}=" /proc/[0-9]*/environ); do
+f=${f%/environ}
+kill -$1 ${f#/proc/}
+done
+done
+}
+end TERM
 [ "$g" = ' ' ] || sleep 1
-for p in $g; do kill -KILL -$p; done
+end KILL
 """
 
 
@@ -30,22 +41,22 @@ class Guardian:
 
     def __init__(self) -> None:
         self._shell: subprocess.Popen[bytes] | None = None
-        self._groups: set[int] = set()
+        self._groups: set[tuple[int, str]] = set()
         self._lock = threading.Lock()
 
-    def add(self, group: int) -> None:
+    def add(self, group: int, mark: str) -> None:
         with self._lock:
             if self._shell is None:
                 with contextlib.suppress(OSError):  # no process left for it
                     self._shell = _shell()
-            self._groups.add(group)
-            self._say(f"+ {group}\n")
+            self._groups.add((group, mark))
+            self._say(f"+ {group} {mark}\n")
 
-    def remove(self, group: int) -> None:
+    def remove(self, group: int, mark: str) -> None:
         with self._lock:
-            if group in self._groups:
-                self._groups.discard(group)
-                self._say(f"- {group}\n")
+            if (group, mark) in self._groups:
+                self._groups.discard((group, mark))
+                self._say(f"- {group} {mark}\n")
 
     def close(self) -> None:
         """Let go of every group, and of the shell. What is still to be ended has been ended by now."""

@@ -2,7 +2,7 @@
 
 Names count up, so that a session says the same whatever numbers the system gave. Nothing outlives the session: `close`
 ends all, and so do the collection of this object and the end of the program, even a violent one (see `guarding`).
-A process that makes a session of its own, as daemons do, is beyond our reach.
+Processes that make a session of their own, as daemons do, end with the command that started them (see `descendants`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..descendants import Descendants
 from ..values import Cancel, ToolExecutionError
 from .groups import Group
 from .guarding import Guardian
@@ -57,17 +58,32 @@ class Processes:
         """Start a program. `heard` gets its output and `after` its end, both in another thread."""
         if self._closed:
             raise ToolExecutionError("The session is closed: no command can be started.")
-        group = Group(command, directory=directory, environment=environment, keep=keep, heard=heard, pass_fds=pass_fds)
         live, guardian = self._live, self._guardian  # not self: the thread must not keep this object alive
+        others = Descendants()
+        guardian.add(0, others.mark)  # before it runs: we may be killed at any moment
+        try:
+            group = Group(
+                command,
+                directory=directory,
+                environment=environment,
+                keep=keep,
+                heard=heard,
+                pass_fds=pass_fds,
+                others=others,
+            )
+        except BaseException:
+            guardian.remove(0, others.mark)
+            raise
 
         def over(ended: Group) -> None:
             live.pop(ended.id, None)
-            guardian.remove(ended.id)
+            guardian.remove(ended.id, others.mark)
+            guardian.remove(0, others.mark)
             if after is not None:
                 after(ended)
 
         live[group.id] = group
-        guardian.add(group.id)
+        guardian.add(group.id, others.mark)
         group.watch(over)
         return group
 

@@ -22,6 +22,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from ..descendants import Descendants
 from ..wording import cut, shown
 from .values import Server
 
@@ -64,6 +65,7 @@ class Program:
         self._server, self._largest = server, largest
         self._transport: asyncio.SubprocessTransport | None = None
         self._protocol: _Protocol | None = None
+        self._others = Descendants()
         self._code: int | None = None
         self._read = asyncio.Event()
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
@@ -116,10 +118,11 @@ class Program:
             stdout=pipe,
             stderr=pipe,
             cwd=server.cwd,
-            env={**get_default_environment(), **inherited, **server.env},
+            env=self._others.environment({**get_default_environment(), **inherited, **server.env}),
             start_new_session=True,  # what it starts is stopped with it, and Ctrl-C is ours
         )
         self._transport, self._protocol = transport, protocol
+        self._others.began(transport.get_pid() or 0)
         return asyncio.subprocess.Process(transport, protocol, loop)
 
     async def _receive(
@@ -192,29 +195,33 @@ class Program:
         try:
             for sign in (None, signal.SIGTERM, signal.SIGKILL):
                 if sign is not None:
-                    _signal(process.pid, sign)
+                    self._signal(process.pid, sign)
                 with anyio.move_on_after(STOP_S):
                     await self._protocol.exited.wait()
                     break
         finally:  # also where somebody has no patience and cancels this
             left = self._transport.get_returncode() is None
-            _signal(process.pid, signal.SIGKILL if left else signal.SIGTERM)  # what it started and left behind
+            self._signal(process.pid, signal.SIGKILL if left else signal.SIGTERM)  # what it started and left behind
             self._code = code  # that it ended now is our doing
             with suppress(PermissionError):
                 self._transport.close()
-        await _clear(process.pid)
+        await self._clear(process.pid)
         with suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(process.stdin.wait_closed(), _LATE_S)
 
+    async def _clear(self, group: int) -> None:
+        """Wait for what the program left behind, and end it where it does not want to."""
+        try:
+            with anyio.move_on_after(STOP_S):
+                while _there(group) or self._others.alive():
+                    await anyio.sleep(_LOOK_S)
+        finally:
+            self._signal(group, signal.SIGKILL)
 
-async def _clear(group: int) -> None:
-    """Wait for what the program left behind, and end it where it does not want to."""
-    try:
-        with anyio.move_on_after(STOP_S):
-            while _there(group):
-                await anyio.sleep(_LOOK_S)
-    finally:
-        _signal(group, signal.SIGKILL)
+    def _signal(self, group: int, sign: signal.Signals) -> None:
+        self._others.signal(sign)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, sign)
 
 
 def _there(group: int) -> bool:
@@ -223,11 +230,6 @@ def _there(group: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _signal(group: int, sign: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, sign)
 
 
 def _end(code: int | None) -> str:

@@ -21,6 +21,7 @@ from .members import (
     PREDICTED,
     RESPONSE,
     STATUS,
+    TIER,
     USAGE,
     Members,
     bytes_of,
@@ -42,6 +43,7 @@ _GEMINI = {
 }
 """As Google's Python SDK spells them, and as they are sent."""
 _FAILED = 400
+_LONGEST_TIER = 32
 
 
 class Answer(Struct):
@@ -52,12 +54,14 @@ class Answer(Struct):
     model: str = ""
     at: float | None = None
     failed: bool = False
+    tier: str = ""
 
 
 def answer_of(members: Members, dialect: str) -> Answer:
     """The answer of a line: usage that stands by itself first, then that of a response, then one that was predicted."""
     found = Answer(failed=_failed(members))
     found.usage = _usage(first(members, USAGE), dialect)
+    found.tier = _told_tier(members)
     response = bytes_of(first(members, RESPONSE), "replace")
     if response is not None:
         _read(response, dialect, found)
@@ -72,6 +76,7 @@ def _read(response: bytes, dialect: str, found: Answer) -> None:
     if inner is not None:
         found.failed = found.failed or _failed(inner)
         found.at = moment(first(inner, AT))
+        found.tier = found.tier or _told_tier(inner)
         if found.usage is None:
             found.usage = _usage(first(inner, USAGE), dialect)
         wrapped = None if "choices" in inner or "type" in inner else bytes_of(first(inner, INNER_RESPONSE), "replace")
@@ -83,6 +88,22 @@ def _read(response: bytes, dialect: str, found: Answer) -> None:
     found.response_id, found.model = report.response_id, report.model or ""
     if found.usage is None and report.counts:
         found.usage = billed(report.counts, dialect)
+
+
+def tier_of(counts: Counts) -> str:
+    """The service tier that a usage object names, as Anthropic's do."""
+    said = counts.get("service_tier")
+    return said[:_LONGEST_TIER].lower() if isinstance(said, str) else ""
+
+
+def _told_tier(members: Members) -> str:
+    """The service tier that a line or a response names, itself or in its usage."""
+    said = first(members, TIER)
+    if said is not None and (counts := counts_of(b'{"service_tier":%b}' % bytes(said))):
+        return tier_of(counts)
+    raw = first(members, USAGE)
+    counts = None if raw is None else counts_of(bytes(raw))
+    return "" if counts is None else tier_of(counts)
 
 
 def _failed(members: Members) -> bool:

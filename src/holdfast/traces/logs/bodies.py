@@ -181,6 +181,7 @@ class Requests:
             at=_at(members, answer),
             first_token_at=moment(first(members, FIRST_TOKEN)),
             usage=answer.usage,
+            tier=answer.tier,
             body=None if kept else asked.raw,
             dialect="" if kept else body.dialect,
         )
@@ -242,6 +243,7 @@ class Requests:
             at=_at(members, answer),
             first_token_at=moment(first(members, FIRST_TOKEN)),
             usage=answer.usage,
+            tier=answer.tier,
         )
 
 

@@ -19,6 +19,7 @@ from holdfast.canonical import Usage
 from holdfast.wire.usage import anthropic_usage, count, counts_of
 
 from ..values import ShapeBlock
+from .billed import tier_of
 from .claude_bodies import KINDS, Recorded
 from .growing import Growth, answered, asked
 from .lines import of_utf8
@@ -85,6 +86,7 @@ class _Request(Struct, gc=False):
     body: bytes | None = None
     over: bool = False
     added: tuple[ShapeBlock, ...] = ()
+    tier: str = ""
 
 
 class _Lane(Struct, gc=False):
@@ -207,6 +209,7 @@ class Transcript:
             reset=_reason(lane, model),
             ref=line.request_ref,
             added=lane.said.new(model),
+            tier=tier_of(counts),
         )
         lane.asked = None
         lane.said.says("assistant", said)
@@ -266,6 +269,7 @@ def _logged(request: _Request) -> Logged:
         body=request.body,
         dialect="anthropic",
         added=request.added,
+        tier=request.tier,
     )
 
 

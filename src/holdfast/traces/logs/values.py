@@ -37,7 +37,8 @@ class Logged(Struct, frozen=True, kw_only=True):
     where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
     sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
     only that. `subscription` where the log shows that one paid; `cut` where a part of the usage is an estimate, because
-    the answer was cut. `judged` where whoever wrote the log has looked for breaks: there is none but what is `told`.
+    the answer was cut. `tier` is the service tier that the log names, empty where it names none. `judged` where whoever
+    wrote the log has looked for breaks: there is none but what is `told`.
     """
 
     session: str
@@ -57,6 +58,7 @@ class Logged(Struct, frozen=True, kw_only=True):
     subscription: bool = False
     cut: bool = False
     judged: bool = False
+    tier: str = ""
 
 
 class Broken(Struct, frozen=True):

@@ -27,8 +27,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..body import mark_last
-from ..cache_control import MARKERS, is_deferred, markers, unmarked
+from ..cache_control import markers, unmarked
 from ..values import (
     arr,
     array_of,
@@ -180,24 +179,17 @@ def _decode_source(kind: str, members: Mapping[str, bytes]) -> Block | None:
     return None
 
 
-def encode(request: Request, mark: str | None = None) -> bytes:
-    """A body; with `mark`, the two breakpoints of that TTL: the last tool and the last stable system block."""
+def encode(request: Request) -> bytes:
     own = request.dialect in (None, NAME)
-    marker = None if mark is None else ("cache_control", MARKERS[mark])
     members: list[tuple[str, bytes]] = [("model", encode_string(wire_model(request.model)))]
     if request.output_limit is not None:
         members.append(("max_tokens", b"%d" % request.output_limit))
     tools = [tool for tool in request.tools if own or not isinstance(tool, Opaque)]
     if tools:
-        encoded = [encode_tool(tool, own) for tool in tools]
-        mark_last(encoded, marker, [bool(object_of(tool)) and not is_deferred(tool) for tool in encoded])
-        members.append(("tools", arr(encoded)))
-    segments = as_blocks(request.system_prompt)
-    stable = [encode_block(block, own) for block in segments]
-    volatile = [encode_block(block, own) for block in as_blocks(request.system_prompt_volatile)]
-    if stable or volatile:
-        mark_last(stable, marker, [isinstance(block, Text) and bool(block.text) for block in segments])
-        members.append(("system", arr([*stable, *volatile])))
+        members.append(("tools", arr([encode_tool(tool, own) for tool in tools])))
+    system = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
+    if system:
+        members.append(("system", arr([encode_block(block, own) for block in system])))
     members.append(("messages", arr(_encode_messages(request.messages, own))))
     if own:
         members += request.rest

@@ -28,7 +28,6 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..body import mark_last
 from ..values import (
     arr,
     array_of,
@@ -155,11 +154,11 @@ def _decode_call(raw: bytes) -> Block:
     return ToolUse(call, name, input_of(arguments), extra)
 
 
-def encode(request: Request, name: str, *, limit_key: str, marker: tuple[str, bytes] | None = None) -> bytes:
-    """A body: system, then tools, then messages; `marker` goes on the last stable system part."""
+def encode(request: Request, name: str, *, limit_key: str) -> bytes:
+    """A body: system, then tools, then messages."""
     own = request.dialect in (None, name)
     messages = [
-        *_encode_system(request, own, marker),
+        *_encode_system(request, own),
         *_encode_messages(request.messages, own, pictures_stay=request.dialect == name),
     ]
     members = [("model", encode_string(wire_model(request.model))), ("messages", arr(messages))]
@@ -171,18 +170,15 @@ def encode(request: Request, name: str, *, limit_key: str, marker: tuple[str, by
     return obj((*members, *(request.rest if own else ())))
 
 
-def _encode_system(request: Request, own: bool, marker: tuple[str, bytes] | None) -> Iterator[bytes]:
+def _encode_system(request: Request, own: bool) -> Iterator[bytes]:
     plain = plain_system(request)
-    if plain is not None and marker is None:
+    if plain is not None:
         if plain:
             yield _message("system", encode_string(plain))
         return
-    parts = [(part, block) for block in as_blocks(request.system_prompt) for part in _parts((block,), own)]
-    stable = [part for part, _ in parts]
-    volatile = list(_parts(as_blocks(request.system_prompt_volatile), own))
-    mark_last(stable, marker, [isinstance(block, Text) and bool(block.text) for _, block in parts])
-    if stable or volatile:
-        yield _message("system", arr([*stable, *volatile]))
+    blocks = (*as_blocks(request.system_prompt), *as_blocks(request.system_prompt_volatile))
+    if parts := list(_parts(blocks, own)):
+        yield _message("system", arr(parts))
 
 
 def _encode_tool(tool: ToolDefinition | Opaque, own: bool) -> bytes:

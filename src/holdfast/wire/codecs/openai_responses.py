@@ -188,17 +188,16 @@ def _decode_part(raw: bytes) -> Block:
             return opaque(f"{_PART}{kind or ''}", obj(members.items()))
 
 
-def encode(request: Request, marker: bytes | None = None) -> bytes:
-    """A body; with `marker`, the stable system text becomes a developer message that can carry it."""
+def encode(request: Request) -> bytes:
     own = request.dialect in (None, NAME)
     plain = plain_system(request)
     members = [("model", encode_string(wire_model(request.model)))]
     items: list[bytes] = []
-    if plain is not None and marker is None:
+    if plain is not None:
         if plain:
             members.append(("instructions", encode_string(plain)))
     else:
-        items += _encode_system(request, own, marker)
+        items += _encode_system(request, own)
     for message in request.messages:
         items += _encode_message(message, own)
     members.append(("input", arr(items)))
@@ -210,12 +209,10 @@ def encode(request: Request, marker: bytes | None = None) -> bytes:
     return obj((*members, *(request.rest if own else ())))
 
 
-def _encode_system(request: Request, own: bool, marker: bytes | None) -> Iterator[bytes]:
+def _encode_system(request: Request, own: bool) -> Iterator[bytes]:
     stable, volatile = as_blocks(request.system_prompt), as_blocks(request.system_prompt_volatile)
     if not own:
         stable, volatile = _bare(stable), _bare(volatile)
-    if marker is not None and stable and not isinstance(stable[-1], Opaque):
-        stable = (*stable[:-1], replace(stable[-1], extra=(*stable[-1].extra, (_MARKER, marker))))
     yield from _encode_message(Message("system", (*stable, *volatile)), own=True)
 
 

@@ -1,0 +1,139 @@
+"""What programs may give to an agent, checked where the mistake is made: each error says what to pass instead."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+from holdfast.canonical import Document, Image
+from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
+from holdfast.events import Bus, Event
+from holdfast.tools import Cancel, Tool
+from holdfast.tools.values import Effect
+
+from .values import Task, Watch
+
+EFFECTS: tuple[str, ...] = get_args(Effect)
+
+_TOOLS = "a list of tools, such as tools=[find_room], each made with @tool(effect='read') of holdfast.tools"
+_TASKS = "a list of tasks, such as session.delegate([Task(task='Read the tests.', role='reviewer')])"
+
+
+def check_place(what: str, value: object) -> None:
+    if not isinstance(value, (str, os.PathLike)):
+        raise wrong_argument(what, value, "a directory as a text or Path, such as open_agent('.')")
+
+
+def check_flags(flags: object) -> None:
+    if flags is None:
+        return
+    example = "settings by their names, such as flags={'agent.model': 'anthropic:claude-haiku-4-5'}"
+    if not isinstance(flags, Mapping):
+        raise wrong_argument("open_agent(flags=…)", flags, example)
+    for name in flags:
+        if not isinstance(name, str):
+            raise ArgumentError(f"open_agent(flags=…) has a name that is {kind_of(name)}; give {example}")
+
+
+def check_tools(tools: object) -> tuple[Tool, ...]:
+    if isinstance(tools, (str, bytes, Tool)) or not isinstance(tools, Iterable):
+        raise wrong_argument("tools=…", tools, _TOOLS)
+    given = tuple(tools)
+    for each in given:
+        if not isinstance(each, Tool):
+            name = str(getattr(each, "__name__", "…"))
+            raise wrong_argument(f"tools=[{name if name.isidentifier() else '…'}]", each, _TOOLS)
+        if each.effect not in EFFECTS or not callable(each.run):
+            raise ArgumentError(
+                f"the tool {each.name} has no function to run, or an effect that is none of {', '.join(EFFECTS)}; "
+                "make it with @tool(effect='read') of holdfast.tools"
+            )
+    return given
+
+
+def check_host(provider: object, confirm: object, persona: object, bus: object, clock: object) -> None:
+    """The parts that an agent stands on, where they are not ours."""
+    if not callable(getattr(provider, "open", None)):
+        raise wrong_argument(
+            "provider=…",
+            provider,
+            "a Provider, such as HttpProvider, or leave it out for the configured services",
+        )
+    if confirm is not None and not callable(confirm):
+        raise wrong_argument("confirm=…", confirm, "a function of the question, or leave it out to be refused")
+    if persona is not None and not isinstance(persona, str):
+        raise wrong_argument("persona=…", persona, "a text, such as persona='You are a librarian.'")
+    if bus is not None and not isinstance(bus, Bus):
+        raise wrong_argument("bus=…", bus, "a Bus of holdfast.events, such as bus=Bus()")
+    if not callable(clock):
+        raise wrong_argument("clock=…", clock, "a function that gives seconds, such as clock=time.time")
+
+
+def check_text(what: str, value: object, example: str) -> None:
+    if not isinstance(value, str):
+        raise wrong_argument(what, value, f"a text, such as {example}")
+
+
+def check_id(what: str, value: object) -> None:
+    check_text(what, value, f"{what}(session.id)")
+    if not value:
+        raise HoldfastError(f"{what} got an empty id; give one of `sessions.stored()`, or the beginning of one")
+
+
+def check_model(what: str, value: object) -> None:
+    """A name of a model; whether there is such a one is another question."""
+    example = "anthropic:claude-haiku-4-5"
+    check_text(what, value, what.replace("…", f"'{example}'") if "…" in what else f"{what}('{example}')")
+    assert isinstance(value, str)
+    if not value.strip() or value.strip().endswith(":"):
+        raise HoldfastError(f"{what} got {value!r}, which names no model; give one as provider:name, such as {example}")
+
+
+def check_calls(value: object) -> None:
+    example = "a number of requests, 1 or more, such as create(expected_calls=4)"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong_argument("create(expected_calls=…)", value, example)
+    if not 1 <= value < math.inf:
+        raise HoldfastError(f"create(expected_calls=…) got {value}; give {example}")
+
+
+def check_said(text: object, attachments: object, watch: object, cancel: object) -> None:
+    """What `Session.ask` is given."""
+    check_text("session.ask", text, "session.ask('What does this project do?')")
+    if isinstance(attachments, (str, bytes)) or not isinstance(attachments, Sequence):
+        raise wrong_argument("session.ask(attachments=…)", attachments, _ATTACHMENTS)
+    for each in attachments:
+        if not isinstance(each, (Image, Document)):
+            raise wrong_argument("session.ask(attachments=[…])", each, _ATTACHMENTS)
+    check_watched("session.ask", watch, cancel)
+
+
+_ATTACHMENTS = "images and documents of holdfast.canonical, such as attachments=[Image(media_type='image/png', data=…)]"
+
+
+def check_watched(what: str, watch: object, cancel: object) -> None:
+    if watch is not None and not isinstance(watch, Watch):
+        raise wrong_argument(f"{what}(watch=…)", watch, "an object of a class that extends Watch of holdfast.agent")
+    if cancel is not None and not isinstance(cancel, Cancel):
+        raise wrong_argument(f"{what}(cancel=…)", cancel, "a Cancel of holdfast.tools, such as cancel=Cancel()")
+
+
+def check_tasks(tasks: object, watch: object, cancel: object) -> None:
+    """What `Session.delegate` is given."""
+    if isinstance(tasks, (str, bytes, Task, Mapping)) or not isinstance(tasks, Sequence):
+        raise wrong_argument("session.delegate", tasks, _TASKS)
+    for each in tasks:
+        if not isinstance(each, Task):
+            raise wrong_argument("session.delegate([…])", each, _TASKS)
+        if not isinstance(each.task, str) or not isinstance(each.role, str):
+            raise ArgumentError(f"a task of session.delegate has no text; give {_TASKS}")
+    check_watched("session.delegate", watch, cancel)
+
+
+def check_event(payload: object) -> None:
+    if not isinstance(payload, Event):
+        raise wrong_argument(
+            "session.tell", payload, "an event of holdfast.events, such as TaskUpdated(task='deploy', status='done')"
+        )

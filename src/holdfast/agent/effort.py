@@ -1,0 +1,156 @@
+"""How much a model is to think before it answers: which levels it takes, how a request says it, what a change costs.
+
+The levels are facts of a model. A change is a reset: what providers have cached of a conversation depends on it, so its
+price is known before it is made.
+"""
+
+from __future__ import annotations
+
+import logging
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from holdfast import facts
+from holdfast.caches.providers import rules
+from holdfast.caches.values import Section
+from holdfast.canonical import Extra
+from holdfast.canonical.jsontext import encode_string
+from holdfast.errors import HoldfastError
+from holdfast.events.agent import EffortSet
+from holdfast.facts import ModelFacts
+from holdfast.wire.values import obj
+
+from . import choosing
+from .compaction.measuring import length
+from .resets import EFFORT
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_logger = logging.getLogger(__name__)
+
+DEFAULT = "default"
+"""What a user says for the provider's own default, which is sent as nothing at all."""
+
+_LEAST_ANSWER = 1_024
+"""Tokens of an answer that a budget for thinking leaves room for."""
+
+_SPELLED = {
+    "anthropic": "output_config.effort",
+    "openai_responses": "reasoning.effort",
+    "openai_chat": "reasoning_effort",
+    "openrouter": "reasoning.effort",
+}
+"""The member that says it, as the rules of the caches name it. Gemini's cache does not depend on it."""
+
+
+def check_effort(model: str, effort: str) -> None:
+    """HoldfastError where a model does not take this level, with those that it takes."""
+    known = facts.model(model)
+    if not effort or effort in known.efforts:
+        return
+    if not known.efforts:
+        raise HoldfastError(
+            f"{model} takes no effort as far as is known; leave agent.effort unset, or describe the model's `efforts` "
+            "in a file of facts.overrides."
+        )
+    raise HoldfastError(f"{model} takes no effort {effort!r}; it takes {', '.join(known.efforts)}.")
+
+
+def first_effort(model: str, asked: str | None, setting: str | None, *, configured: bool) -> str:
+    """What a session begins with: what was asked for, or else the setting. One that the model does not take is an
+    error; but the setting speaks of the `configured` model, and where another one was named it may not fit: then
+    nothing is said to that one, and the user is told."""
+    effort = asked or setting or ""
+    if effort == DEFAULT:
+        return ""
+    if not asked and not configured and effort not in facts.model(model).efforts:
+        if effort:
+            _logger.warning("agent.effort is %s, and %s takes no such level: it thinks as by default", effort, model)
+        return ""
+    check_effort(model, effort)
+    return effort
+
+
+def effort_members(model: ModelFacts, dialect: str, effort: str, output_limit: int) -> Extra:
+    """The members of a request that say it; none where the model does not take this level. `output_limit` is the
+    session's: a budget is the same in all of its requests."""
+    if effort not in model.efforts:
+        return ()
+    level = encode_string(effort)
+    match dialect:
+        case "anthropic":
+            said: Extra = (("output_config", obj([("effort", level)])),)
+            return (*said, ("thinking", b'{"type":"adaptive"}')) if model.adaptive_thinking else said
+        case "gemini":
+            budget = dict(model.thinking_budgets).get(effort)
+            if budget is None:
+                config = obj([("thinkingLevel", level)])
+            else:
+                fitting = max(min(budget, output_limit - _LEAST_ANSWER), min(budget, 0))
+                config = obj([("thinkingBudget", str(fitting).encode())])
+            return (("generationConfig", obj([("thinkingConfig", config)])),)
+        case "openai_chat":
+            return (("reasoning_effort", level),)
+        case _:
+            return (("reasoning", obj([("effort", level)])),)
+
+
+def lost_section(model: ModelFacts, dialect: str) -> Section | None:
+    """The first section of a prompt that a change of the effort loses; None where nothing is."""
+    name = _SPELLED.get(dialect)
+    found = rules(model).affecting.get(name) if name else None
+    if found is not None and model.knobs.effort_invalidates == "all":
+        return "tools"
+    return found
+
+
+class EffortChange(Struct, frozen=True, kw_only=True):
+    """What another effort costs with the next request: tokens that are cached now and are lost, what writing them again
+    costs, and what reading them would. None: the price is not known."""
+
+    tokens: int = 0
+    cost: Decimal | None = None
+    read_cost: Decimal | None = None
+
+    @property
+    def extra(self) -> Decimal | None:
+        return None if self.cost is None or self.read_cost is None else self.cost - self.read_cost
+
+
+def price_of_change(session: Session) -> EffortChange:
+    """As the ledger of the lane has it: nothing where nothing is alive."""
+    section = lost_section(session.facts, session.dialect)
+    warm = choosing.warm(session, session.model)
+    if section is None or not warm or session.state.last is None:
+        return EffortChange(cost=Decimal(0), read_cost=Decimal(0))
+    kept = 0
+    if section == "messages":
+        kept = sum(shown.tokens for shown in session.inspect() if shown.path.startswith(("tools", "system")))
+    tokens = max(0, warm - kept)
+    price = facts.rates(session.model, None, length(session).used)
+    if price is None:
+        return EffortChange(tokens=tokens)
+    return EffortChange(tokens=tokens, cost=tokens * price.write(), read_cost=tokens * price.read)
+
+
+def set_effort(session: Session, effort: str) -> None:
+    """Another effort from the next request on, recorded with what it costs. HoldfastError where the model does not take
+    it."""
+    effort = "" if effort == DEFAULT else effort
+    check_effort(session.model, effort)
+    before = session.state.effort
+    if effort != before:
+        change = price_of_change(session)
+        session.log(
+            EffortSet(effort=effort, before=before, cold_tokens=change.tokens, cold_cost=change.cost), actor="user"
+        )
+
+
+def reset_of(session: Session) -> str | None:
+    """Why the next request may depart from the last one. Where the cache does not depend on the effort, a change of it
+    is no reason."""
+    reason = session.resets.of(session.model)
+    return None if reason == EFFORT and lost_section(session.facts, session.dialect) is None else reason

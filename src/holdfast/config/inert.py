@@ -1,0 +1,278 @@
+"""Settings that are accepted and change nothing: which, where, and what to do instead.
+
+One table, `RULES`, that every door and command asks: a value that was set and has no effect is told to whoever set it.
+Defaults are never reported. A key that is meant for another door, as in one holdfast.toml that serves all of them, is
+listed by `holdfast config show` and is no word when a door opens.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from msgspec import Struct, to_builtins
+
+from holdfast.config.keys import KEYS
+from holdfast.config.origin import DEFAULT
+from holdfast.config.resolve import Config
+from holdfast.config.schema import Settings
+from holdfast.notices import warn_once
+
+Door = Literal["agent", "gateway", "sdk"]
+DOORS: tuple[Door, ...] = ("agent", "gateway", "sdk")
+NAMES: Mapping[Door, str] = {"agent": "the agent", "gateway": "the gateway", "sdk": "SDK clients"}
+
+_log = logging.getLogger(__name__)
+_MOST = 4
+"""Keys that one line names."""
+
+_ZONES = tuple(name for name, key in KEYS.items() if key.zones)
+
+
+class Situation(Struct, frozen=True):
+    """What decides whether a key acts: all values, the providers of the agent's models (none: not known), and whether
+    the agent starts MCP servers."""
+
+    values: Mapping[str, Any]
+    providers: frozenset[str] = frozenset()
+    mcp: bool = True
+
+    def only(self, provider: str) -> bool:
+        return self.providers == {provider}
+
+    def never(self, provider: str) -> bool:
+        return bool(self.providers) and provider not in self.providers
+
+
+def _always(_: Situation) -> bool:
+    return True
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """Keys, by name or pattern, that change nothing in these doors `when` it is so. `why` goes on after "KEY is set,
+    but"; `detail` is said behind where the value came from. With `elsewhere` they are another door's."""
+
+    keys: tuple[str, ...]
+    why: str
+    doors: tuple[Door, ...] = DOORS
+    when: Callable[[Situation], bool] = _always
+    detail: str = ""
+    elsewhere: bool = False
+    besides: tuple[str, ...] = ()
+    """Keys that a pattern fits and that do act."""
+
+    def fits(self, key: str) -> bool:
+        return key not in self.besides and any(fnmatchcase(key, pattern) for pattern in self.keys)
+
+
+def _is(key: str, *values: Any) -> Callable[[Situation], bool]:
+    return lambda situation: situation.values[key] in values
+
+
+def _is_not(key: str, *values: Any) -> Callable[[Situation], bool]:
+    return lambda situation: situation.values[key] not in values
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        keys=_ZONES,
+        when=_is_not("cache.strategy", "zones"),
+        why='only used with cache.strategy = "zones"',
+        detail='; the strategy is "{cache.strategy}"',
+    ),
+    Rule(
+        keys=("cache.placement",),
+        when=lambda found: found.values["cache.placement"] == "auto" and found.values["cache.strategy"] == "zones",
+        why='"auto" is "single" with every provider that is served so far; set "multi-zone" for up to three markers',
+    ),
+    Rule(
+        keys=("cache.padding",),
+        doors=("gateway", "sdk"),
+        when=_is_not("cache.padding", "off"),
+        why="the prompt of a client is never padded; only the agent pads its own",
+    ),
+    Rule(
+        keys=("cache.padding_min", "cache.padding_max"),
+        when=_is_not("cache.padding", "always"),
+        why='only used with cache.padding = "always"',
+    ),
+    Rule(
+        keys=("cache.padding_min", "cache.padding_max"),
+        doors=("gateway", "sdk"),
+        when=_is("cache.padding", "always"),
+        why="the prompt of a client is never padded; only the agent pads its own",
+    ),
+    Rule(
+        keys=("cache.keepalive.budget_usd", "cache.keepalive.breaker"),
+        when=_is("cache.keepalive.enabled", False),
+        why="only used with cache.keepalive.enabled = true",
+    ),
+    Rule(
+        keys=("cache.keepalive.*",),
+        doors=("sdk",),
+        when=_is("cache.keepalive.enabled", True),
+        why="keep-alive pings are sent by the gateway and the agent only",
+    ),
+    Rule(
+        keys=("cache.gemini.max_active", "cache.gemini.ttl_s", "cache.gemini.refresh_at"),
+        when=_is("cache.gemini.enabled", False),
+        why="only used with cache.gemini.enabled = true",
+    ),
+    Rule(
+        keys=("cache.gemini.*",),
+        doors=("agent",),
+        when=lambda found: found.values["cache.gemini.enabled"] and found.never("gemini"),
+        why="no model of the agent is one of Gemini's; name one in agent.model",
+    ),
+    Rule(
+        keys=("cache.openai.store_completions",),
+        doors=("agent",),
+        when=lambda found: found.values["cache.openai.store_completions"] and found.never("openai"),
+        why="no model of the agent is one of OpenAI's; name one in agent.model",
+    ),
+    Rule(
+        keys=(*_ZONES, "cache.retention_overrides"),
+        doors=("agent",),
+        when=lambda found: found.values["cache.strategy"] == "zones" and found.only("gemini"),
+        why="Gemini's cache has no markers and no lifetimes to choose; cache.gemini.enabled is its setting",
+    ),
+    Rule(
+        keys=("memory.inject*",),
+        doors=("agent",),
+        why="for clients of the gateway and of the SDKs only",
+        elsewhere=True,
+    ),
+    Rule(
+        keys=("mcp.servers",),
+        doors=("agent",),
+        when=lambda found: not found.mcp and any(each.enabled for each in found.values["mcp.servers"].values()),
+        why="open_agent starts MCP servers only where it is told to; pass mcp=True",
+    ),
+    Rule(
+        keys=("gateway.*",),
+        besides=("gateway.limits.connect_s", "gateway.limits.idle_s"),
+        doors=("agent",),
+        why="for the gateway only",
+        elsewhere=True,
+    ),
+    Rule(
+        keys=("agent.*", "tools.*", "skills.*", "mcp.*", "cache.openai.cache_key"),
+        doors=("gateway", "sdk"),
+        why="for the agent only",
+        elsewhere=True,
+    ),
+)
+
+
+class Inert(Struct, frozen=True, kw_only=True):
+    """A key that was set and changes nothing where its rule says."""
+
+    key: str
+    rule: Rule
+
+    @property
+    def everywhere(self) -> bool:
+        return self.rule.doors == DOORS
+
+
+def find(
+    config: Config,
+    *,
+    door: Door | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    mcp: bool = True,
+) -> list[Inert]:
+    """What is set and has no effect: in this door, or in any of them. `model` is one that the agent asks besides those
+    of the configuration, `mcp` says whether it starts MCP servers."""
+    found = config.values(agent)
+    values = {name: each.value for name, each in found.items()}
+    views = (config.base, *config.by_agent.values())
+    models = [model, *(each for view in views for each in (view.settings.agent.model, *view.settings.agent.fallback))]
+    providers = frozenset(each.partition(":")[0] for each in models if each and ":" in each)
+    return _find(values, [name for name, each in found.items() if each.origin != DEFAULT], door, providers, mcp)
+
+
+def warning(config: Config, door: Door, *, agent: str | None = None, model: str | None = None, mcp: bool = True) -> str:
+    """The one line for a door that opens; empty where all that is set acts, or is meant for another door. A flag is
+    meant for this one."""
+    values = config.values(agent)
+    found = find(config, door=door, agent=agent, model=model, mcp=mcp)
+    return _line([each for each in found if not each.rule.elsewhere or values[each.key].origin.kind == "flag"], door)
+
+
+def warning_of(settings: Settings, door: Door) -> str:
+    """The same for settings of which nobody knows where they came from: what is not the default was set."""
+    values, defaults = _flat(settings), _flat(Settings())
+    changed = [name for name in KEYS if values.get(name) != defaults.get(name)]
+    return _line([each for each in _find(values, changed, door, frozenset()) if not each.rule.elsewhere], door)
+
+
+def warn(line: str) -> None:
+    """Log a line, once in this process."""
+    warn_once(_log, "%s", line)
+
+
+def notes(config: Config, agent: str | None = None) -> list[tuple[Inert, str]]:
+    """Every key that is set and has no effect somewhere, in a sentence; keys that are another door's, in one for each
+    rule."""
+    values, grouped = config.values(agent), dict[str, list[Inert]]()
+    told: list[tuple[Inert, str]] = []
+    for each in find(config, agent=agent):
+        if each.rule.elsewhere:
+            grouped.setdefault(each.rule.why, []).append(each)
+            continue
+        where = "" if each.everywhere else f"without effect in {_doors(each.rule.doors)}: "
+        detail = each.rule.detail.replace("{cache.strategy}", str(values["cache.strategy"].value))
+        told.append((each, f"{each.key} is set, but {where}{each.rule.why} (set by {values[each.key].origin}{detail})"))
+    return told + [(group[0], f"{_some(group)} {_are(group)} {why}") for why, group in grouped.items()]
+
+
+def _find(
+    values: Mapping[str, Any], keys: Iterable[str], door: Door | None, providers: frozenset[str], mcp: bool = True
+) -> list[Inert]:
+    situation = Situation(values, providers, mcp)
+    rules = [rule for rule in RULES if (door is None or door in rule.doors) and rule.when(situation)]
+    found = ((key, next((rule for rule in rules if rule.fits(key)), None)) for key in keys)
+    return [Inert(key=key, rule=rule) for key, rule in found if rule is not None]
+
+
+def _line(found: list[Inert], door: Door) -> str:
+    if not found:
+        return ""
+    if len(found) == 1:
+        it = "it is " if found[0].rule.elsewhere else ""
+        return f"{found[0].key} has no effect in {NAMES[door]}: {it}{found[0].rule.why}."
+    return f"{_some(found)} have no effect in {NAMES[door]}; `holdfast config show` says why."
+
+
+def _some(found: list[Inert]) -> str:
+    keys = [each.key for each in found]
+    if len(keys) > _MOST:
+        return f"{', '.join(keys[: _MOST - 1])} and {len(keys) - _MOST + 1} more"
+    return " and ".join([", ".join(keys[:-1]), keys[-1]] if len(keys) > 1 else keys)
+
+
+def _are(found: list[Inert]) -> str:
+    return "is" if len(found) == 1 else "are"
+
+
+def _doors(doors: tuple[Door, ...]) -> str:
+    return " and ".join(NAMES[door] for door in doors)
+
+
+def _flat(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def walk(value: Any, path: tuple[str, ...]) -> None:
+        name = ".".join(path)
+        if name not in KEYS and isinstance(value, dict):
+            for each, inner in value.items():
+                walk(inner, (*path, each))
+        else:
+            found[name] = value
+
+    walk(to_builtins(settings), ())
+    return found

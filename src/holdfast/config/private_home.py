@@ -1,0 +1,111 @@
+"""HOLDFAST_HOME is for its user alone: it holds keys, conversations and reports of breaks.
+
+One that others may look into, made by hand or by an older version, is closed when a door opens on it. What is not ours
+to close is told instead, once in a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from holdfast.notices import warn_once
+
+log = logging.getLogger(__name__)
+
+PRIVATE, PRIVATE_FILE = 0o700, 0o600
+_OTHERS = 0o077
+
+_FILES = ("access-key", "admin-token", "tenant-key", "holdfast.db", "holdfast.db-wal", "holdfast.db-shm")
+_DIRECTORIES = ("sessions", "cache-breaks", "blobs")
+"""What in it holds secrets or texts, should others get as far."""
+
+_SHARED = "is used by more than Holdfast"
+"""Why others must be able to go on using it: nobody is told to close it by hand either."""
+
+_DEFAULT = ".holdfast"
+"""The name of a home that is nobody else's, wherever it lies."""
+
+
+def close_to_others(home: Path, *, workspace: Path | None = None) -> None:
+    """Take everyone else's rights away from HOLDFAST_HOME, or say why that was not done. Never fails: who is kept from
+    working by a mode has more to lose than what the mode protects. A `workspace` is not ours to close."""
+    try:
+        mode = home.lstat().st_mode
+        target = home.stat()
+    except OSError:  # it is made when something is stored, for this user alone
+        return
+    why = None
+    if stat.S_ISDIR(target.st_mode) and target.st_mode & _OTHERS:
+        why = _not_to_be_closed(home, mode, target, workspace)
+        if why is None:
+            why = _close(home, PRIVATE)
+        if why is None:
+            log.warning("%s was open to other users (mode %03o); it is closed now (700)", home, _mode(target))
+        else:
+            warn_once(
+                log,
+                "%s is open to other users (mode %03o) and %s; %sset HOLDFAST_HOME to a directory of your own",
+                home,
+                _mode(target),
+                why,
+                "" if why == _SHARED else "`chmod 700` it, or ",
+            )
+    for name in _FILES:
+        _close_inside(home / name, PRIVATE_FILE)
+    if why != _SHARED:  # there others have such names too; ours are closed when they are used
+        for name in _DIRECTORIES:
+            _close_inside(home / name, PRIVATE)
+
+
+def _mode(found: os.stat_result) -> int:
+    return stat.S_IMODE(found.st_mode)
+
+
+def _not_to_be_closed(home: Path, mode: int, target: os.stat_result, workspace: Path | None) -> str | None:
+    """Why it is left as it is: others need it, or it is not ours."""
+    if stat.S_ISLNK(mode):
+        return "is a link"
+    if hasattr(os, "getuid") and target.st_uid != os.getuid():
+        return "belongs to another user"
+    if target.st_mode & stat.S_ISVTX or _is_shared(home, workspace):
+        return _SHARED
+    return None
+
+
+def _is_shared(home: Path, workspace: Path | None) -> bool:
+    """Whether other programs and people need what lies there: the root, directories for all, a home, a workspace, a
+    directory of a repository, unless its name says that it is ours."""
+    place = home.resolve()
+    if place == Path(place.anchor) or (place / ".git").exists():
+        return True
+    if place.name != _DEFAULT and any((each / ".git").exists() for each in place.parents):
+        return True
+    others = [Path("/tmp"), Path("/var/tmp"), *(() if workspace is None else (workspace,))]
+    for find in (Path.home, Path.cwd, tempfile.gettempdir):
+        with contextlib.suppress(OSError, RuntimeError):  # not everyone has one
+            others.append(Path(find()))
+    return any(place == other.resolve() for other in others)
+
+
+def _close(path: Path, private: int) -> str | None:
+    try:
+        path.chmod(private)
+    except OSError as problem:
+        return f"cannot be closed ({problem.strerror})"
+    return None
+
+
+def _close_inside(path: Path, private: int) -> None:
+    """A file or directory of ours, if it is one of ours; what a link leads to is somebody else's business."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return
+    ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    if ours and not stat.S_ISLNK(found.st_mode) and found.st_mode & _OTHERS:
+        _close(path, private)

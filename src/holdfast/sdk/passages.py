@@ -1,0 +1,40 @@
+"""Calls of the SDKs within this process through an engine, with memory where the settings ask for it."""
+
+from __future__ import annotations
+
+import logging
+from secrets import token_bytes
+
+from holdfast.config import inert, load_here
+from holdfast.config.secrets import secret
+from holdfast.engine import Engine
+from holdfast.identity import Identities
+from holdfast.memory.injecting import Injecting
+from holdfast.notices import warn_once
+from holdfast.transport import Passages
+from holdfast.transport.switch import Switch
+from holdfast.transport.warming import warm_up
+
+_log = logging.getLogger(__name__)
+
+
+def passages_of(engine: Engine) -> Passages:
+    """What an engine without a store learns ends with it; so does the key that tells its tenants apart, and there is
+    no memory to give. The tenant of a request is that of the credential it carries, as in the gateway."""
+    warm_up()
+    settings = engine.settings()
+    if without_effect := inert.warning_of(settings, "sdk"):
+        inert.warn(without_effect)
+    store = engine.store
+    if store is None and settings.memory.inject:
+        warn_once(_log, "memory.inject is on, but nothing is stored; give the engine a store: Engine(…, store=…)")
+    key = token_bytes(32) if store is None else secret(load_here().home, "tenant-key").encode()
+    switch = Switch.from_environment()
+    switch.remember(store)
+    # Also where nobody asks for memory: conversations that were given some before are told apart from those that the
+    # client itself changed.
+    memory = None
+    if store is not None:
+        memory = Injecting(engine, store, engine.settings, agents=None, clock=lambda: passages.clock())
+    passages = Passages(engine, Identities(key, store=store), engine.settings, remembering=memory, switch=switch)
+    return passages

@@ -1,0 +1,92 @@
+"""An agent opened as a program opens one, from a `holdfast.toml`, in front of a simulated provider."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent import open_agent
+from holdfast.agent.sessions import Sessions
+from holdfast.canonical import Request
+from holdfast.simulator import Simulator, VirtualClock
+from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.script import Script
+from holdfast.tools import tool
+from tests.agent.driving import MODEL, START, obey
+
+SKILL = "---\nname: {name}\ndescription: About {name}.\n---\n\nThe body of {name}.\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("HOLDFAST_"):
+            monkeypatch.delenv(name)
+
+
+@tool(effect="read")
+async def tide(place: str) -> str:
+    """How high the water stands.
+
+    Args:
+        place: Which harbour.
+    """
+    return f"3 m at {place}"
+
+
+class Opened:
+    """An open agent and what its provider got."""
+
+    def __init__(self, sessions: Sessions, sent: list[bytes], clock: VirtualClock, simulator: Simulator) -> None:
+        self.sessions, self.clock, self.simulator, self._sent = sessions, clock, simulator, sent
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [json.loads(raw) for raw in self._sent]
+
+    def system(self, index: int = -1) -> str:
+        return "\n\n".join(block["text"] for block in self.bodies[index]["system"])
+
+    def results(self) -> list[str]:
+        """The last results of tools that the model was told."""
+        blocks = [block for message in self.bodies[-1]["messages"] for block in message["content"]]
+        return [json.dumps(block["content"]) for block in blocks if block["type"] == "tool_result"]
+
+
+class _Recorded:
+    def __init__(self, provider: Simulated, sent: list[bytes]) -> None:
+        self._provider, self._sent = provider, sent
+
+    def open(self, request: Any) -> Any:
+        self._sent.append(request.raw)
+        return self._provider.open(request)
+
+
+@asynccontextmanager
+async def opened(
+    place: Path,
+    toml: str = "",
+    *,
+    reply: Callable[[Request], object] = obey,
+    flags: dict[str, object] | None = None,
+    clock: VirtualClock | None = None,
+    simulator: Simulator | None = None,
+    **more: Any,
+) -> AsyncIterator[Opened]:
+    work = place / "work"
+    work.mkdir(exist_ok=True)
+    (work / "holdfast.toml").write_text(toml, "utf-8")
+    clock, sent = clock or VirtualClock(START), list[bytes]()
+    simulator = simulator or Simulator(script=Script(name="agent", function=reply), clock=clock)
+    given = {"agent.model": MODEL} | (flags or {})
+    recorded: Any = _Recorded(Simulated(simulator), sent)
+    async with open_agent(
+        work, home=place / "home", provider=recorded, flags=given, clock=clock.now, **more
+    ) as sessions:
+        yield Opened(sessions, sent, clock, simulator)

@@ -1,0 +1,495 @@
+"""Gemini's cached contents through an agent's sessions, in front of a simulated provider on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import facts
+from holdfast.agent import cached_contents
+from holdfast.agent.session import Session
+from holdfast.agent.values import Task, Unreachable
+from holdfast.canonical import Request, ToolResult
+from holdfast.config.schema import Settings
+from holdfast.config.sections.agent import Mask
+from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.engine import Prepared
+from holdfast.simulator import Call
+from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.core import workspace
+from holdfast.simulator.faults import Fault, Match, Options
+
+from .driving import Bench, calls, settings
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test that waits."""
+
+    @functools.wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
+
+
+MODEL = "gemini:gemini-2.5-pro"
+KEY = {"x-goog-api-key": "simulated"}
+PERSONA = "You keep the records of a library, and answer questions about them. " * 500
+
+
+def diligent(request: Request) -> object:
+    """A model that reads a file eight times before it answers."""
+    done = sum(isinstance(block, ToolResult) for message in request.messages for block in message.content)
+    return {"call": [{"tool": "read_file", "input": {"path": "a.txt", "offset": done + 1}}]} if done < 8 else "Done."
+
+
+def config(enabled: bool = True, **more: Any) -> Settings:
+    gemini = Gemini(enabled=enabled, **more.pop("gemini", {}))
+    return settings(model=MODEL, cache=Cache(gemini=gemini), **more)
+
+
+def bench(place: Path, chosen: Any = None, **more: Any) -> Bench:
+    return Bench(place, config=chosen or config(), persona=PERSONA, **more)
+
+
+def live(found: Bench) -> list[str]:
+    answer = found.simulator.answer(Call("GET", "/v1beta/cachedContents", KEY, {}, b""))
+    return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
+
+
+def made(found: Bench, method: str = "POST") -> list[str]:
+    """The objects that such calls were made for, and answered."""
+    return [
+        json.loads(answer)["name"] if method == "POST" else path.removeprefix("/v1beta/")
+        for verb, path, _, status, answer in found.sent_beside
+        if verb == method and status == 200
+    ]
+
+
+def named(found: Bench) -> list[str | None]:
+    """The object that each request names."""
+    return [json.loads(raw).get("cachedContent") for _, _, raw in found.sent]
+
+
+def forget(found: Bench) -> None:
+    """The provider lets go of all objects, before their time."""
+    for name in live(found):
+        found.simulator.answer(Call("DELETE", f"/v1beta/{name}", KEY, {}, b""))
+
+
+async def settled(found: Bench) -> None:
+    """Until the calls beside the requests are over."""
+    while found.sessions.contents._tasks:
+        await asyncio.sleep(0)
+
+
+async def talk(found: Bench, session: Session, turns: int, *, pause: float = 30.0, first: int = 0) -> None:
+    for number in range(first, first + turns):
+        turn = await session.ask(f"question {number}")
+        assert turn.ended == "completed", turn.problem
+        await settled(found)
+        found.clock.advance(pause)
+
+
+def whole(found: Bench, raw: bytes) -> dict[str, Any]:
+    """A request with what the object that it names holds in its place."""
+    members: dict[str, Any] = json.loads(raw)
+    name = members.pop("cachedContent", None)
+    if name is None:
+        return members
+    body = next(
+        json.loads(sent)
+        for method, _, sent, status, answer in found.sent_beside
+        if method == "POST" and status == 200 and json.loads(answer)["name"] == name
+    )
+    held = {key: value for key, value in body.items() if key in ("systemInstruction", "tools", "toolConfig")}
+    assert not held.keys() & members.keys()
+    return {**members, **held, "contents": [*body.get("contents", []), *members["contents"]]}
+
+
+class TestLifecycle:
+    @in_a_loop
+    async def test_created_beside_a_request_named_by_the_next_deleted_at_the_end(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 6)
+            assert len(made(found)) == 1
+            assert named(found)[0] is None
+            use = named(found).index(made(found)[0])
+            assert set(named(found)[use:]) == {made(found)[0]}
+            assert all(usage.read > 4_096 for usage in found.used()[use:])
+            assert live(found) == made(found)
+            await session.end()
+            assert live(found) == []
+            assert made(found, "DELETE") == made(found)
+            assert not found.breaks()
+
+    @in_a_loop
+    async def test_deleted_when_the_session_is_closed_and_made_again_when_it_goes_on(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 5)
+            await session.close()
+            assert live(found) == []
+            session = await found.sessions.resume(session.id)
+            await talk(found, session, 4, first=5)
+            assert len(made(found)) == 2
+            assert named(found)[-1] == made(found)[1]
+
+    @in_a_loop
+    async def test_deleted_when_the_agent_closes(self, tmp_path: Path) -> None:
+        found = bench(tmp_path)
+        session = await found.sessions.create()
+        await talk(found, session, 5)
+        assert live(found)
+        await found.close()
+        assert live(found) == []
+
+    @in_a_loop
+    async def test_one_of_a_process_that_was_killed_is_named_again(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 5)
+            await found.restart(clean=False)
+            session = await found.sessions.resume(session.id)
+            await talk(found, session, 1, first=5)
+            assert len(made(found)) == 1
+            assert named(found)[-1] == made(found)[0]
+            await session.close()
+            assert live(found) == []
+
+    @in_a_loop
+    async def test_refreshed_at_half_life_by_the_request_that_uses_it(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 8)
+            begun = found.clock.now()
+            for number in range(8, 26):
+                await talk(found, session, 1, first=number, pause=240.0)
+            refreshed = [path for method, path, *_ in found.sent_beside if method == "PATCH"]
+            assert found.clock.now() - begun > 3_600
+            assert 1 <= len(refreshed) <= 3
+            assert len(made(found)) == 1
+            assert set(named(found)[-18:]) == set(made(found))
+
+    @in_a_loop
+    async def test_refreshed_while_a_session_is_open_and_nothing_is_asked(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cached_contents, "TICK_S", 0.001)
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 15)
+            found.clock.advance(1_700)
+            for _ in range(200):  # the clock of the agent's chores is a real one
+                await asyncio.sleep(0.002)
+                if made(found, "PATCH"):
+                    break
+            found.clock.advance(1_900)
+            assert live(found) == made(found)  # it would have run out
+            found.clock.advance(3_600)
+            await asyncio.sleep(0.01)
+            assert live(found) == []  # and does, where nobody comes back
+            assert session.id in found.sessions._open
+
+    @in_a_loop
+    async def test_a_process_for_each_message_pays_for_one_that_it_never_names_once_a_day(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            for number in range(20):
+                await talk(found, session, 1, first=number)
+                await session.close()
+                session = await found.sessions.resume(session.id)
+            assert len(made(found)) == 1
+            assert set(named(found)) == {None}
+
+    @in_a_loop
+    async def test_at_most_max_active(self, tmp_path: Path) -> None:
+        async with bench(tmp_path, config(gemini={"max_active": 2, "refresh_at": 0.2})) as found:
+            for number in range(3):
+                session = await found.sessions.create(system_prompt=f"Shelf {number}. " * 3_000)
+                await talk(found, session, 5)
+                assert named(found)[-1] == made(found)[-1]
+                assert len(live(found)) == min(number + 1, 2)
+                found.clock.advance(900)
+            assert len(made(found, "DELETE")) == 1
+
+    @in_a_loop
+    async def test_off_by_default(self, tmp_path: Path) -> None:
+        async with bench(tmp_path, settings(model=MODEL)) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 6)
+            await session.end()
+        assert found.sent_beside == []
+        assert set(named(found)) == {None}
+
+    @in_a_loop
+    async def test_sub_agents_have_their_own(self, tmp_path: Path) -> None:
+        async with bench(tmp_path, reply=diligent) as found:
+            (found.workspace / "a.txt").write_text("a\n")
+            session = await found.sessions.create()
+            delegated = await session.delegate([Task(task=f"Read it, part {n}.", role="reader") for n in range(2)])
+            assert [each.status for each in delegated] == ["completed", "completed"]
+            by = [sub for (sub, _), name in zip(found.sent_by, named(found), strict=True) if name]
+            assert set(by) == {each.id for each in delegated}
+            assert len(made(found)) == 1  # they begin alike, and share it
+            assert live(found) == []  # and are done
+
+
+class TestSameWords:
+    """What an object holds and what is sent beside it are the request, whatever happens to the conversation."""
+
+    @in_a_loop
+    async def test_tools_masking_and_compaction(self, tmp_path: Path) -> None:
+        chosen = config(
+            mask=Mask(keep_window=1, trigger_chars=2_000, release_chars=1_000), compaction={"anchor_turns": 0}
+        )
+        async with bench(tmp_path, chosen) as found:
+            plans: list[Prepared] = []
+            session = await found.sessions.create()
+            session.on_planned = plans.append
+            for number in range(12):
+                (found.workspace / f"{number}.txt").write_text(f"line of {number}\n" * 200)
+                turn = await session.ask(calls(("read_file", {"path": f"{number}.txt"})))
+                assert turn.ended == "completed", turn.problem
+                await settled(found)
+                found.clock.advance(4_000 if number == 6 else 20)
+                if number == 9:
+                    await session.compact()
+            used = [name for name in named(found) if name]
+            assert len(set(used)) > 1  # a changed prefix has another object
+            assert len(plans) == len(found.sent)
+            for plan, (_, _, raw) in zip(plans, found.sent, strict=True):
+                assert whole(found, raw) == json.loads(plan.sent.raw)
+            assert found.events("tool.masked")
+        assert live(found) == []
+
+    @in_a_loop
+    async def test_another_system_text_has_another_object(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            for text in ("You keep books. " * 3_000, "You sell books. " * 3_000):
+                session = await found.sessions.create(system_prompt=text)
+                await talk(found, session, 5)
+            assert len(set(made(found))) == 2
+            assert {name for name in named(found)[:5] if name} & {name for name in named(found)[5:] if name} == set()
+
+
+class TestFailures:
+    @in_a_loop
+    async def test_a_forgotten_object_is_not_noticed(self, tmp_path: Path) -> None:
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 5)
+            forget(found)
+            await talk(found, session, 1, first=5)
+            assert [bool(name) for name in named(found)[-2:]] == [True, False]
+            first, again = (raw for _, _, raw in found.sent[-2:])
+            assert whole(found, first) == json.loads(again)
+            await talk(found, session, 2, first=6)
+            assert made(found)[0] not in named(found)[6:]
+
+    @in_a_loop
+    async def test_it_is_sent_again_only_once(self, tmp_path: Path) -> None:
+        async with bench(tmp_path, config(agent={"retries": 0})) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 5)
+            forget(found)
+            message = "CachedContent not found (or permission denied)"
+            found.simulator.faults.add(
+                Fault(
+                    "status", times=3, options=Options(status=403, message=message), match=Match(path="enerateContent")
+                )
+            )
+            before = len(found.sent)
+            turn = await session.ask("question 5")
+            assert (turn.ended, len(found.sent) - before) == ("failed", 2)
+            assert message in turn.problem
+
+    @pytest.mark.parametrize("outcome", [400, 429, 500, Unreachable("away"), RuntimeError("broken")], ids=str)
+    @in_a_loop
+    async def test_what_cannot_be_made_disturbs_nobody(
+        self, tmp_path: Path, outcome: int | Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tried: list[str] = []
+
+        async def fail(_: Simulated, request: Any) -> tuple[int, bytes]:
+            tried.append(request.method)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome, b"{}"
+
+        monkeypatch.setattr(Simulated, "send", fail)
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 6)
+            assert set(named(found)) == {None}
+            assert tried == ["POST"]  # not tried again yet
+
+    @in_a_loop
+    async def test_a_refused_request_asks_for_nothing_and_the_next_one_does(self, tmp_path: Path) -> None:
+        async with bench(tmp_path, config(agent={"retries": 1})) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 1)
+            found.simulator.faults.add(Fault("status", times=1, options=Options(status=503)))
+            await talk(found, session, 4, first=1)
+            assert len(made(found)) == 1
+            assert named(found)[-1] == made(found)[0]
+
+    @in_a_loop
+    async def test_a_provider_that_takes_no_such_calls_is_told_of_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with bench(tmp_path) as found:
+
+            class Plain:
+                def __init__(self, provider: Any) -> None:
+                    self.open = provider.open
+
+            found.sessions.provider = found.sessions.contents._provider = Plain(found.sessions.provider)
+            with caplog.at_level(logging.WARNING):
+                for _ in range(2):
+                    session = await found.sessions.create()
+                    await talk(found, session, 5)
+            assert [record.getMessage() for record in caplog.records].count(
+                "cache.gemini.enabled has no effect: Plain has no method `send` for calls beside the requests."
+            ) == 1
+
+    @in_a_loop
+    async def test_a_session_that_is_closed_while_one_is_made_leaves_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        send = Simulated.send
+
+        async def late(provider: Simulated, request: Any) -> tuple[int, bytes]:
+            await asyncio.sleep(0.05)
+            return await send(provider, request)
+
+        monkeypatch.setattr(Simulated, "send", late)
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            for number in range(4):
+                await session.ask(f"question {number}")
+                found.clock.advance(30)
+                if found.sessions.contents._tasks:
+                    break
+            assert found.sessions.contents._tasks
+            await session.end()
+            assert len(made(found)) == 1
+            assert live(found) == []
+
+
+class TestOtherClocks:
+    @pytest.mark.parametrize("apart_s", [-7_200, 7_200])
+    @in_a_loop
+    async def test_an_object_lives_as_long_as_was_asked_whatever_the_clock_here_says(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_s: int
+    ) -> None:
+        send = Simulated.send
+
+        async def elsewhere(provider: Simulated, request: Any) -> tuple[int, bytes]:
+            status, raw = await send(provider, request)
+            answer = json.loads(raw) if raw else {}
+            if "expireTime" in answer:
+                end = datetime.fromisoformat(answer["expireTime"]) + timedelta(seconds=apart_s)
+                raw = json.dumps({**answer, "expireTime": end.isoformat()}).encode()
+            return status, raw
+
+        monkeypatch.setattr(Simulated, "send", elsewhere)
+        async with bench(tmp_path) as found:
+            await talk(found, await found.sessions.create(), 24, pause=150.0)
+            assert len(made(found)) == 1
+            assert made(found, "PATCH")
+            assert named(found).count(made(found)[0]) > 10
+            assert not [each for each in found.simulator.journal.records() if each.status != 200]
+
+
+class TestUnusable:
+    @in_a_loop
+    async def test_one_that_can_be_made_and_not_used_is_paid_for_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        send = Simulated.send
+
+        async def other(provider: Simulated, request: Any) -> tuple[int, bytes]:
+            status, raw = await send(provider, request)
+            return status, raw.replace(b"cachedContents/", b"cachedContents/of-another-project-")
+
+        monkeypatch.setattr(Simulated, "send", other)
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 12, pause=5.0)
+            assert len(made(found)) == 1
+            assert sum(name is not None for name in named(found)) == 1
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"",
+            b"[]",
+            b'{"name":"\xff"}',
+            {"name": ""},
+            {"name": "../files/x"},
+            {"tokens": -5},
+            {"tokens": 2**70},
+        ],
+    )
+    @in_a_loop
+    async def test_an_answer_that_describes_none_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | dict[str, Any]
+    ) -> None:
+        async def odd(provider: Simulated, request: Any) -> tuple[int, bytes]:
+            if isinstance(answer, bytes):
+                return 200, answer
+            tokens = {"totalTokenCount": answer.get("tokens", 20_000)}
+            made = {"name": answer.get("name", "cachedContents/x"), "expireTime": "2099-01-01T00:00:00Z"}
+            return 200, json.dumps({**made, "usageMetadata": tokens}).encode()
+
+        monkeypatch.setattr(Simulated, "send", odd)
+        async with bench(tmp_path) as found:
+            session = await found.sessions.create()
+            await talk(found, session, 6, pause=5.0)
+            assert set(named(found)) == {None}
+            assert len(found.sent_beside) == 1
+
+
+class TestCosts:
+    @in_a_loop
+    async def test_one_sum_and_less_than_without(self, tmp_path: Path) -> None:
+        """What is billed and shown holds creation and storage, and is less than without objects."""
+        paid: dict[bool, Decimal] = {}
+        for enabled in (True, False):
+            async with bench(tmp_path / str(enabled), config(enabled)) as found:
+                session = await found.sessions.create()
+                await talk(found, session, 24, pause=150.0)
+                shown = session.totals().cost
+                found.store.flush()
+                (booked,) = found.store.sessions()
+                rows = found.store.calls()
+                assert shown is not None
+                assert shown == sum((row.usage.cost or Decimal(0) for row in rows if row.usage), Decimal(0))
+                tokens = sum((facts.price(usage, MODEL).cost or Decimal(0) for usage in found.used()), Decimal(0))
+                rates = facts.rates(MODEL)
+                assert rates is not None
+                assert rates.storage_hour is not None
+                extra = shown - tokens
+                if enabled:
+                    hours = found.simulator.stored()[workspace(Call("POST", "/", KEY))]
+                    created = sum(
+                        json.loads(answer)["usageMetadata"]["totalTokenCount"] for *_, answer in found.sent_beside[:1]
+                    )
+                    due = created * rates.input + Decimal(str(hours)) * rates.storage_hour
+                    assert float(extra) == pytest.approx(float(due), rel=0.06)  # the last pause is not charged yet
+                else:
+                    assert extra == 0
+                paid[enabled] = shown
+                assert booked
+        assert paid[True] < paid[False]
