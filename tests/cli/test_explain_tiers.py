@@ -68,6 +68,25 @@ def test_openais_tier_stands_in_the_response(tmp_path: Path) -> None:
     assert costs["flex"] < costs["default"] < costs["priority"]
 
 
+def test_auto_names_no_tier(tmp_path: Path) -> None:
+    plain = cost(str(bodies(tmp_path)))
+    assert cost(str(bodies(tmp_path, service_tier="auto"))) == plain
+    assert cost(str(bodies(tmp_path, service_tier="auto")), "--tier", "batch") == plain / 2
+    asked, standard = Prices("batch").rates("anthropic:claude-opus-4-6", DATED, 100, "auto"), Prices()
+    assert asked == Prices("batch").rates("anthropic:claude-opus-4-6", DATED, 100)
+    assert asked != standard.rates("anthropic:claude-opus-4-6", DATED, 100, "auto")
+
+
+def test_the_tier_of_the_answer_counts_where_the_request_said_auto(tmp_path: Path) -> None:
+    used = {"prompt_tokens": 4_000, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 0}}
+    file, costs = tmp_path / "openai.jsonl", {}
+    for asked, billed in (("auto", "flex"), ("auto", "default"), ("flex", "flex")):
+        line = json.loads(body(0, "gpt-5.5", used, choices=[], service_tier=billed)) | {"service_tier": asked}
+        file.write_text(json.dumps(line) + "\n")
+        costs[asked, billed] = cost(str(file), "--tier", "batch")
+    assert costs["auto", "flex"] == costs["flex", "flex"] < costs["auto", "default"]
+
+
 def test_a_transcript_of_claude_code_says_it(tmp_path: Path) -> None:
     used = {"input_tokens": 5, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 4_000, "output_tokens": 50}
     costs = {}

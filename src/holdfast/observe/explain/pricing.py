@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from holdfast.canonical import UNSPLIT, Usage
 from holdfast.facts import SERVICES, Rates, Tiers, tiers
 from holdfast.prefix.breaks import cost_of
+from holdfast.traces.logs.billed import AUTO
 
 from .lanes import LONG, SHORT
 from .values import Money
@@ -39,7 +40,7 @@ class Prices:
 
     def rates(self, model: str, at: float | None, prompt: int, said: str = "") -> Rates | None:
         """The rates of a request; those of today where its log has no date, and of the tier that it `said`."""
-        tier = (said if said in SERVICES else "") if said else self.tier
+        tier = self.tier if said in ("", AUTO) else said if said in SERVICES else ""
         day = -1 if at is None or not DATED <= at <= _LAST else int(at) // _DAY
         found = self._tiers.get((model, day, tier))
         if found is None:

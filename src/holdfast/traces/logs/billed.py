@@ -45,6 +45,9 @@ _GEMINI = {
 _FAILED = 400
 _LONGEST_TIER = 32
 
+AUTO = "auto"
+"""The service tier of a request that leaves the choice to the provider: it does not say which one was billed."""
+
 
 class Answer(Struct):
     """What a line says of the answer. `failed` if it was an error, which is not billed."""
@@ -93,14 +96,16 @@ def _read(response: bytes, dialect: str, found: Answer) -> None:
 def tier_of(counts: Counts) -> str:
     """The service tier that a usage object names, as Anthropic's do."""
     said = counts.get("service_tier")
-    return said[:_LONGEST_TIER].lower() if isinstance(said, str) else ""
+    tier = said[:_LONGEST_TIER].lower() if isinstance(said, str) else ""
+    return "" if tier == AUTO else tier
 
 
 def _told_tier(members: Members) -> str:
     """The service tier that a line or a response names, itself or in its usage."""
     said = first(members, TIER)
-    if said is not None and (counts := counts_of(b'{"service_tier":%b}' % bytes(said))):
-        return tier_of(counts)
+    counts = None if said is None else counts_of(b'{"service_tier":%b}' % bytes(said))
+    if counts and (tier := tier_of(counts)):
+        return tier
     raw = first(members, USAGE)
     counts = None if raw is None else counts_of(bytes(raw))
     return "" if counts is None else tier_of(counts)
