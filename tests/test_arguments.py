@@ -13,7 +13,7 @@ from holdfast.agent import Session, Sessions, Task, open_agent
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
 from holdfast.errors import ArgumentError, HoldfastError
-from holdfast.tools import Tool, tool
+from holdfast.tools import Section, Tool, tool
 from tests.agent.driving import Bench
 
 MODEL = {"agent.model": "anthropic:claude-haiku-5-5"}
@@ -140,6 +140,27 @@ class TestOpenAgent:
             ({"persona": 5}, "persona=… got an int; give a text"),
             ({"bus": "x"}, "bus=…) got a str; give a Bus"),
             ({"clock": 5}, "clock=… got an int; give a function that gives seconds"),
+            (
+                {"guides": {"read_file": 3}},
+                "guides={'read_file': …} got an int; give texts by the names of tools, such as guides={'read_file':",
+            ),
+            ({"guides": {3: "x"}}, "guides=… has a name that is an int; give texts by the names of tools"),
+            ({"guides": ["x"]}, "guides=… got a list; give texts by the names of tools"),
+            ({"guides": []}, "guides=… got a list"),
+            ({"guides": "x"}, "guides=… got a str"),
+            (
+                {"sections": "abc"},
+                "sections=… got a str; give a list of sections of holdfast.tools, such as sections=[Section(name=",
+            ),
+            ({"sections": [1]}, "sections=[…] got an int; give a list of sections"),
+            ({"sections": None}, "sections=… got None"),
+            ({"sections": Section(name="a", text="b", tools=("c",))}, "sections=… got a Section; give a list"),
+            (
+                {"sections": [Section(name="a", text="b", tools="read_file")]},  # type: ignore[arg-type]
+                "a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; give",
+            ),
+            ({"sections": [Section(name="a", text=3, tools=())]}, "a section of sections=[…] has no text"),  # type: ignore[arg-type]
+            ({"sections": [Section(name="a", text="b", tools=(1,))]}, "tools that are no tuple"),  # type: ignore[arg-type]
         ],
     )
     def test_what_it_is_opened_with(self, tmp_path: Path, given: dict[str, Any], said: str) -> None:
@@ -151,6 +172,19 @@ class TestOpenAgent:
         with pytest.raises(HoldfastError) as problem:
             asyncio.run(main())
         assert said in str(problem.value)
+
+    def test_guides_and_sections_that_it_takes(self, tmp_path: Path) -> None:
+        async def main() -> None:
+            section = Section(name="rooms", text="Rooms are on floor 2.", tools=("read_file",))
+            for given in (
+                {"guides": {}},
+                {"guides": None, "sections": ()},
+                {"guides": {"a": "b"}, "sections": [section]},
+            ):
+                async with open_agent(tmp_path, home=tmp_path / "home", flags=MODEL, **given):  # type: ignore[arg-type]
+                    pass
+
+        asyncio.run(main())
 
 
 Use = Callable[[Sessions, Session], Awaitable[object]]
@@ -189,12 +223,28 @@ class TestSession:
             (lambda h, _: h.create(goal=5), "create(goal=…) got an int"),
             (lambda h, _: h.create(system_prompt=b""), "create(system_prompt=…) got bytes"),
             (lambda h, _: h.create(agent=5), "create(agent=…) got an int"),
+            (
+                lambda h, _: h.create(effort=3),
+                "create(effort=…) got an int; give one of 'low', 'medium', 'high', 'xhigh', 'max', or 'default' for",
+            ),
+            (lambda h, _: h.create(effort=["high"]), "create(effort=…) got a list"),
+            (
+                lambda h, _: h.create(model="anthropic:claude-haiku-4-5", effort=3),
+                "create(effort=…) got an int; give 'default' for the provider's own",
+            ),
             (lambda h, _: h.resume(5), "resume got an int; give a text, such as resume(session.id)"),
             (lambda h, _: h.resume(""), "resume got an empty id; give one of `sessions.stored()`"),
             (lambda h, _: h.fork(None), "fork got None"),
             (lambda _, s: asyncio.to_thread(s.set_model, 5), "set_model got an int; give a text"),
             (lambda _, s: asyncio.to_thread(s.set_model, ""), "set_model got '', which names no model"),
             (lambda _, s: asyncio.to_thread(s.set_goal, 5), "set_goal got an int"),
+            (
+                lambda _, s: asyncio.to_thread(s.set_effort, None),
+                "set_effort got None; give one of 'low', 'medium', 'high', 'xhigh', 'max', or 'default' for",
+            ),
+            (lambda _, s: asyncio.to_thread(s.set_effort, ["high"]), "set_effort got a list; give one of"),
+            (lambda _, s: s.compact(watch=3), "session.compact(watch=…) got an int; give an object of a class that"),
+            (lambda _, s: s.compact(cancel=True), "session.compact(cancel=…) got a bool; give a Cancel"),
             (lambda _, s: asyncio.to_thread(s.tell, "x"), "session.tell got a str; give an event"),
         ],
     )

@@ -10,7 +10,7 @@ from typing import get_args
 from holdfast.canonical import Document, Image
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.events import Bus, Event
-from holdfast.tools import Cancel, Tool
+from holdfast.tools import Cancel, Section, Tool
 from holdfast.tools.values import Effect
 
 from .values import Task, Watch
@@ -18,6 +18,11 @@ from .values import Task, Watch
 EFFECTS: tuple[str, ...] = get_args(Effect)
 
 _TOOLS = "a list of tools, such as tools=[find_room], each made with @tool(effect='read') of holdfast.tools"
+_GUIDES = "texts by the names of tools, such as guides={'read_file': 'Long files are read in parts.'}"
+_SECTIONS = (
+    "a list of sections of holdfast.tools, such as "
+    "sections=[Section(name='rooms', text='Rooms are on floor 2.', tools=('find_room',))]"
+)
 _TASKS = "a list of tasks, such as session.delegate([Task(task='Read the tests.', role='reviewer')])"
 
 
@@ -51,6 +56,38 @@ def check_tools(tools: object) -> tuple[Tool, ...]:
                 "make it with @tool(effect='read') of holdfast.tools"
             )
     return given
+
+
+def check_guides(guides: object) -> dict[str, str]:
+    if guides is None:
+        return {}
+    if not isinstance(guides, Mapping):
+        raise wrong_argument("guides=…", guides, _GUIDES)
+    for name, text in guides.items():
+        if not isinstance(name, str):
+            raise ArgumentError(f"guides=… has a name that is {kind_of(name)}; give {_GUIDES}")
+        if not isinstance(text, str):
+            raise wrong_argument(f"guides={{{name!r}: …}}", text, _GUIDES)
+    return dict(guides)
+
+
+def check_sections(sections: object) -> tuple[Section, ...]:
+    if isinstance(sections, (str, bytes, Section, Mapping)) or not isinstance(sections, Iterable):
+        raise wrong_argument("sections=…", sections, _SECTIONS)
+    given = tuple(sections)
+    for each in given:
+        if not isinstance(each, Section):
+            raise wrong_argument("sections=[…]", each, _SECTIONS)
+        if not isinstance(each.name, str) or not isinstance(each.text, str) or not _are_names(each.tools):
+            raise ArgumentError(
+                f"a section of sections=[…] has no text as its name or text, or tools that are no tuple of names; "
+                f"give {_SECTIONS}"
+            )
+    return given
+
+
+def _are_names(tools: object) -> bool:
+    return isinstance(tools, (tuple, list)) and all(isinstance(each, str) for each in tools)
 
 
 def check_host(provider: object, confirm: object, persona: object, bus: object, clock: object) -> None:
@@ -89,6 +126,13 @@ def check_model(what: str, value: object) -> None:
     assert isinstance(value, str)
     if not value.strip() or value.strip().endswith(":"):
         raise HoldfastError(f"{what} got {value!r}, which names no model; give one as provider:name, such as {example}")
+
+
+def check_level(what: str, value: object, levels: Sequence[str]) -> None:
+    """A level of thinking as a text; whether the model takes it is another question."""
+    if not isinstance(value, str):
+        taken = f"one of {', '.join(map(repr, levels))}, or " if levels else ""
+        raise wrong_argument(what, value, f"{taken}'default' for the provider's own")
 
 
 def check_calls(value: object) -> None:

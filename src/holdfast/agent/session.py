@@ -34,7 +34,7 @@ from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
 from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
-from .arguments import check_event, check_model, check_said, check_tasks, check_text
+from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
 from .cache_key import key_members
 from .effort import effort_members, reset_of, set_effort
 from .keeping import from_tools, publish
@@ -349,6 +349,7 @@ class Session:
     def set_effort(self, effort: str) -> None:
         """How much the model is to think from the next request on; `default` is the provider's own. HoldfastError where
         it takes no such level."""
+        check_level("set_effort", effort, self.facts.efforts)
         set_effort(self, effort)
 
     # Whatever else may be asked for
@@ -360,6 +361,7 @@ class Session:
 
     async def compact(self, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
         """Put a summary in the place of old history, now."""
+        check_watched("session.compact", watch, cancel)
         async with self._turn:
             return await compaction.compact(self, watch=watch, cancel=cancel)
 

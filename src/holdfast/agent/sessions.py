@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from holdfast import facts
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
@@ -33,7 +34,17 @@ from holdfast.tools.turns import LoopLock
 from holdfast.tools.wording import mend
 
 from . import delegates, remembering
-from .arguments import check_calls, check_host, check_id, check_model, check_text, check_tools
+from .arguments import (
+    check_calls,
+    check_guides,
+    check_host,
+    check_id,
+    check_level,
+    check_model,
+    check_sections,
+    check_text,
+    check_tools,
+)
 from .cached_contents import CachedContents
 from .composing import EXPECTED_CALLS, compose_session
 from .effort import first_effort
@@ -105,7 +116,7 @@ class Sessions:
         self.ids = IDS
         self._confirm, self._tools, self._builtins, self._hub = confirm, check_tools(tools), builtins, hub
         self._persona, self._configured = persona, chosen
-        self._guides, self._sections = dict(guides or {}), tuple(sections)
+        self._guides, self._sections = check_guides(guides), check_sections(sections)
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
         self.contents = CachedContents(engine, provider, clock)
@@ -180,6 +191,8 @@ class Sessions:
                 "no model is chosen; set agent.model to one, such as anthropic:claude-haiku-4-5, or name it."
             )
         model = self.model_ref(model)
+        if effort is not None:
+            check_level("create(effort=…)", effort, facts.model(model).efforts)
         effort = first_effort(model, effort, settings.agent.effort, configured=model == chosen.model)
         zone(settings.agent.timezone)
         skills = await asyncio.to_thread(SessionSkills.begin, settings.skills, self.workspace)
