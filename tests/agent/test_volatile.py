@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.agent.volatile import MEMORY_HEADING, USER_HEADING, current, news, told, volatile_text
 from holdfast.agent.window.entries import Compacted, Context, Entry, MemoryChanged, UserMessage
 from holdfast.config.sections.agent import Memory
+from holdfast.config.sections.cache import Cache
 from holdfast.events.tools import MemoryUpdated
 from holdfast.memory import MemoryFiles, digest
 from holdfast.memory.tools import EMPTY
+from tests.agent.driving import Bench, settings
 
 
 @pytest.fixture
@@ -112,3 +116,22 @@ def test_the_latest_in_the_queue_counts(files: MemoryFiles) -> None:
     texts = [files.add("user", each).text for each in ("one", "two")]
     queue = [MemoryChanged(at=at, seq=at, store="USER.md", text=texts[at]) for at in (1, 0)]
     assert news(told((), queue), files) == ()
+
+
+@pytest.mark.parametrize(("where", "acts"), [("tail", False), ("system", True)])
+def test_only_memory_in_the_system_text_is_anything_to_repair(tmp_path: Path, where: str, acts: bool) -> None:
+    """What `config.inert` says of `cache.repair` in the agent."""
+
+    async def sent(place: Path, repair: Any) -> list[bytes]:
+        config = settings(cache=Cache(repair=repair), agent={"volatile": where})
+        async with Bench(place, config=config) as bench:
+            session = await bench.sessions.create(system_prompt="You are careful. " * 900)
+            for number in range(3):
+                session.memory.add("memory", f"fact {number} of 2027-01-1{number}")
+                bench.clock.advance(30)
+                await session.ask("Hello")
+            return [raw.replace(str(bench.workspace).encode(), b"PLACE") for _, _, raw in bench.sent]
+
+    found = {mode: asyncio.run(sent(tmp_path / mode, mode)) for mode in ("suggest", "off", "on")}
+    assert found["off"] == found["suggest"]
+    assert (found["on"] != found["suggest"]) is acts

@@ -16,6 +16,7 @@ from holdfast.agent import open_agent
 from holdfast.cli import cli
 from holdfast.config import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.config.sections.serving import Facts
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
 from holdfast.simulator.connecting import Simulated
@@ -117,6 +118,33 @@ def test_the_clients_of_sdks(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == [
         "cache.padding has no effect in SDK clients: the prompt of a client is never padded; "
         "only the agent pads its own."
+    ]
+
+
+def test_facts_of_ones_own_for_the_clients_of_sdks(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        Engine(Settings(facts=Facts(overrides=("seed-floors",)))).http_client()
+    assert [record.getMessage() for record in caplog.records] == [
+        "facts.overrides has no effect in SDK clients: facts are those of the whole process; "
+        "share yours with use(Facts.load([…])) of holdfast.facts."
+    ]
+
+
+@pytest.mark.parametrize(("key", "value"), [("cache.repair", "on"), ("cache.client_markers", "manage")])
+def test_what_is_for_clients_is_said_to_a_program_that_gives_it_to_its_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, key: str, value: str
+) -> None:
+    monkeypatch.delenv("HOLDFAST_CACHE_PLACEMENT")
+
+    async def main() -> None:
+        given = {"home": tmp_path / "home", "provider": Simulated(Simulator())}
+        async with open_agent(tmp_path, flags={key: value}, **given):  # type: ignore[arg-type]
+            pass
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{key} has no effect in the agent: it is for clients of the gateway and of the SDKs only."
     ]
 
 

@@ -47,7 +47,30 @@ def test_defaults_are_never_reported(tmp_path: Path, door: Door) -> None:
         ('cache.padding = "off"', "agent gateway sdk", ""),
         ("cache.padding_min = 4000", "", "agent gateway sdk"),
         ('cache.padding = "always"\ncache.padding_min = 4000', "agent", "gateway sdk"),
+        ('cache.padding_text = "a.md"', "agent", "gateway sdk"),
+        ('cache.padding = "off"\ncache.padding_text = "a.md"', "", "agent gateway sdk"),
+        ('cache.padding = "off"\ncache.padding_text = ""', "agent gateway sdk", ""),
         ("cache.keepalive.enabled = true", "agent gateway", "sdk"),
+        ('cache.keepalive.enabled = true\nagent.model = "openai:gpt-6.1-sol"', "gateway", "agent"),
+        (
+            'cache.keepalive.enabled = true\nagent.model = "openai:gpt-6.1-sol"\n'
+            'agent.fallback = ["gemini:gemini-2.5-pro"]',
+            "gateway",
+            "agent",
+        ),
+        ('cache.keepalive.enabled = true\nagent.model = "anthropic:claude-haiku-4-5"', "agent gateway", ""),
+        (
+            'cache.keepalive.enabled = true\nagent.model = "openai:gpt-6.1-sol"\n'
+            'agent.fallback = ["anthropic:claude-haiku-4-5"]',
+            "agent gateway",
+            "",
+        ),
+        (
+            'cache.keepalive.enabled = true\nagent.model = "openai:gpt-6.1-sol"\nagent.fallback = ["claude-haiku-4-5"]',
+            "agent gateway",
+            "",
+        ),
+        ('cache.keepalive.enabled = false\nagent.model = "openai:gpt-6.1-sol"', "agent gateway sdk", ""),
         ("cache.keepalive.breaker = 5", "", "agent gateway sdk"),
         ("cache.gemini.ttl_s = 600", "", "agent gateway sdk"),
         ("cache.gemini.enabled = true\ncache.gemini.ttl_s = 600", "agent gateway sdk", ""),
@@ -56,6 +79,16 @@ def test_defaults_are_never_reported(tmp_path: Path, door: Door) -> None:
         ('cache.gemini.enabled = true\nagent.fallback = ["gemini:gemini-2.5-pro"]', "agent", ""),
         ('cache.openai.store_completions = true\nagent.model = "anthropic:claude-haiku-4-5"', "gateway", "agent"),
         ('cache.openai.store_completions = true\nagent.model = "openai:gpt-6.1-sol"', "agent gateway", ""),
+        ('cache.openai.cache_key = false\nagent.model = "anthropic:claude-haiku-4-5"', "gateway sdk", "agent"),
+        ('cache.openai.cache_key = true\nagent.model = "anthropic:claude-haiku-4-5"', "agent gateway sdk", ""),
+        ('cache.openai.cache_key = false\nagent.model = "openai:gpt-6.1-sol"', "agent gateway sdk", ""),
+        ("cache.openai.cache_key = false", "agent gateway sdk", ""),
+        ('cache.openrouter.caching = "never"\nagent.model = "anthropic:claude-haiku-4-5"', "gateway sdk", "agent"),
+        ('cache.openrouter.caching = "seen"\nagent.model = "anthropic:claude-haiku-4-5"', "agent gateway sdk", ""),
+        ('cache.openrouter.caching = "never"\nagent.model = "openrouter:openai/gpt-5.5"', "agent gateway sdk", ""),
+        ('facts.overrides = ["seed-floors"]', "agent gateway", "sdk"),
+        ("facts.overrides = []", "agent gateway sdk", ""),
+        ('cache.repair = "on"\ncache.client_markers = "manage"', "agent gateway sdk", ""),
         (f'{ZONES}cache.retention = "short"\nagent.model = "gemini:gemini-2.5-pro"', "gateway", "agent"),
         (f'{ZONES}cache.retention = "short"\nagent.model = "anthropic:claude-haiku-4-5"', "agent", ""),
         (
@@ -107,6 +140,39 @@ def test_a_flag_is_meant_for_the_door_that_is_opened(tmp_path: Path) -> None:
     found = config(tmp_path, flags={"gateway.port": 7})
     assert warning(found, "agent") == "gateway.port has no effect in the agent: it is for the gateway only."
     assert warning(found, "gateway") == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"cache.repair": "on"}, True),
+        ({"cache.repair": "off"}, True),
+        ({"cache.repair": "suggest"}, False),
+        ({"cache.repair": "on", "agent.volatile": "system"}, False),
+        ({"cache.client_markers": "manage"}, True),
+        ({"cache.client_markers": "improve", "agent.model": "anthropic:claude-haiku-4-5"}, False),
+        ({"cache.client_markers": "respect", "agent.model": "anthropic:claude-haiku-4-5"}, True),
+        ({"cache.client_markers": "respect", "agent.model": "openai:gpt-6.1-sol"}, False),
+        ({"cache.client_markers": "respect", "agent.model": "openrouter:openai/gpt-6.1-sol"}, False),
+        ({"cache.client_markers": "respect"}, False),
+    ],
+)
+def test_what_is_done_to_the_requests_of_clients(tmp_path: Path, flags: dict[str, Any], said: bool) -> None:
+    """The agent sends nothing that is to be repaired but where its memory changes its system text, and no markers of
+    its own; how OpenAI's breakpoints are switched off, the setting decides for it too."""
+    found, key = config(tmp_path, flags=flags), next(iter(flags))
+    line = f"{key} has no effect in the agent: it is for clients of the gateway and of the SDKs only."
+    assert warning(found, "agent") == (line if said else "")
+    assert not any(key in warning(found, door) for door in DOORS if door != "agent")
+
+
+def test_a_key_without_effect_in_two_doors_for_two_reasons_is_noted_twice(tmp_path: Path) -> None:
+    text = 'cache.keepalive.enabled = true\nagent.model = "openai:gpt-6.1-sol"'
+    said = [note for each, note in notes(config(tmp_path, text)) if each.key == "cache.keepalive.enabled"]
+    assert [note.partition(":")[0] for note in said] == [
+        "cache.keepalive.enabled is set, but without effect in SDK clients",
+        "cache.keepalive.enabled is set, but without effect in the agent",
+    ]
 
 
 def test_limits_of_the_gateway_that_hold_for_the_agent_too(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ class Situation(Struct, frozen=True):
     def only(self, provider: str) -> bool:
         return self.providers == {provider}
 
-    def never(self, provider: str) -> bool:
-        return bool(self.providers) and provider not in self.providers
+    def never(self, *providers: str) -> bool:
+        return bool(self.providers) and self.providers.isdisjoint(providers)
 
 
 def _always(_: Situation) -> bool:
@@ -105,6 +105,17 @@ RULES: tuple[Rule, ...] = (
         why="the prompt of a client is never padded; only the agent pads its own",
     ),
     Rule(
+        keys=("cache.padding_text",),
+        when=lambda found: found.values["cache.padding_text"] and found.values["cache.padding"] == "off",
+        why='only used with cache.padding = "economic" or "always"',
+    ),
+    Rule(
+        keys=("cache.padding_text",),
+        doors=("gateway", "sdk"),
+        when=_is_not("cache.padding_text", ""),
+        why="the prompt of a client is never padded; only the agent pads its own",
+    ),
+    Rule(
         keys=("cache.keepalive.budget_usd", "cache.keepalive.breaker"),
         when=_is("cache.keepalive.enabled", False),
         why="only used with cache.keepalive.enabled = true",
@@ -114,6 +125,12 @@ RULES: tuple[Rule, ...] = (
         doors=("sdk",),
         when=_is("cache.keepalive.enabled", True),
         why="keep-alive pings are sent by the gateway and the agent only",
+    ),
+    Rule(
+        keys=("cache.keepalive.*",),
+        doors=("agent",),
+        when=lambda found: found.values["cache.keepalive.enabled"] and found.never("anthropic"),
+        why="only Anthropic takes pings, and no model of the agent is one of its; name one in agent.model",
     ),
     Rule(
         keys=("cache.gemini.max_active", "cache.gemini.ttl_s", "cache.gemini.refresh_at"),
@@ -133,10 +150,40 @@ RULES: tuple[Rule, ...] = (
         why="no model of the agent is one of OpenAI's; name one in agent.model",
     ),
     Rule(
+        keys=("cache.openai.cache_key",),
+        doors=("agent",),
+        when=lambda found: not found.values["cache.openai.cache_key"] and found.never("openai"),
+        why="no model of the agent is one of OpenAI's; name one in agent.model",
+    ),
+    Rule(
+        keys=("cache.openrouter.caching",),
+        doors=("agent",),
+        when=lambda found: found.values["cache.openrouter.caching"] != "seen" and found.never("openrouter"),
+        why="no model of the agent is reached through OpenRouter; name one in agent.model",
+    ),
+    Rule(
         keys=(*_ZONES, "cache.retention_overrides"),
         doors=("agent",),
         when=lambda found: found.values["cache.strategy"] == "zones" and found.only("gemini"),
         why="Gemini's cache has no markers and no lifetimes to choose; cache.gemini.enabled is its setting",
+    ),
+    Rule(
+        keys=("cache.repair",),
+        doors=("agent",),
+        when=lambda found: found.values["cache.repair"] != "suggest" and found.values["agent.volatile"] == "tail",
+        why="for clients of the gateway and of the SDKs only",
+        elsewhere=True,
+    ),
+    Rule(
+        keys=("cache.client_markers",),
+        doors=("agent",),
+        # With OpenAI's breakpoints "respect" also keeps ours from switching off those that the provider sets itself.
+        when=lambda found: (
+            found.values["cache.client_markers"] == "manage"
+            or (found.values["cache.client_markers"] == "respect" and found.never("openai", "openrouter"))
+        ),
+        why="for clients of the gateway and of the SDKs only",
+        elsewhere=True,
     ),
     Rule(
         keys=("memory.inject*",),
@@ -151,6 +198,12 @@ RULES: tuple[Rule, ...] = (
         why="open_agent starts MCP servers only where it is told to; pass mcp=True",
     ),
     Rule(
+        keys=("facts.overrides",),
+        doors=("sdk",),
+        when=lambda found: bool(found.values["facts.overrides"]),
+        why="facts are those of the whole process; share yours with use(Facts.load([…])) of holdfast.facts",
+    ),
+    Rule(
         keys=("gateway.*",),
         besides=("gateway.limits.connect_s", "gateway.limits.idle_s"),
         doors=("agent",),
@@ -158,7 +211,7 @@ RULES: tuple[Rule, ...] = (
         elsewhere=True,
     ),
     Rule(
-        keys=("agent.*", "tools.*", "skills.*", "mcp.*", "cache.openai.cache_key"),
+        keys=("agent.*", "tools.*", "skills.*", "mcp.*", "cache.openai.cache_key", "cache.openrouter.caching"),
         doors=("gateway", "sdk"),
         why="for the agent only",
         elsewhere=True,
@@ -191,7 +244,9 @@ def find(
     values = {name: each.value for name, each in found.items()}
     views = (config.base, *config.by_agent.values())
     models = [model, *(each for view in views for each in (view.settings.agent.model, *view.settings.agent.fallback))]
-    providers = frozenset(each.partition(":")[0] for each in models if each and ":" in each)
+    named = [each for each in models if each]
+    known = all(":" in each for each in named)  # whose a model without its provider is, the sessions find out
+    providers = frozenset(each.partition(":")[0] for each in named if known)
     return _find(values, [name for name, each in found.items() if each.origin != DEFAULT], door, providers, mcp)
 
 
@@ -235,8 +290,14 @@ def _find(
 ) -> list[Inert]:
     situation = Situation(values, providers, mcp)
     rules = [rule for rule in RULES if (door is None or door in rule.doors) and rule.when(situation)]
-    found = ((key, next((rule for rule in rules if rule.fits(key)), None)) for key in keys)
-    return [Inert(key=key, rule=rule) for key, rule in found if rule is not None]
+    found: list[Inert] = []
+    for key in keys:
+        left = set(DOORS if door is None else (door,))
+        for rule in rules:
+            if rule.fits(key) and not left.isdisjoint(rule.doors):
+                found.append(Inert(key=key, rule=rule))
+                left.difference_update(rule.doors)
+    return found
 
 
 def _line(found: list[Inert], door: Door) -> str:
