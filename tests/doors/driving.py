@@ -27,7 +27,6 @@ from holdfast.cli import chat_opening
 from holdfast.cli import run as command
 from holdfast.config import load
 from holdfast.engine import Engine
-from holdfast.engine.reports import Reports
 from holdfast.gateway import parts
 from holdfast.gateway.chores import Chores
 from holdfast.gateway.parts import Gateway
@@ -267,7 +266,7 @@ class SdkDoor:
         config = load(workspace=None, home=place.home, environ=os.environ)
         upstream = config.settings.upstream.anthropic
         with open_store(config.settings.store.url) as store:
-            engine = Engine(config.for_agent, store=store, reports=Reports.configured(config))
+            engine = Engine(config.for_agent, store=store)
             http = {library: engine.http_client(library=library) for library in ("httpx2", "httpx")}
             engine._passages.clock = clock.now  # the one thing that is not real here
             shown = _converse(play, provider, place, clock, simulator, upstream, http, _beside_done)

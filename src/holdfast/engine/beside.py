@@ -31,6 +31,11 @@ class Beside:
         self._state, self._ids, self._lock = state, IDS, threading.RLock()
         self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
 
+    def report_to(self, reports: Reports) -> None:
+        """Write break reports there from now on, unless the engine was made with a place for them."""
+        with self._lock:
+            self._teller.report_to(reports)
+
     def load(self, lane: Lane, body: Body, *, now: float) -> None:
         """Have at hand what is stored of a lane and of its tenant's caches: what comes next need not wait for it."""
         with self._lock:

@@ -22,7 +22,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config import Config
+from holdfast.config import KEYS, Config, Settings
+from holdfast.config.values import expand
 from holdfast.prefix.breaks import Finding
 from holdfast.prefix.changes import Change, changes
 from holdfast.prefix.cures import Cure
@@ -99,11 +100,14 @@ class Reports:
         self._counted: dict[str, tuple[int, int, int]] = {}  # by file: which one it is, its size, the lines in it
 
     @classmethod
-    def configured(cls, config: Config) -> Reports:
-        """As the settings have it."""
-        settings = config.settings
+    def configured(cls, config: Config, settings: Settings | None = None) -> Reports:
+        """As the settings have it: those of the configuration, or others in its home and workspace."""
+        settings = settings or config.settings
         breaks = settings.cache.breaks
-        return cls(config.path(breaks.dir), keep=breaks.keep, keep_bodies=settings.store.keep_bodies)
+        directory = breaks.dir
+        if settings is not config.settings:  # nobody has resolved these
+            directory = expand(KEYS["cache.breaks.dir"], directory, home=config.home, user_home=Path.home())
+        return cls(config.path(directory), keep=breaks.keep, keep_bodies=settings.store.keep_bodies)
 
     def write(
         self,

@@ -41,8 +41,11 @@ class Teller:
 
     def __init__(self, store: Shelf | None, bus: Bus | None, reports: Reports | None, ids: Ulids) -> None:
         self._store, self._bus, self._reports, self._ids = store, bus, reports, ids
-        self._keep_bodies = reports is not None and reports.keep_bodies
         self._worker = Worker("holdfast-reports")
+
+    def report_to(self, reports: Reports) -> None:
+        """Where break reports go, if nobody has said so before."""
+        self._reports = self._reports or reports
 
     def flush(self) -> None:
         """Until every report is written."""
@@ -151,8 +154,9 @@ class Teller:
     def _broken(self, prepared: Prepared, finding: Finding, now: float) -> tuple[Break, Event]:
         """A break or a reset: its row, its report, its event."""
         lane = prepared.lane
+        keep_bodies = self._reports is not None and self._reports.keep_bodies
         found = where(
-            prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=self._keep_bodies
+            prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=keep_bodies
         )
         model, marks = prepared.core.asked.model, prepared.core.plan.marks
         told = case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks)

@@ -1,4 +1,7 @@
-"""Calls of the SDKs within this process through an engine, with memory where the settings ask for it."""
+"""Calls of the SDKs within this process through an engine, with memory where the settings ask for it.
+
+An engine with a store does for them what the gateway does: it also writes reports of breaks.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from secrets import token_bytes
 from holdfast.config import inert, load_here
 from holdfast.config.secrets import secret
 from holdfast.engine import Engine
+from holdfast.engine.reports import Reports
 from holdfast.identity import Identities
 from holdfast.memory.injecting import Injecting
 from holdfast.notices import warn_once
@@ -28,7 +32,11 @@ def passages_of(engine: Engine) -> Passages:
     store = engine.store
     if store is None and settings.memory.inject:
         warn_once(_log, "memory.inject is on, but nothing is stored; give the engine a store: Engine(…, store=…)")
-    key = token_bytes(32) if store is None else secret(load_here().home, "tenant-key").encode()
+    key = token_bytes(32)
+    if store is not None:
+        here = load_here()
+        key = secret(here.home, "tenant-key").encode()
+        engine.report_to(Reports.configured(here, settings))
     switch = Switch.from_environment()
     switch.remember(store)
     # Also where nobody asks for memory: conversations that were given some before are told apart from those that the
