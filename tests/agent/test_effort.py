@@ -211,6 +211,72 @@ def test_where_the_cache_does_not_depend_on_it_there_is_no_reset(tmp_path: Path,
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("level", ["", "low"])
+def test_where_the_cache_does_not_depend_on_it_a_live_window_stays_and_other_reasons_are_given(
+    tmp_path: Path, level: str
+) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=config(GEMINI, history_turns=8)) as bench:
+            session = await bench.sessions.create()
+            for number in range(8):
+                await session.ask(f"{number} {WORDS}")
+                bench.clock.advance(5)
+                if number == 5 and level:
+                    session.set_effort(level)
+            messages = [len(body.messages) for body in bench.bodies()]
+            assert messages == sorted(messages), "nothing is cut off while it is cached"
+            if level:
+                session.set_effort("high")
+            turn = await session.ask("one too many")
+            assert len(bench.bodies()[-1].messages) < messages[-1]
+            assert turn.line.resets == ("history_trimmed",)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("model", [OPUS, GPT])
+def test_back_to_what_it_was_is_the_same_reset(tmp_path: Path, model: str) -> None:
+    """What the first requests left is read again, and what came after them is lost for a known reason."""
+
+    async def main() -> None:
+        async with Bench(tmp_path, config=config(model)) as bench:
+            session = await bench.sessions.create()
+            for number, level in enumerate(("", "low", "", "default")):
+                if level:
+                    session.set_effort(level)
+                await session.ask(f"{number} {WORDS}")
+                bench.clock.advance(10)
+            assert bench.used()[-1].read > 4_000
+            bench.store.flush()
+            assert [(each.cause, each.reason) for each in bench.store.breaks()] == [(None, "effort_changed")] * 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("model", [OPUS, GPT])
+def test_a_change_that_a_damaged_log_has_lost_leaves_no_break_without_a_reason(tmp_path: Path, model: str) -> None:
+    async def main() -> None:
+        async with Bench(tmp_path, config=config(model)) as bench:
+            session = await bench.sessions.create()
+            await session.ask(WORDS)
+            bench.clock.advance(10)
+            session.set_effort("low")
+            await session.ask(WORDS)
+            bench.clock.advance(10)
+            await bench.restart()
+            (log,) = bench.sessions.directory.glob("*.jsonl")
+            log.write_bytes(log.read_bytes().replace(b'"type":"effort.set"', b'"type":"effort.sXt"'))
+            session = await bench.sessions.resume(session.id)
+            await session.ask("Go on.")
+            bench.store.flush()
+            assert [(each.cause, each.reason) for each in bench.store.breaks()] == [
+                (None, "effort_changed"),
+                (None, "session_load"),
+            ]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_resumed_session_keeps_it(tmp_path: Path, clean: bool) -> None:
     """Also where the program was killed between the change and the request that says it."""

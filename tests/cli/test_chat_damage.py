@@ -115,8 +115,9 @@ def test_a_fork_leaves_the_damaged_one_as_it_is(chat: Chatting, session: str) ->
     [
         (b'"type":"turn.started"', b'"type":"turn.dreamt"'),
         (b'"type":"turn.started"', b'"mood":1,"type":"turn.started"'),
+        (b'"reset":null', b'"reset":"summary_edited"'),
     ],
-    ids=["event", "member"],
+    ids=["event", "member", "value"],
 )
 def test_one_that_another_version_wrote_is_refused_and_left_alone(
     chat: Chatting, session: str, known: bytes, unknown: bytes

@@ -24,7 +24,6 @@ from holdfast.wire.values import obj
 
 from . import choosing
 from .compaction.measuring import length
-from .resets import EFFORT
 
 if TYPE_CHECKING:
     from .session import Session
@@ -147,10 +146,3 @@ def set_effort(session: Session, effort: str) -> None:
         session.log(
             EffortSet(effort=effort, before=before, cold_tokens=change.tokens, cold_cost=change.cost), actor="user"
         )
-
-
-def reset_of(session: Session) -> str | None:
-    """Why the next request may depart from the last one. Where the cache does not depend on the effort, a change of it
-    is no reason."""
-    reason = session.resets.of(session.model)
-    return None if reason == EFFORT and lost_section(session.facts, session.dialect) is None else reason

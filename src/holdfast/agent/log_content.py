@@ -23,8 +23,6 @@ from .window.projection import State, advance
 _CHECKED = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _CHECK_SIZE = len(b',"crc":"00000000"}')
 _POSITION = re.compile(r"\(byte (\d+)\)")
-_OTHERS = ("unknown event type", "unknown field")
-"""What an error says of a line that fits its checksum and was written by another version."""
 _TURN = b'"type":"turn.started"'
 
 
@@ -58,7 +56,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
 
 class _OtherVersion(Exception):
-    """A line that is as it was written, with an event or a member that this version does not know."""
+    """A line that is as it was written, in a form that this version does not know."""
 
 
 class _Unreadable(Exception):
@@ -88,7 +86,7 @@ def read(raw: bytes, name: str) -> Content:
             continue
         try:
             envelope = from_line(raw[start:end])
-            state = _folded(state, envelope, len(envelopes))
+            state = _folded(state, envelope, len(envelopes), whole=_check_of(raw[start:end]) is not None)
         except _OtherVersion as problem:
             raise HoldfastError(
                 f"line {line} of {name} was written by another version of Holdfast ({problem}); go on with that version"
@@ -104,7 +102,7 @@ def read(raw: bytes, name: str) -> Content:
 
 
 def from_line(line: bytes) -> Envelope:
-    check = _CHECKED.fullmatch(line, max(0, len(line) - _CHECK_SIZE))
+    check = _check_of(line)
     if check is not None:
         body = line[: check.start()]
         if b"%08x" % crc32(body) != check[1]:
@@ -116,9 +114,11 @@ def from_line(line: bytes) -> Envelope:
     try:
         return decode(line)
     except (HoldfastError, RecursionError) as error:
-        if check is not None and any(sign in str(error) for sign in _OTHERS):
-            raise _OtherVersion(_what(error)) from error
-        raise _Unreadable(_what(error)) from error
+        raise (_Unreadable if check is None else _OtherVersion)(_what(error)) from error
+
+
+def _check_of(line: bytes) -> re.Match[bytes] | None:
+    return _CHECKED.fullmatch(line, max(0, len(line) - _CHECK_SIZE))
 
 
 def _json(line: bytes) -> None:
@@ -137,14 +137,18 @@ def _json(line: bytes) -> None:
         raise _Unreadable("it is no event")
 
 
-def _folded(state: State, envelope: Envelope, seq: int) -> State:
-    """The state with one more event, which has to be of use to whoever goes on from it."""
+def _folded(state: State, envelope: Envelope, seq: int, *, whole: bool) -> State:
+    """The state with one more event, which has to be of use to whoever goes on from it. In a `whole` line, one whose
+    checksum fits, a value of unknown form is another version's; an event that does not fit those before it shows that
+    lines are missing, which is damage all the same."""
     try:
         if isinstance(envelope.payload, SessionState):
             for stored in (envelope.payload.tools, envelope.payload.skills):
                 msgspec.msgpack.decode(b64decode(stored) or b"\xc0")
         return advance(state, envelope, seq)
     except (HoldfastError, msgspec.MsgspecError, ValueError, LookupError, TypeError, RecursionError) as error:
+        if whole and isinstance(error.__cause__ or error, msgspec.MsgspecError):
+            raise _OtherVersion(_what(error)) from error
         raise _Unreadable(_what(error)) from error
 
 

@@ -18,7 +18,13 @@ from holdfast.events.agent import (
     VolatileChanged,
     WindowSent,
 )
-from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted, SessionResumed
+from holdfast.events.sessions import (
+    CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
+    SessionResumed,
+    SessionSalvaged,
+)
 from holdfast.events.tools import MemorySurfaced
 
 _MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
@@ -29,11 +35,12 @@ _REASONS: Mapping[type[Event], str] = {
     VolatileChanged: _VOLATILE,
     EffortSet: EFFORT,
     SessionRefreshed: "session_load",
+    SessionSalvaged: "session_load",  # what was lost of the log may have changed what was sent
     CompactionCompleted: "compaction",
     CompactionFailed: "compaction",
     HistoryTrimmed: "history_trimmed",
 }
-_STRENGTH = {reason: number for number, reason in enumerate(_REASONS.values())}
+_STRENGTH = {reason: number for number, reason in enumerate(dict.fromkeys(_REASONS.values()))}
 """Of several reasons the one that explains the earliest change."""
 
 
@@ -98,10 +105,14 @@ class Resets:
                 self._pending.setdefault(model, set()).update(reasons)
             self._asking, self._leaving = None, {}
 
-    def of(self, model: str) -> str | None:
+    def of(self, model: str, *, effort_matters: bool = True) -> str | None:
+        """The strongest reason. A change of effort is none where the model's cache does not depend on it."""
         if model not in self.used:
             return "model_switch" if self.used else None
-        return min(self._of(model), key=_STRENGTH.__getitem__, default=None)
+        reasons = self._of(model)
+        if not effort_matters:
+            reasons.discard(EFFORT)
+        return min(reasons, key=_STRENGTH.__getitem__, default=None)
 
     def _of(self, model: str) -> set[str]:
         found = set(self._pending.get(model, ()))

@@ -36,7 +36,7 @@ from holdfast.wire import Body
 from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
 from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
 from .cache_key import key_members
-from .effort import effort_members, reset_of, set_effort
+from .effort import effort_members, lost_section, set_effort
 from .keeping import from_tools, publish
 from .loading import packed
 from .log import Log
@@ -234,6 +234,11 @@ class Session:
             stored=self.settings.cache.openai.store_completions,
         )
 
+    @property
+    def reset(self) -> str | None:
+        """Why the next request may depart from the last one."""
+        return self.resets.of(self.model, effort_matters=lost_section(self.facts, self.dialect) is not None)
+
     def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> Prepared:
         """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
         prepared = self.box.prepare(
@@ -243,7 +248,7 @@ class Session:
             now=self.clock(),
             turn=turn,
             masking=masking,
-            reset=reset_of(self),
+            reset=self.reset,
             volatile=places.volatile(self, body),
             pinned=places.pinned(self, body),
             summary=places.summary(self),

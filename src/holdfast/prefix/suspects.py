@@ -81,7 +81,7 @@ class Grounds(Struct, frozen=True, kw_only=True):
         live = self._live(known)
         reach = _reach_suspects(self.prompt, known, live, self._promised(live), self.now, self.model)
         suspects = [*_time_suspects(known, live, self.now), *reach]
-        changed = _changed(self.before, self.prompt, self.comparison, known)
+        changed = _changed(self.before, self.prompt, self.comparison, known, self.read)
         if changed is not None:
             suspects = [changed, *(suspect for suspect in suspects if suspect.cause in self.regardless)]
         return tuple(suspects)
@@ -116,7 +116,7 @@ def grounds(
 
 
 def _changed(
-    before: Sent, prompt: Prompt, comparison: Comparison, known: Sequence[tuple[int, Entry]]
+    before: Sent, prompt: Prompt, comparison: Comparison, known: Sequence[tuple[int, Entry]], predicted: int
 ) -> Suspect | None:
     """Bytes that changed in front of the end of what the lane had covered; behind it a change costs nothing."""
     divergence = comparison.divergence
@@ -132,8 +132,9 @@ def _changed(
     cause = "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]
     shared = divergence.block if divergence.kept else 0
     common = _longest([(block, entry) for block, entry in known if block < shared])
-    # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence.
-    return Suspect(cause, common, max(divergence.kept, _longest(known)))
+    # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence. Where
+    # tokens are matched one by one, no entry of its own says so, but the prediction does.
+    return Suspect(cause, common, max(divergence.kept, _longest(known), predicted))
 
 
 def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: ModelFacts) -> frozenset[Cause]:

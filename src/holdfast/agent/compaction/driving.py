@@ -302,7 +302,7 @@ def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
     coming = any(isinstance(item, UserMessage) for item in session.state.queue)
     if not turns or not coming:
         return
-    lost = session.resets.of(session.model) is not None or not session.engine.fence(session.lane, now=session.clock())
+    lost = session.reset is not None or not session.engine.fence(session.lane, now=session.clock())
     found = trim(entries, turns, lost=lost)
     if found is None:
         return
