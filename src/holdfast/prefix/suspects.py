@@ -132,8 +132,8 @@ def _changed(
     cause = "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]
     shared = divergence.block if divergence.kept else 0
     common = _longest([(block, entry) for block, entry in known if block < shared])
-    # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence. Where
-    # tokens are matched one by one, no entry of its own says so, but the prediction does.
+    # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence.
+    # Where tokens are matched one by one, no entry of its own says so, but the prediction does.
     return Suspect(cause, common, max(divergence.kept, _longest(known), predicted))
 
 
