@@ -16,8 +16,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from benchmarks import Result
-from benchmarks.recordings import JUDGED, SOURCE, dialogue_calls, dialogues, seeds, shaped_calls
+from benchmarks import Result, first_sessions
+from benchmarks.recordings import JUDGED, SOURCE, dialogue_calls, dialogues, many, seeds, shaped_calls
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts, model
 from holdfast.prefix.core import Tenant
@@ -25,6 +25,7 @@ from holdfast.prefix.situation import Strategy
 from holdfast.prefix.strategies import STRATEGIES, rolling, two_point
 from holdfast.traces import Call, optimal
 from holdfast.traces.lab.playing import billed, replay
+from holdfast.traces.lab.running import run as run_lab
 
 ANTHROPIC = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5")
 OPENAI = "openai:gpt-6.1-sol"
@@ -40,6 +41,9 @@ FIXED: dict[str, Strategy] = {
     "two-point 1h": lambda situation: two_point(situation, "1h"),
     "no markers": STRATEGIES["passthrough"],
 }
+SESSIONS = {"claude-opus-4-6": (1.07, 1.25), "claude-sonnet-5-5": (1.11, 1.35)}
+"""What the recorded sessions may cost over the optimum, and a tenth of them each."""
+BEST_OF = ("rolling", "rolling-1h", "automatic")
 ECONOMIC = Cache(strategy="economic")
 Raise = Literal["yes", "no"]
 
@@ -51,10 +55,34 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 def _results(*, quick: bool) -> Iterator[Result]:
     yield Result("sessions", len(dialogues()), "", None, "higher", SOURCE)
+    for name, limits in SESSIONS.items():
+        for cold in (True, False):
+            yield from _sessions(name, *limits, cold=cold)
+    yield from first_sessions.run(quick=quick)
     for name in ANTHROPIC:
         yield from _anthropic(name, "yes", quick=quick)
         yield from _anthropic(name, "no", quick=quick)
     yield from _openai(quick=quick)
+
+
+def _sessions(name: str, over_optimum: float, p90: float, *, cold: bool) -> Iterator[Result]:
+    """Many recorded sessions in their order, at the times they were recorded at, each with an empty cache or with what
+    its first requests were billed as read."""
+    found = run_lab(many(), ["economic", *BEST_OF, "optimal"], [name], ttl_raise="no", cold=cold)
+    cost = {result.strategy: result.cost_tokens for result in found.results}
+    best = min(BEST_OF, key=lambda each: cost[each])
+    title = f"{name}, {len(found.traces)} sessions{'' if cold else ' begun warm'}"
+    note = f"best fixed: {best}, {float(cost[best] / cost['optimal']):.3f} of the optimum"
+    yield Result(f"{title}, over the best fixed", float(cost["economic"] / cost[best]), "x", 1.0, "lower", note)
+    share = float(cost["economic"] / cost["optimal"])
+    yield Result(f"{title}, over the optimum", share, "x", over_optimum, "lower", "without pings")
+    each = {
+        strategy: [float(one.over_optimal) for one in found.sessions if one.strategy == strategy and one.over_optimal]
+        for strategy in ("economic", "rolling-1h")
+    }
+    if len(each["economic"]) > 1:
+        ours, long = (quantiles(shares, n=10)[-1] for shares in each.values())
+        yield Result(f"{title}, p90 over the optimum", ours, "x", p90, "lower", f"rolling-1h {long:.3f}")
 
 
 def _anthropic(name: str, raises: Raise, *, quick: bool) -> Iterator[Result]:

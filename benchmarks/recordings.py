@@ -23,6 +23,10 @@ JUDGED = FOLDER is RECORDED
 SOURCE = "recorded sessions" if FOLDER is RECORDED else "our own small sessions; set HOLDFAST_TRACES for recorded ones"
 
 
+PUBLIC = RECORDED / "sessions"
+"""Shape traces of public sessions, which are not part of the repository; `public_sessions.py` has their figures."""
+
+
 @cache
 def traces() -> tuple[Trace, ...]:
     return tuple(read(FOLDER))
@@ -31,6 +35,13 @@ def traces() -> tuple[Trace, ...]:
 def shaped() -> list[Trace]:
     """Sessions of which sizes and times were recorded."""
     return [trace for trace in traces() if all(step.usage is not None for step in trace.steps)]
+
+
+@cache
+def many() -> tuple[Trace, ...]:
+    """Many sessions of which sizes and times were recorded, where they are on this machine."""
+    folder = FOLDER / "sessions"
+    return tuple(read(folder)) if folder.is_dir() else tuple(shaped())
 
 
 def dialogues() -> list[Trace]:

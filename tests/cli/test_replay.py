@@ -45,14 +45,16 @@ def test_a_table_the_cheapest_first(trace: Path, capsys: pytest.CaptureFixture[s
     assert lines[2].split() == (
         "STRATEGY COST /OPTIMAL HIT WRITTEN 5m WRITTEN 1h BREAKS MAIN CAUSE SURPRISES".split()  # noqa: SIM905
     )
-    rows = [line.split() for line in lines[3:8]]
-    assert {row[0] for row in rows} == {"economic", "rolling", "automatic", "none", "optimal"}
+    rows = [line.replace("as billed", "as-billed").split() for line in lines[3:9]]
+    assert {row[0] for row in rows} == {"economic", "rolling", "automatic", "none", "optimal", "as-billed"}
     assert [float(row[1].removeprefix("$")) for row in rows] == sorted(float(row[1].removeprefix("$")) for row in rows)
-    assert rows[0][:3:2] == ["optimal", "1.000"]
+    assert rows[1][:3:2] == ["optimal", "1.000"]
     assert rows[-1][0] == "none"
-    assert "ttl_expired_5m" in lines[4]
-    assert lines[9].startswith("Method: every request planned by the engine")
-    assert lines[10].startswith("Optimum: markers and lifetimes with hindsight, ttl_raise no, without pings. Versions:")
+    causes = {row[0]: line for row, line in zip(rows, lines[3:9], strict=True)}
+    assert "ttl_expired_5m" in causes["rolling"]
+    assert "ttl_expired_5m (2)" in causes["economic"]
+    assert lines[10].startswith("Method: every request planned by the engine")
+    assert lines[11].startswith("Optimum: markers and lifetimes with hindsight, ttl_raise no, without pings. Versions:")
     assert re.fullmatch(r"200 requests replayed in .* s \([\d,]+ a second\); the optimum took .* s\.", lines[-1])
     assert err == ""
 
@@ -104,7 +106,7 @@ def test_texts_come_at_a_steady_pace(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_directory_with_everything(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = said(capsys, OWN, "--strategy", "economic,claude-code,none", "--model", "claude-sonnet-5-5")
     assert "with gaps: real where recorded, else none" in out
-    assert "Each session begins with an empty cache; the engine keeps what it learned from those before it." in out
+    assert "What the engine learns in a session it keeps for the author's next one." in out
 
 
 def test_faults_noise_and_clients(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +231,7 @@ def test_the_logs_of_known_clients(workspace: Path, capsys: pytest.CaptureFixtur
     out, err = said(capsys, "--limit", "2", "--strategy", "economic,rolling,none")
     assert out.startswith("anthropic:claude-opus-4-6: 27 requests of 2 sessions;")
     assert re.search(r"\nFrom 3 logs of Claude Code \(0.\d MB\): the latest 2 of 3 sessions; --limit takes more", out)
-    assert "\nThe model is that of the logs: anthropic:claude-opus-4-6 (24 requests); --model names others.\n" in out
+    assert "\nThe model is that of the logs: anthropic:claude-opus-4-6 (27 requests); --model names others.\n" in out
     assert "at the recorded times" in out
     assert re.fullmatch(r"holdfast: reading 3 logs of Claude Code \(0.\d MB\)\n", err)
     assert "MB): 3 sessions.\n" in said(capsys, "--strategy", "none")[0]
@@ -301,13 +303,17 @@ def test_several_models_and_one_of_which_nothing_is_known(workspace: Path, capsy
     models = ["claude-sonnet-4-5", "claude-sonnet-4-5", "gpt-5.5", "claude-haiku-4-5", "gpt-6.1-sol", "home-made"]
     lines = [{"session": f"s{n}", "body": body(2, model)} for n, model in enumerate(models)]
     out, _ = said(capsys, bodies(workspace, *lines), "--strategy", "none")
-    assert [line.partition(": 6 requests")[0] for line in out.splitlines() if ": 6 requests of 6 sessions" in line] == [
-        "anthropic:claude-sonnet-4-5",
-        "openai:gpt-5.5",
-        "anthropic:claude-haiku-4-5",
+    assert [
+        line.partition(";")[0].rstrip(".") for line in out.splitlines() if re.search(r": \d requests? of \d", line)
+    ] == [
+        "4 models, each lane on its own: 6 requests of 6 sessions",
+        "anthropic:claude-sonnet-4-5: 3 requests of 3 sessions",
+        "openai:gpt-5.5: 1 request of 1 session",
+        "anthropic:claude-haiku-4-5: 1 request of 1 session",
+        "openai:gpt-6.1-sol: 1 request of 1 session",
     ]
-    assert "Three models are taken unless --model names them; left out: openai:gpt-6.1-sol (1 request)." in out
-    assert "Nothing is known of the caches of home-made (1 request): replayed on the models above." in out
+    assert "Every lane is replayed on the model it was recorded with: anthropic:claude-sonnet-4-5 (2 requests), " in out
+    assert "Nothing is known of the caches of home-made (1 request): replayed on anthropic:claude-sonnet-4-5." in out
     path = bodies(workspace, lines[-1])
     assert run(["replay", str(path)]) == 1
     assert "nothing is known of the models of these logs (home-made (1 request)); name one" in capsys.readouterr().err
@@ -336,7 +342,7 @@ def test_interrupted_while_logs_are_read(
 def test_models_and_strategies_may_be_named_one_by_one(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = ("--model", "claude-opus-4-6", "--model", "gpt-5.5", "--strategy", "none", "--strategy", "rolling,none")
     out, _ = said(capsys, trace, *named, "--no-optimum", "--format", "json")
-    found = [(result["model"], result["strategy"]) for result in json.loads(out)["results"]]
+    found = [(each["model"], each["strategy"]) for each in json.loads(out)["results"] if each["kind"] != "billed"]
     models = ("anthropic:claude-opus-4-6", "openai:gpt-5.5")
     assert sorted(found) == [(model, name) for model in models for name in ("none", "rolling")]
 

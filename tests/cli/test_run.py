@@ -135,7 +135,7 @@ class TestClient:
         unmarked = CLIENT.replace(', "cache_control": {"type": "ephemeral"}', "")
         done = world.run(sys.executable, "-c", unmarked, "4", "0", HOLDFAST_CACHE_PROBE_CREDIT_USD="0")
         assert done.returncode == 0, done.stderr
-        assert "holdfast: 3 turns went past Holdfast or without markers, for $0.0" in done.stderr
+        assert "holdfast: 1 turn went past Holdfast or without markers, for $0.0" in done.stderr
 
     def test_it_is_given_what_is_known_of_the_repository_it_is_started_in(self, world: World) -> None:
         inside = world.root / "src"

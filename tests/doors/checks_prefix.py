@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from .driving import Door, played
 from .sessions import BREAKABLE, LONG, Play, Played
 
@@ -49,7 +51,7 @@ UNREPORTED = Play(turns=QUICK, settings={**BREAKABLE, "cache.breaks.keep": 0}, l
 STORED = Play(turns=QUICK[:2], settings={"cache.openai.store_completions": True})
 OWN_MARKER = {"system": [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]}
 MANAGED, RESPECTED = (
-    Play(turns=QUICK, settings={"cache.client_markers": mode}, client_members=lambda _: OWN_MARKER)
+    replace(zones(client_markers=mode, adaptive=False), client_members=lambda _: OWN_MARKER)
     for mode in ("manage", "respect")
 )
 KEYED, REKEYED = (

@@ -154,11 +154,13 @@ def test_what_was_learned_goes_on_where_it_was(tmp_path: Path) -> None:
     driver = Driver(path=tmp_path / "h.db")
     driver.send(talk(0))
     driver.send(talk(1), 400)
+    driver.send(talk(2))
     driver.restart()
     assert driver.store is not None
     learned = Keeper(driver.store).tenant("t").experience
-    assert learned.clients["cli"].requests == 2
-    assert learned.clients["cli"].gaps.user == [0, 1, 0]
+    assert learned.clients["cli"].requests == 3
+    assert learned.clients["cli"].gaps.user == [1, 1, 0]
+    assert all(learned.clients["cli"].fixed)
     assert learned.clients["cli"].saved != 0
     assert learned.routes[SONNET].reads == 1
     driver.close()

@@ -89,6 +89,56 @@ def test_a_turn_sent_again_says_what_the_client_says_now(tmp_path: Path) -> None
         assert back.rindex("09:00") > back.rindex("09:02")
 
 
+# Unambiguous values alone
+
+
+def test_values_moves_a_clock_and_leaves_memory_where_the_client_says_it(tmp_path: Path) -> None:
+    with opened(tmp_path, cache__repair="values") as door:
+        first = door.send(remembering("likes tabs", 0), "q0", session="s")
+        second = door.send(remembering("likes tabs", 1), "q0", "a0", "q1", session="s")
+        assert second["system"] == first["system"]
+        assert "09:01" in json.dumps(second["messages"][-1])
+        assert "volatile-value" in door.response.headers["x-holdfast-repairs"]
+        now = remembering("likes spaces", 2)
+        third = door.send(now, "q0", "a0", "q1", "a1", "q2", session="s")
+        assert third["system"] == now, "a changed memory stands where the client says it"
+        assert "09:01" not in told(third)
+        assert "likes spaces" not in json.dumps(third["messages"])
+        fourth = door.send(remembering("likes spaces", 3), "q0", "a0", "q1", "a1", "q2", "a2", "q3", session="s")
+        assert fourth["system"] == now
+        assert "09:03" in json.dumps(fourth["messages"][-1])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The review is at {0:02}:30.",
+        "branch: feature-{0}",
+        "Spent ${0}.50 so far.",
+        "# Notes\n- due 2026-11-{0:02}T09:00:00Z",
+    ],
+)
+def test_values_moves_nothing_that_somebody_may_have_written(tmp_path: Path, line: str) -> None:
+    with opened(tmp_path, cache__repair="values") as door:
+        door.send(f"{HOST}\n{line.format(1)}", "q0", session="s")
+        now = f"{HOST}\n{line.format(2)}"
+        second = door.send(now, "q0", "a0", "q1", session="s")
+        assert second["system"] == now
+        assert second["messages"][-1]["content"] == "q1"
+
+
+def test_a_lane_goes_from_on_to_values_with_a_reason(tmp_path: Path) -> None:
+    with opened(tmp_path) as door:
+        door.send(remembering("likes tabs", 0), "q0", session="s")
+        door.send(remembering("likes spaces", 1), "q0", "a0", "q1", session="s")
+    with opened(tmp_path, cache__repair="values") as door:
+        now = remembering("likes spaces", 2)
+        third = door.send(now, "q0", "a0", "q1", "a1", "q2", session="s")
+        assert (door.reset, third["system"]) == ("bypassed", now)
+        door.send(remembering("likes spaces", 3), "q0", "a0", "q1", "a1", "q2", "a2", "q3", session="s")
+        assert door.reset is None
+
+
 # Conversations that began alike
 
 

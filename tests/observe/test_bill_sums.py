@@ -149,6 +149,7 @@ def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path, monke
         target.execute("DROP TABLE accounts")
         target.execute("DROP INDEX calls_unanswered")
         target.execute("DROP INDEX calls_pending")
+        target.execute("DROP INDEX calls_repairable")
         target.execute("PRAGMA user_version = 2")
     source.close()
     target.close()
@@ -157,7 +158,7 @@ def test_after_a_migration_of_a_store_of_0_1_0(path: Path, tmp_path: Path, monke
     with unopened:
         without = observe.bill(unopened)
     with open_store(old) as store:
-        assert len(VERSIONS) == 3
+        assert len(VERSIONS) == 4
         rows = store._read(
             lambda connection: connection.execute("SELECT * FROM bill_hours ORDER BY 1, 2, 3, 4, 5, 6, 7, 8").fetchall()
         )

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from holdfast.caches.values import Mark
+from holdfast.config.sections.cache import Cache
 from holdfast.prefix.account import MOST, available, book, release, reserve
+from holdfast.prefix.core import Tenant
 from holdfast.prefix.experience import Client
+from holdfast.traces import Call
+from holdfast.traces.lab.playing import billed, replay
+from tests.caches.prompts import prompt
+from tests.prefix.lanes import said, system
+from tests.traces.lab.test_playing import SMALL, calls, without_markers
 
 CREDIT = 0.25
 
@@ -64,3 +73,36 @@ def test_without_a_credit_a_client_never_costs_more_than_alone() -> None:
     assert available(client, 0.0) == 0
     book(client, alone=1.0, paid=0.4)
     assert available(client, 0.0) == pytest.approx(0.6)  # but by what it has saved
+
+
+def of_a_client_that_marks(lane: list[Call], place: int) -> list[Call]:
+    return [replace(call, prompt=replace(call.prompt, marks=(Mark(place, "5m"),))) for call in lane]
+
+
+def test_through_the_core_a_client_that_marks_is_advanced_nothing() -> None:
+    """It marks tools and system text alone; its end would be worth a marker, which has to be paid for first."""
+    lane = of_a_client_that_marks(calls(4), 1)
+    sent = replay(lane, SMALL, Cache(probe_credit_usd=100.0), client="cli")
+    assert all(mark.block <= 1 for outcome in sent for mark in outcome.prompt.marks)
+    assert billed(sent, SMALL) == billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
+
+
+def test_through_the_core_a_client_without_markers_can_write_its_first_prompt_whatever_its_size() -> None:
+    """The credit is less than one write, and covers three: after so many conversations that ended with their first
+    request nothing is written in advance any more."""
+    tenant, little = Tenant(), Cache(probe_credit_usd=1e-9)
+    written = []
+    for number in range(5):
+        asked = prompt([system(f"host {number}"), said(number)], model=SMALL)
+        (outcome,) = replay([Call(0.0, 2.0, asked)], SMALL, little, tenant=tenant, client="cli")
+        written.append(bool(outcome.writes))
+    assert written == [True, True, True, False, False]
+    (outcome,) = replay(without_markers(calls(1)), SMALL, Cache(probe_credit_usd=0.0), client="cli")
+    assert not outcome.writes
+
+
+def test_through_the_core_a_prefix_that_came_twice_is_cached_whatever_its_size() -> None:
+    """Without any credit: at the third time a tenth of what was paid so far pays for it."""
+    sent = replay(without_markers(calls(6)), SMALL, Cache(probe_credit_usd=0.0), client="cli")
+    assert [outcome.read > 0 for outcome in sent[:2]] == [False, False]
+    assert all(outcome.read > 0 for outcome in sent[4:])

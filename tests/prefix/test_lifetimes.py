@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.facts import model
-from holdfast.prefix.lifetimes import COLD, GOING_ON, HEAD, PATIENCE, Prices, commit, head_long, prices, raise_now
+from holdfast.prefix.lifetimes import prices, raise_now
 from holdfast.prefix.odds import Odds
 
 from ..caches.prompts import OPUS, SMALL
@@ -23,7 +23,6 @@ def test_prices_are_the_rules_shares() -> None:
     assert PRICE.premium == pytest.approx(0.75)
     assert PRICE.loss == pytest.approx(1.15)
     assert PRICE.worth == pytest.approx(0.25 / 1.15)  # rule 5.2: 21.7%
-    assert PRICE.pauses == pytest.approx(0.75 / 1.15)
     assert prices(SMALL, "5m", "1h").worth == pytest.approx(0.25 / 1.2)  # reads at 0.05
     assert prices(model("openai:gpt-6.1-sol"), "30m", None).premium == 0
 
@@ -54,36 +53,3 @@ def test_raising_waits_for_a_smaller_turn_and_hurries_before_a_pause() -> None:
 
 def test_where_pauses_are_the_rule_every_turn_is_protected() -> None:
     assert raise_now(chances(0.9, longer=0.0), PRICE, 1_000, 1_000)
-
-
-def pausing(pauses: float, ends: float = 0.02) -> Odds:
-    """A lane in which so many pauses are still to come."""
-    return chances(pauses * ends, ends=ends, longer=0.0)
-
-
-@pytest.mark.parametrize("share", [0.99, 1.01])
-def test_a_cold_chain_is_begun_long_if_enough_pauses_are_to_come(share: float) -> None:
-    assert commit(pausing(share * PRICE.pauses / PATIENCE), PRICE, 10_000, 10_000) is (share > 1)
-
-
-@pytest.mark.parametrize("share", [0.99, 1.01])
-def test_a_warm_chain_goes_on_if_a_pause_probably_comes_before_the_end(share: float) -> None:
-    first = share * PRICE.pauses / GOING_ON  # as a chance: pauses / (1 + pauses)
-    assert commit(pausing(first / (1 - first)), PRICE, 100, 10_000) is (share > 1)
-
-
-def test_warm_and_cold_are_told_apart_by_what_is_written() -> None:
-    between = pausing(1.2)  # above 0.65/0.6, and as a first pause 0.55: below 0.65/1.1
-    assert commit(between, PRICE, int(COLD * 10_000) + 1, 10_000)
-    assert not commit(between, PRICE, int(COLD * 10_000), 10_000)
-
-
-@pytest.mark.parametrize("share", [0.99, 1.01])
-def test_tools_and_system_text_live_long_with_fewer_pauses(share: float) -> None:
-    found = pausing(share * PRICE.pauses / HEAD)
-    assert head_long(found, PRICE) is (share > 1)
-    assert not commit(found, PRICE, 10_000, 10_000)
-
-
-def test_a_dearer_premium_needs_more_pauses() -> None:
-    assert Prices(1.5, 1.15, 0.2).pauses > PRICE.pauses

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from holdfast.config.sections.cache import Cache
+from holdfast.prefix import core
+from holdfast.prefix.core import Tenant
 from holdfast.prefix.experience import Client, Experience, Gaps
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, Odds, odds
 from holdfast.prefix.values import Kind
+from tests.traces.lab.test_playing import SMALL, calls
 
 PAUSES = Gaps(user=[0.0, 1_000.0, 0.0])
 FAST = Gaps(user=[1_000.0, 0.0, 0.0])
@@ -130,7 +134,24 @@ def test_growth_and_shared_heads_are_learned() -> None:
     assert found.shared == pytest.approx(0.9)
 
 
-def test_how_many_pauses_come_before_the_end() -> None:
-    found = odds(Ledger(), None, "user", 1)
-    assert found.pauses == pytest.approx(found.later[1] / (found.later[2] + found.ends))
-    assert found.pause_first == pytest.approx(found.pauses / (1 + found.pauses))
+@pytest.mark.parametrize(("last", "share"), [(10.0, 0.16), (200.0, 0.253), (900.0, 0.37), (7_200.0, 0.48)])
+def test_the_next_pause_follows_the_last_one_and_later_ones_do_not(last: float, share: float) -> None:
+    usual, found = (odds(Ledger(pause=pause), None, "user", 1_000) for pause in (None, last))
+    assert found.later == usual.later
+    assert sum(found.next) == pytest.approx(1)
+    longer, soon = sum(found.next[1:]), PRIOR_NEXT[0]
+    assert longer == pytest.approx(soon * share + (1 - soon) * sum(PRIOR_TOOLS[1:]))
+
+
+def test_through_the_core_who_was_quick_is_likely_to_be_quick_again() -> None:
+    found = []
+    for gap in (10.0, 1_000.0):
+        tenant, ledger = Tenant(), Ledger()
+        for number in range(2):
+            asked = core.Asked(
+                call=str(number), prompt=calls(2)[number].prompt, alone=calls(2)[number].prompt, model=SMALL
+            )
+            core.prepare(tenant, ledger, asked, number * gap, Cache())
+        assert ledger.pause == gap
+        found.append(odds(replace(ledger, gaps=Gaps()), None, "user", 1_000).next[0])
+    assert found[0] > found[1]

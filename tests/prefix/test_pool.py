@@ -155,6 +155,15 @@ def test_what_was_read_more_must_have_been_there() -> None:
     assert (entry.ttl, entry.expires) == ("5m", 310)
 
 
+def test_what_others_left_lives_as_long_as_this_request_would_have_marked_it() -> None:
+    pool = Pool(SMALL)
+    outcome = send(pool, talk(3, (1, "1h"), (-1, "5m")), 10)
+    pool.correct(outcome, 6_000, 11, 12)
+    entry = pool.find(talk(1).keys[1], 12)
+    assert entry is not None
+    assert (entry.tokens, entry.ttl, entry.expires) == (6_000, "1h", 3_610)
+
+
 @pytest.mark.parametrize(("read", "block"), [(7_000, 7_000), (6_870, 7_000), (7_139, 7_000), (6_600, 6_000)])
 def test_a_read_is_up_to_the_end_of_a_block_that_is_near(read: int, block: int) -> None:
     """A provider counts otherwise than we do: within two in a hundred it means the same place."""

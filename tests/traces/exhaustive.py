@@ -67,6 +67,22 @@ def repeated_calls(rng: random.Random, count: int, most_blocks: int, pauses: Seq
     return calls
 
 
+def warmed(rng: random.Random, calls: Sequence[Call]) -> list[Call]:
+    """The same calls, some of which find an entry that nobody of them has written."""
+    found: list[Call] = []
+    seen: set[bytes] = set()
+    for asked in calls:
+        free = [i for i, key in enumerate(asked.prompt.keys) if key not in seen and asked.prompt.blocks[i].markable]
+        seen.update(asked.prompt.keys)
+        if free and (not found or rng.random() < 0.3):
+            end, (ttl, seconds) = rng.choice(free), rng.choice([("5m", 300.0), ("1h", 3600.0)])
+            key, tokens = asked.prompt.keys[end], asked.prompt.ends[end]
+            entry = Entry(key, tokens, ttl, seconds, asked.at, asked.at + seconds, asked.at)
+            asked = replace(asked, warm=entry)
+        found.append(asked)
+    return found
+
+
 class Exhaustive:
     def __init__(self, calls: Sequence[Call], model: ModelFacts, *, pings: bool, grid: Sequence[float] = ()) -> None:
         self._calls = calls
@@ -110,6 +126,8 @@ class Exhaustive:
         ways: list[tuple[int, dict[bytes, Entry], Pending]] = []
         for marks in markings(asked, self._model.max_markers):
             cache, kept, waiting = self._at(asked.at, entries, pending)
+            if asked.warm is not None:
+                cache.first_token(Outcome(asked.prompt, asked.at, 0, 0, new=(asked.warm,)), asked.at)
             outcome = cache.begin(replace(asked.prompt, marks=marks), asked.at)
             later = (*waiting, (asked.first_token_at, outcome)) if outcome.new else waiting
             ways.append((self._prices.of(outcome), self._held(kept), later))

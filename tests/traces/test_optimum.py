@@ -17,7 +17,7 @@ from holdfast.caches.values import Block, Mark
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.traces import Call, Plan, Shape, Trace, cost, frontier, optimal, optimum, outcomes, rolling, with_gaps
-from tests.traces.exhaustive import Exhaustive, block, call, random_calls, repeated_calls
+from tests.traces.exhaustive import Exhaustive, block, call, random_calls, repeated_calls, warmed
 from tests.traces.recordings import needs_recordings, own, recorded
 
 pytestmark = pytest.mark.slow
@@ -245,6 +245,23 @@ def test_no_choice_of_markers_is_cheaper(batch: int, raises: bool) -> None:
         gaps = [1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601]
         calls = random_calls(rng, rng.randint(2, 4), rng.randint(2, 4), gaps, rng.choice([[1], [1, 60, 250, 400]]))
         assert best(calls, model) == Exhaustive(calls, model, pings=False).cost(), seed
+
+
+@pytest.mark.unmeasured
+@BOTH
+@pytest.mark.parametrize("batch", range(4))
+def test_nor_is_one_where_others_have_left_entries_behind(batch: int, raises: bool) -> None:
+    cheaper = 0
+    for seed in range(batch * 60, batch * 60 + 60):
+        rng = random.Random(seed)
+        model = model_for(rng, raises=raises)
+        gaps = [1, 50, 200, 299, 300, 301, 600, 1500, 3600, 3601]
+        cold = random_calls(rng, rng.randint(2, 4), rng.randint(2, 4), gaps, rng.choice([[1], [1, 60, 250, 400]]))
+        calls = warmed(rng, cold)
+        found = best(calls, model)
+        assert found == Exhaustive(calls, model, pings=False).cost(), seed
+        cheaper += found < best(cold, model)
+    assert cheaper > 20
 
 
 @pytest.mark.unmeasured

@@ -175,7 +175,7 @@ def test_a_turn_that_costs_too_much_is_sent_with_a_warning(doors: Callable[..., 
     door = doors(gateway=WARN)
     passage, _ = door.send(raw_of(talk(0)))
     warning = dict(passage.response_headers())[b"x-holdfast-warning"]
-    assert warning.startswith(b"this turn is predicted to cost $0.01")
+    assert warning.startswith(b"this turn is predicted to cost $0.009")
     (event,) = [event for event in door.told() if event.type == "gateway.preflight"]
     assert event.payload.action == "warned"
     assert [row.status for row in door.rows()] == ["settled"]
@@ -199,7 +199,7 @@ def test_other_turns_just_go(doors: Callable[..., Door], gateway: Gateway) -> No
 
 
 def test_a_warm_turn_is_not_held(doors: Callable[..., Door]) -> None:
-    door = doors(gateway=Gateway(preflight="hold", preflight_usd=0.01))
+    door = doors(gateway=Gateway(preflight="hold", preflight_usd=0.005))
     assert door.begin(raw_of(talk(0))).held is not None
     door.send(raw_of(talk(0)), preflight="send")
     assert door.send(raw_of(talk(1)))[0].held is None

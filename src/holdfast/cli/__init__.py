@@ -50,6 +50,9 @@ COMMANDS = {
     "run": Door(
         "holdfast.cli.run_client", "Run a client through the gateway and say what it cost.", "holdfast run -- claude"
     ),
+    "repair": Door(
+        "holdfast.cli.repair", "Say or set how much of a client's prompts is repaired.", "holdfast repair values"
+    ),
     "chat": Door(
         "holdfast.cli.chat",
         "Talk to an agent whose prompt stays cached, and see the cost.",

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 
 import click
+from msgspec.structs import replace
 
 from holdfast import observe
 from holdfast.cli import completing, tables
 from holdfast.cli.asking import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
+from holdfast.cli.repair_words import sentence
 from holdfast.cli.subscriptions import STARRED, priced
 from holdfast.cli.tables import Column, counted, dollars
+from holdfast.config import load_here
 from holdfast.observe import Bill, SessionSums, Sums
 
 BY = ("model", "session", "client", "day", "kind")
@@ -62,6 +65,11 @@ def command(
                 session, tenant = named.id, named.tenant
             zone = UTC if json_ else None
             found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
+            level, cost = load_here().settings.cache.repair, found.total.cost
+            repairs = observe.repair_savings(
+                store, level, start=since, end=until, tenant=tenant, session=session, cost=cost
+            )
+            found = replace(found, repairs=repairs)
     if json_:
         print_json(found)
     elif store is None:
@@ -86,8 +94,10 @@ def _lines(found: Bill, by: str, limit: int, room: int | None) -> Iterator[str]:
         yield from tables.wrapped(f"{dropped} in the total alone; --limit shows them.", room)
     if found.total.list_price is not None:
         yield from tables.wrapped(STARRED, room)
-    for sentence in (*sentences(found.total), *_removed(found)):
-        yield from tables.wrapped(sentence, room)
+    for said in (*sentences(found.total), *_removed(found)):
+        yield from tables.wrapped(said, room)
+    if found.repairs is not None:
+        yield from tables.wrapped(sentence(found.repairs), room)
 
 
 def _removed(found: Bill) -> Iterator[str]:

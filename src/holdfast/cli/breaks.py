@@ -21,8 +21,10 @@ from holdfast.cli.asking import (
     window_options,
 )
 from holdfast.cli.break_changes import change_lines, shown_words, with_changes
+from holdfast.cli.repair_words import sentence
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
+from holdfast.config import load_here
 from holdfast.observe import BreakReport, BreakReports
 from holdfast.observe.explain.sentences import CATALOGUE, others, with_others
 from holdfast.observe.tally import MISSED
@@ -82,7 +84,9 @@ def command(
             found = observe.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
-            found = replace(found, breaks=with_changes(found.breaks))
+            level = load_here().settings.cache.repair
+            repairs = observe.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
+            found = replace(found, breaks=with_changes(found.breaks), repairs=repairs)
     if json_:
         print_json(found)
     elif store is None:
@@ -91,6 +95,8 @@ def command(
         click.echo(f"Nothing broke the cache{in_window(since, until)}.")
     else:
         _print(found)
+    if found.repairs is not None and not json_:
+        click.echo("\n".join(tables.wrapped(sentence(found.repairs), tables.width())))
 
 
 def _print(found: BreakReports) -> None:

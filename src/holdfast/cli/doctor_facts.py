@@ -7,9 +7,11 @@ from datetime import UTC, date, datetime
 from importlib import metadata
 
 from holdfast.cli.doctor_values import Line
+from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.facts import default, model, rates
+from holdfast.observe import repair_savings
 from holdfast.observe.tips import Advised, applicable
 from holdfast.observe.tips_stored import evidence
 from holdfast.store import Store, open_existing
@@ -60,7 +62,15 @@ def stored(config: Config) -> tuple[list[Line], tuple[Advised, ...]]:
     if store is None:
         return [], ()
     with store:
-        return [*_unknown(store), *_short(store)], applicable(evidence(store, config.settings), config.settings)
+        return [*_unknown(store), *_short(store), *_repairs(store, config)], applicable(
+            evidence(store, config.settings), config.settings
+        )
+
+
+def _repairs(store: Store, config: Config) -> Iterator[Line]:
+    found = repair_savings(store, config.settings.cache.repair)
+    if found is not None:
+        yield Line("note", "repairs", sentence(found))
 
 
 def _unknown(store: Store) -> Iterator[Line]:

@@ -27,6 +27,7 @@ from holdfast.cli.explain_words import (
     what,
     where,
 )
+from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import count, counted, dollars, share
 from holdfast.observe.explain.sentences import CATALOGUE, by_setting, with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
@@ -54,6 +55,9 @@ def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
     for note in notes(report):
         yield ""
         yield _plain(note)
+    if report.repairs is not None:
+        yield ""
+        yield _plain(sentence(report.repairs))
 
 
 def _sessions(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:

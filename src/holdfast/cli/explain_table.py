@@ -29,6 +29,7 @@ from holdfast.cli.explain_words import (
     when,
     where,
 )
+from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import Column, count, counted, dollars, share
 from holdfast.observe.explain.sentences import CATALOGUE, by_setting, with_others
 from holdfast.observe.explain.values import BreakFound, CureSum, Explained, SessionFound
@@ -75,6 +76,8 @@ def text(report: Explained, room: int | None, limit: int, *, home: bool = False)
     yield from _money(report, room)
     yield from _lifetimes(report)
     yield from tables.wrapped(summary(report), room)
+    if report.repairs is not None:
+        yield from tables.wrapped(sentence(report.repairs), room)
     for note in notes(report):
         yield from tables.wrapped(note, room)
 

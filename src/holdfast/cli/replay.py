@@ -18,7 +18,7 @@ from holdfast.cli.replay_reading import Gathered, StoppedError, gather
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
 from holdfast.traces import FAULTS, PATTERNS, SEEDS
-from holdfast.traces.lab import DEFAULT, STRATEGY_NAMES, Lab, Options, Replayed, own_model, summary
+from holdfast.traces.lab import DEFAULT, STRATEGY_NAMES, Lab, Options, Replayed, summary
 from holdfast.traces.lab.contenders import Repair
 from holdfast.traces.logs.picking import REQUESTS, SESSIONS
 
@@ -46,7 +46,7 @@ SMALL = 8_192
     metavar="NAME,…",
     shell_complete=completing.models,
     multiple=True,
-    help="Models to replay on; by default the traces' or logs' own.",
+    help="Replay everything on these models; by default every lane on the model it was recorded with.",
 )
 @click.option(
     "--limit",
@@ -76,6 +76,7 @@ SMALL = 8_192
 )
 @click.option("--client", metavar="NAME", help="A tool whose markers the requests already have.")
 @click.option("--fresh", is_flag=True, help="Let the engine forget between sessions.")
+@click.option("--cold", is_flag=True, help="Let every session begin with an empty cache, whatever it read first.")
 @click.option("--optimum/--no-optimum", default=True, show_default=True, help="Whether to search for the optimum.")
 @click.option(
     "--format",
@@ -107,6 +108,7 @@ def command(
     repair: Repair,
     client: str | None,
     fresh: bool,
+    cold: bool,
     optimum: bool,
     form: str,
     output: Path | None,
@@ -121,6 +123,11 @@ def command(
 
     The engine plans every request as it does in earnest, and the provider's cache rules say what is billed, at the
     recorded times or under a pattern of pauses. Other tools are modelled on what they send. Nothing is sent anywhere.
+
+    Sessions of one author (a tenant of the gateway's store, a project, a directory) are played in the order in which
+    they began, and what the engine learns it keeps for the author's next one. Where the recording has usage, the row
+    "as billed" is what the client really paid. With several sessions P50, P90 and WORST are their costs over the
+    optimum, and DEARER is the share of them in which a strategy costs more than the bill.
 
     \b
     Examples:
@@ -156,6 +163,7 @@ def command(
         repair=repair,
         client=client,
         fresh=fresh,
+        cold=cold,
         optimum=optimum,
         dump=dump,
     )
@@ -168,8 +176,7 @@ def command(
     if dump is not None and finished:
         _say(f"the bodies are in {dump}")
     if not finished:
-        done = len({(each.trace, each.seed, each.model) for each in report.sessions})
-        _say(f"interrupted: this is what came of {done} of {lab.sessions} sessions")
+        _say(f"interrupted: this is what came of {lab.finished} of {lab.sessions} sessions")
         ctx.exit(INTERRUPTED)
 
 
@@ -214,11 +221,9 @@ def _names(text: str) -> list[str]:
 
 
 def _models(text: str | None, found: Gathered) -> tuple[list[str], list[str]]:
-    """The models to replay on, and what is to be said of their choice."""
+    """The models to replay on, none for those of the recording, and what is to be said of their choice."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    if names:
-        return list(dict.fromkeys(names)), []
-    return found.models() if found.logged else ([own_model(found.traces)], [])
+    return (list(dict.fromkeys(names)), []) if names else ([], found.models())
 
 
 def _seeds(seed: int, seeds: str | None) -> tuple[int, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.cli import tables
 from holdfast.cli.explain_reading import each
@@ -16,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.observe.explain.values import FileRead
 from holdfast.traces import Trace, read
 from holdfast.traces.lab import used_models
-from holdfast.traces.lab.models import Used
+from holdfast.traces.lab.models import Course, Used, recorded
 from holdfast.traces.logs.finding import KNOWN, home_sources, sniff, sources
 from holdfast.traces.logs.picking import Again, Picking
 from holdfast.traces.logs.values import Source
@@ -37,15 +38,15 @@ class Gathered(Struct, frozen=True):
     logged: tuple[Trace, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def models(self) -> tuple[list[str], list[str]]:
-        """The models of sessions from logs, and what is said of them."""
-        used = used_models(self.logged)
-        if not used.chosen:
+    def models(self) -> list[str]:
+        """What is said of the models that the sessions were recorded with."""
+        used = used_models(self.traces)
+        if self.logged and used.unknown and not used.known:
             raise HoldfastError(
                 f"nothing is known of the models of these logs ({_counted(used.unknown)}); name one with --model, "
                 "`holdfast models` lists those that are known"
             )
-        return [name for name, _ in used.chosen], list(_said_of(used))
+        return list(_said_of(used, recorded(self.traces), logs=bool(self.logged)))
 
 
 def gather(paths: Sequence[Path], *, limit: int | None, session: str | None) -> Gathered:
@@ -101,17 +102,22 @@ def _trace(path: Path, format: str) -> list[Trace] | None:
     if format not in _TRACES:
         return None
     try:
-        return read(path)
+        return _of_folder(path, read(path))
     except HoldfastError:
         if format == "shapes" and path.suffix == ".jsonl":
             raise
         return None
 
 
+def _of_folder(path: Path, traces: list[Trace]) -> list[Trace]:
+    """Sessions that do not say whose they are belong to whoever the others of their directory belong to."""
+    return [trace if trace.author else replace(trace, author=str(path.parent)) for trace in traces]
+
+
 def _unknown(path: Path) -> list[Trace]:
     """A file that is no log: what is wrong with it as a trace."""
     try:
-        return read(path)
+        return _of_folder(path, read(path))
     except HoldfastError as error:
         for why in (_EMPTY, _UNKNOWN):
             if why in str(error):  # and logs are read too
@@ -172,16 +178,14 @@ def _were(number: int, what: str) -> str:
     return f"{tables.counted(number, what)} {'was' if number == 1 else 'were'}"
 
 
-def _said_of(used: Used) -> list[str]:
-    if len(used.chosen) == 1:
-        said = [f"The model is that of the logs: {_counted(used.chosen)}; --model names others."]
-    else:
-        said = [f"Every session is replayed on the models of the logs, most used first: {_counted(used.chosen)}."]
-    if used.others:
-        said.append(f"Three models are taken unless --model names them; left out: {_counted(used.others)}.")
+def _said_of(used: Used, course: Course, *, logs: bool) -> Iterator[str]:
+    if len(used.known) > 1:
+        models = _counted(used.known)
+        yield f"Every lane is replayed on the model it was recorded with: {models}; --model puts all on one."
+    elif logs:
+        yield f"The model is that of the logs: {_counted(used.known)}; --model names others."
     if used.unknown:
-        said.append(f"Nothing is known of the caches of {_counted(used.unknown)}: replayed on the models above.")
-    return said
+        yield f"Nothing is known of the caches of {_counted(used.unknown)}: replayed on {course.model.ref}."
 
 
 def _counted(models: Sequence[tuple[str, int]]) -> str:

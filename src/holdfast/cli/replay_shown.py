@@ -1,4 +1,7 @@
-"""A replay as people read it: one table for each model, the cheapest first, and how the figures came about."""
+"""A replay as people read it: one table for each model, the cheapest first, and how the figures came about.
+
+Where every lane is replayed on its own model and there are several, the first table is their sum, in dollars.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,25 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, count, counted, dollars, printable, share
-from holdfast.traces.lab import Replayed, Result
+from holdfast.traces.lab import RECORDED, Replayed, Result
 
 TTLS = ("5m", "1h", "30m")
 
 
 def table(report: Replayed, room: int | None) -> Iterator[str]:
-    for model in report.models:
-        found = [result for result in report.results if result.model == model]
-        if found:
-            yield from tables.wrapped(_title(report, found), room)
-            yield ""
-            columns = [Column(title, rank, right=right) for title, rank, right in _columns(found)]
-            yield from tables.table(columns, [_row(result, found) for result in found], room)
-            yield ""
+    for found in _by_model(report):
+        yield from tables.wrapped(_title(report, found), room)
+        yield ""
+        columns = [Column(title, rank, right=right) for title, rank, right in _columns(found)]
+        yield from tables.table(columns, [_row(result, found) for result in found], room)
+        yield ""
     for sentence in (*method(report), *report.notes, speed(report)):
         yield from tables.wrapped(sentence, room)
 
 
 def markdown(report: Replayed) -> Iterator[str]:
     yield "## What each strategy would have cost"
-    for model in report.models:
-        found = [result for result in report.results if result.model == model]
-        if not found:
-            continue
+    for found in _by_model(report):
         columns = _columns(found)
         yield from ("", _escaped(_title(report, found)), "")
         yield f"| {' | '.join(title.lower() for title, _, _ in columns)} |"
@@ -39,6 +37,13 @@ def markdown(report: Replayed) -> Iterator[str]:
     for sentence in (*method(report), *report.notes, speed(report)):
         yield ""
         yield _escaped(sentence)
+
+
+def _by_model(report: Replayed) -> list[list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for result in report.results:
+        found.setdefault(result.model, []).append(result)
+    return list(found.values())
 
 
 def method(report: Replayed) -> Iterator[str]:
@@ -64,8 +69,8 @@ def speed(report: Replayed) -> str:
 
 def _title(report: Replayed, found: Sequence[Result]) -> str:
     first = found[0]
-    sessions = len({(each.trace, each.seed) for each in report.sessions if each.model == first.model})
-    said = f"{first.model}: {counted(first.requests, 'request')} of {counted(sessions, 'session')}"
+    name = f"{len(report.models)} models, each lane on its own" if first.model == RECORDED else first.model
+    said = f"{name}: {counted(first.requests, 'request')} of {counted(first.sessions, 'session')}"
     if first.output_usd:
         return f"{said}; the output costs {dollars(first.output_usd)} beside, whoever marks."
     return f"{said}."
@@ -75,10 +80,14 @@ def _columns(found: Sequence[Result]) -> list[tuple[str, int, bool]]:
     """Title, what a narrow terminal keeps first, and whether it is a number."""
     written = [(f"WRITTEN {ttl}", 5, True) for ttl in _written(found)]
     ratio = [("/OPTIMAL", 2, True)] if any(result.over_optimal is not None for result in found) else []
+    spread = [("P50", 4, True), ("P90", 3, True), ("WORST", 3, True)] if _spread(found) else []
+    dearer = [("DEARER", 3, True)] if _dearer(found) else []
     return [
         ("STRATEGY", 0, False),
         ("COST", 1, True),
         *ratio,
+        *spread,
+        *dearer,
         ("HIT", 3, True),
         *written,
         ("BREAKS", 4, True),
@@ -88,18 +97,36 @@ def _columns(found: Sequence[Result]) -> list[tuple[str, int, bool]]:
 
 
 def _row(result: Result, found: Sequence[Result]) -> list[str]:
-    cost = dollars(result.cost_usd) if result.cost_usd is not None else f"{result.cost_tokens:,.0f} tokens"
+    cost = dollars(result.cost_usd) if result.cost_usd is not None else _tokens(result)
+    spread = result.spread
+    quantiles = ["-"] * 3 if spread is None else [f"{each:.3f}" for each in (spread.p50, spread.p90, spread.worst)]
+    engine = result.kind != "billed"  # nobody has predicted what was billed
     ratio = "-" if result.over_optimal is None else f"{result.over_optimal:.3f}"
     return [
         result.strategy,
         cost,
         *([ratio] if any(each.over_optimal is not None for each in found) else []),
+        *(quantiles if _spread(found) else []),
+        *([share(result.dearer) if result.dearer is not None else "-"] if _dearer(found) else []),
         share(result.hit_rate),
         *(count(result.writes.get(ttl, 0)) for ttl in _written(found)),
-        count(result.breaks),
+        count(result.breaks) if engine else "-",
         _cause(result),
-        count(result.surprises),
+        count(result.surprises) if engine else "-",
     ]
+
+
+def _tokens(result: Result) -> str:
+    return "no price" if result.model == RECORDED else f"{result.cost_tokens:,.0f} tokens"
+
+
+def _spread(found: Sequence[Result]) -> bool:
+    """Whether there are sessions to be told apart."""
+    return any(result.spread is not None and result.spread.sessions > 1 for result in found)
+
+
+def _dearer(found: Sequence[Result]) -> bool:
+    return any(result.dearer is not None and result.sessions > 1 for result in found)
 
 
 def _written(found: Sequence[Result]) -> list[str]:

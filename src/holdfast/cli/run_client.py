@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 
 from holdfast import observe
 from holdfast.cli import bill, tables
+from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.config import Config, inert, load_here
@@ -44,7 +45,8 @@ _MOST_LINES = 20
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("client", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CLIENT…")
-def command(client: tuple[str, ...]) -> int:
+@repair_option
+def command(client: tuple[str, ...], repair: str | None) -> int:
     """Run a client through the gateway and say what its session cost.
 
     A gateway that runs already (`holdfast serve`) is used, with its settings, if it forwards to the same upstreams;
@@ -63,6 +65,7 @@ def command(client: tuple[str, ...]) -> int:
       holdfast run -- npx opencode run "Fix the tests"
       holdfast run -- aider --model sonnet
       holdfast run -- python my_agent.py
+      holdfast run --repair -- python my_agent.py
     """
     program = shutil.which(client[0])
     if program is None and client[0].startswith("-"):
@@ -81,17 +84,17 @@ def command(client: tuple[str, ...]) -> int:
         _say(f"{name} {past}; whatever it spent is not counted.")
         return code
     use_configured_facts()
-    config = load_here()
+    config = load_here({"cache.repair": repair})
     if launch.subscribed(client, os.environ):
         _say(f"{treatment(config)}.")
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        code, seen = _through(config, client, Path(scratch))
+        code, seen = _through(config, client, Path(scratch), repair)
     for line in (*said, *_bill(config, name, seen)):
         _say(line)
     return code
 
 
-def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int, Seen | None]:
+def _through(config: Config, client: Sequence[str], scratch: Path, repair: str | None) -> tuple[int, Seen | None]:
     """Run the client; its exit code, and what the gateway saw of it."""
     run = secrets.token_hex(8)
     environ = launch.environment(client, os.environ)
@@ -101,7 +104,7 @@ def _through(config: Config, client: Sequence[str], scratch: Path) -> tuple[int,
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
     for variable in chosen.kept:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
-    with _gateway(config, upstreams) as (address, begin, report):
+    with _gateway(config, upstreams, repair) as (address, begin, report):
         begin(run, str(project_of(Path.cwd())), launch.started(client))
         code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
     return code, report(run)
@@ -117,17 +120,17 @@ def _is_free(config: Config, upstream: str) -> bool:
 
 @contextlib.contextmanager
 def _gateway(
-    config: Config, upstreams: dict[str, str]
+    config: Config, upstreams: dict[str, str], repair: str | None
 ) -> Iterator[tuple[str, Callable[[str, str, str], None], Callable[[str], Seen | None]]]:
-    """The gateway that runs, or one of our own; its address, how it is told where a run begins, and what it saw of
-    one."""
-    found = None if upstreams else reach.find(config)
+    """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked for;
+    its address, how it is told where a run begins, and what it saw of one."""
+    found = None if upstreams or repair else reach.find(config)
     if found is not None:
         yield found, partial(reach.begin, config), partial(reach.seen, config)
         return
-    if not upstreams and reach.answers(config):
+    if not upstreams and not repair and reach.answers(config):
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
-    own = load_here({f"upstream.{name}": value for name, value in upstreams.items()})
+    own = load_here({**{f"upstream.{name}": value for name, value in upstreams.items()}, "cache.repair": repair})
     if without_effect := inert.warning(own, "gateway"):
         _say(without_effect.rstrip("."))
     gateway = Gateway(own)
@@ -188,7 +191,7 @@ def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
             "counted; it may have an address of its own in its settings"
         )
         return
-    total, last = _settled(config, seen) if seen.calls else (None, None)
+    total, last, repairs = _settled(config, seen) if seen.calls else (None, None, None)
     if total is None or not total.calls:
         yield f"{tables.counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
         return
@@ -199,6 +202,8 @@ def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
         yield f"The last call failed: {last.error}"
     if not total.breaks and total.unanswered < total.calls:
         yield "No breaks."
+    if repairs is not None:
+        yield sentence(repairs)
     if seen.left_out:
         yield (
             f"All this is of the newest {tables.counted(len(seen.calls), 'call')}; `holdfast bill` has the "
@@ -211,18 +216,20 @@ def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
         yield f"`holdfast sessions` lists its {known}."
 
 
-def _settled(config: Config, seen: Seen) -> tuple[observe.Sums | None, Call | None]:
-    """The sums of the run's calls, when all of them are written, and the last one."""
+def _settled(config: Config, seen: Seen) -> tuple[observe.Sums | None, Call | None, observe.RepairSavings | None]:
+    """The sums of the run's calls, when all of them are written, the last one, and what repairs would have saved."""
     deadline = time.monotonic() + _SETTLING_S
     while True:
         store = open_existing(config.settings.store.url)
         if store is None:
-            return None, None
+            return None, None, None
         with store:
             calls = [store.call(None, id) for id in seen.calls]
             total = observe.bill(store, calls=frozenset(seen.calls)).total  # after that: a call may end in between
+            level = config.settings.cache.repair
+            repairs = observe.repair_savings(store, level, calls=seen.calls, cost=total.cost)
         if all(call is not None and call.status != "pending" for call in calls) or time.monotonic() > deadline:
-            return total, calls[-1]
+            return total, calls[-1], repairs
         time.sleep(0.1)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
@@ -15,6 +16,7 @@ from holdfast.gateway.app import Refused
 from holdfast.gateway.parts import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.receiving import Call
 from holdfast.gateway.serve import serve
+from holdfast.observe import worth_saying
 from holdfast.serving import address_of, listen
 from holdfast.store.tenants import is_subscription
 from holdfast.transport.path_masking import shown_path
@@ -29,8 +31,9 @@ from holdfast.transport.switch import Switch
     type=click.IntRange(0, 65_535),
     help="Port to listen on; 0 takes a free one (gateway.port, 8788).",
 )
+@repair_option
 @click.option("-v", "--verbose", is_flag=True, help="A line for each request.")
-def command(host: str | None, port: int | None, verbose: bool) -> None:
+def command(host: str | None, port: int | None, repair: str | None, verbose: bool) -> None:
     """Serve any client: a gateway for Anthropic Messages, OpenAI Chat and Responses, and Gemini.
 
     Point a client's base URL at it and everything works as before, with the provider's cache hit more often. What is
@@ -41,6 +44,7 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
     Examples:
       holdfast serve
       holdfast serve --port 0 --verbose
+      holdfast serve --repair values
       HOLDFAST_UPSTREAM_ANTHROPIC=http://127.0.0.1:8089 holdfast serve
     \b
     While it runs:
@@ -50,7 +54,7 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
       holdfast sessions
     """
     use_configured_facts()
-    config = load_here({"gateway.host": host, "gateway.port": port})
+    config = load_here({"gateway.host": host, "gateway.port": port, "cache.repair": repair})
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
     switch = Switch.from_environment()
@@ -69,7 +73,41 @@ def command(host: str | None, port: int | None, verbose: bool) -> None:
             text += f"  {without_effect}\n"
         if switch.off:
             text += f"  {_switched(True)}\n"
-        serve(config, gateway, listener, lambda: _begin(gateway, text), lambda off: _tell(_switched(off)))
+        news = _RepairNews(gateway, config.settings.cache.repair)
+        try:
+            serve(
+                config, gateway, listener, lambda: _begin(gateway, text), lambda off: _tell(_switched(off)), news.tick
+            )
+        finally:
+            news.end()
+
+
+class _RepairNews:
+    """What repairs would have saved, told once as soon as it is worth saying, and at the end."""
+
+    FEW = 5
+    """Requests before anything is said: of fewer the share says little."""
+
+    def __init__(self, gateway: Gateway, level: str) -> None:
+        self._gateway, self._level = gateway, level
+        self._looked, self._told = 0, False
+
+    def tick(self) -> None:
+        totals = self._gateway.engine.repairs_save
+        if self._told or totals.requests in (self._looked, *range(self.FEW)):
+            return
+        self._looked = totals.requests
+        self._told = self._say()
+
+    def end(self) -> None:
+        self._say()
+
+    def _say(self) -> bool:
+        totals = self._gateway.engine.repairs_save
+        found = worth_saying(totals.saves, totals.exact, totals.cost, self._level)
+        if found is not None:
+            _tell(sentence(found))
+        return found is not None
 
 
 def _begin(gateway: Gateway, text: str) -> None:

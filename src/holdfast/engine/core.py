@@ -40,6 +40,7 @@ from .keeping import WAIT, wait
 from .late import Row, row_of
 from .marking import marked
 from .partial import Partial, billed
+from .repair_savings import RepairSavings, Totals
 from .reports import Reports
 from .state import State, facts_of
 from .telling import REASONS
@@ -68,6 +69,7 @@ class Engine(Beside):
         self._passages: Any = None  # one identity for all HTTP clients of this engine
         self._strict, self._patience = strict, patience
         super().__init__(State(settings, store), bus, reports)
+        self._repair_savings = RepairSavings()
         self._turns = tuple(threading.RLock() for _ in range(TURNS))
         self._state.keeper.end_left_behind()
 
@@ -186,6 +188,9 @@ class Engine(Beside):
         if found.asked.model.ref not in tenant.loaded:
             state.pools(lane.tenant, found.asked.model, now)
         verdict = core.settle(tenant, ledger, found, usage, now, state.settings(lane))
+        prepared.repairs_save = self._repair_savings.judged(
+            prepared, usage, tenant.experience, state.settings(lane), now
+        )
         if prepared.sent.dialect == "gemini":
             verdict = objects.with_storage(state, prepared, verdict, now)
         if prepared.waited is not None:
@@ -298,6 +303,11 @@ class Engine(Beside):
     def settings(self, agent: str = "") -> Settings:
         """The settings of an agent."""
         return self._state.settings_of(agent)
+
+    @property
+    def repairs_save(self) -> Totals:
+        """What repairs would have saved of the calls that this engine has settled, to look at."""
+        return self._repair_savings.totals
 
     @property
     def reader(self) -> PromptReader:

@@ -34,6 +34,7 @@ from holdfast.store import Call
 from holdfast.store.rows import CallStatus, EventRow
 
 from .effects import effect_of, effects_of
+from .repair_saving import Saving
 from .values import Lane, Prepared
 
 REASONS = frozenset(get_args(ResetReason))
@@ -61,6 +62,7 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None = None
     judged: tuple[bool, float] | None = None
     estimated: bool = False
+    repairs_save: Saving | None = None
     error: str = ""
     effects: tuple[Effect, Effect] | None = None
 
@@ -84,9 +86,12 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
             error=self.error or None,
             plan=_encode({"plan": self.plan, "repairs": self.repairs}),
             prediction=_encode(predicted),
-            verdict=possible(predicted, self.model) if unanswered else _verdict(self.judged, self.estimated),
+            verdict=possible(predicted, self.model) if unanswered else self._verdict(),
             chain=None if self.effects is None else effects_of(*self.effects),
         )
+
+    def _verdict(self) -> bytes | None:
+        return _verdict(self.judged, self.estimated, self.repairs_save)
 
 
 def row_of(
@@ -114,6 +119,7 @@ def row_of(
         usage=prepared.estimated if verdict is None else verdict.usage,
         estimated=prepared.estimated is not None,
         judged=None if verdict is None else (verdict.explained, verdict.saved),
+        repairs_save=prepared.repairs_save if verdict is not None else None,
         error=error,
         effects=effects,
     )
@@ -238,12 +244,14 @@ def completed(call: str, model: str, usage: Usage) -> LlmCallCompleted:
     )
 
 
-def _verdict(judged: tuple[bool, float] | None, estimated: bool) -> bytes | None:
+def _verdict(judged: tuple[bool, float] | None, estimated: bool, repairs: Saving | None = None) -> bytes | None:
     """What is stored of a verdict: whether it was foreseen, and the dollars saved against the client alone; whether the
-    usage is an estimate."""
+    usage is an estimate; and what repairs would have saved."""
     if judged is None:
         return ESTIMATED if estimated else None
     more = b',"estimated":true' if estimated else b""
+    if repairs is not None:
+        more += b',"repairs":"%.9f","exact":%b' % (repairs.dollars, b"true" if repairs.exact else b"false")
     return b'{"explained":%b,"saved":"%.9f"%b}' % (b"true" if judged[0] else b"false", judged[1], more)
 
 

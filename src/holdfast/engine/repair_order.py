@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from holdfast.prefix.edits import FINAL
 from holdfast.prefix.repairs import texts
+from holdfast.prefix.repairs.exact import exact
 from holdfast.prefix.repairs.history import History, Match, Walk, grown, recall, record, settled
 from holdfast.prefix.repairs.order import first_order, set_of
 from holdfast.prefix.repairs.texts import Said
@@ -348,10 +349,11 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         if tool.id in order or not kinds or not title:
             continue
         skipped = "volatile-value" in work.skip
-        applied = work.on and not skipped
+        alike = exact(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))
+        applied = work.on and not skipped and (alike or not work.narrow)
         undone |= skipped
         why = f"the {' and '.join(kinds)} in this tool changes by itself"
-        work.report("volatile-value", tool.block, why, applied=applied)
+        work.report("volatile-value", tool.block, why, applied=applied, exact=alike)
         if applied:
             known = work.state.kept_tools.get(kept, b"")
             name = known[:_NAME] or work.memory.keep(raw)

@@ -150,14 +150,15 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
         return _begin_anew(work, place, fresh, literal, slots)
     diff = texts.compare(first := string_of(before) or "", now, place)
     if diff.repairable:
-        _report(work, number, diff)
-        if work.on:
+        applied = work.on and (diff.exact or not work.narrow)
+        _report(work, number, diff, applied)
+        if applied:
             if first != now:
                 kept.patch, kept.applied = repair_firsts.keep(work, before, literal, kept.patch), True
             _gather(work, place, first, now, diff, slots)
             return before
     elif diff.splits and _can_split(work, place, number):
-        if not work.on:
+        if not work.on or work.narrow:
             work.report("system-split", number, _SPLIT, applied=False, saved=estimate(now[: diff.stable]))
         elif kept.split and _head(now, kept.split) == kept.head:
             fresh.split, fresh.head = kept.split, kept.head
@@ -181,13 +182,13 @@ def _begin_anew(
 _SPLIT = "only its end changes, so that its beginning can be read from the cache if it stands alone"
 
 
-def _report(work: Work, number: int, diff: texts.Difference) -> None:
+def _report(work: Work, number: int, diff: texts.Difference, applied: bool) -> None:
     if diff.values:
         why = f"the {' and '.join(diff.kinds)} in this text changes by itself"
-        work.report("volatile-value", number, why, applied=work.on)
+        work.report("volatile-value", number, why, applied=applied, exact=diff.exact)
     if diff.section is not None:
         why = f"“{diff.section.title}” changes in front of the whole conversation"
-        work.report("memory-to-tail", number, why, applied=work.on)
+        work.report("memory-to-tail", number, why, applied=applied)
 
 
 def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference, slots: list[bytes]) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from holdfast.caches.values import Prompt
-from holdfast.prefix.repairs import ByteMemory, Insert, Mode, Repair, RepairState
+from holdfast.prefix.repairs import MOVES, ByteMemory, Insert, Mode, Repair, RepairState
 from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.repairs.values import Name
 from holdfast.wire import rewrite
@@ -39,14 +39,15 @@ class Work:
     follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
     whether values may be told elsewhere than where the client says them. Of a request that goes on from what stands at
     the provider (`continued` is its name), it is not known what the model was told last. `ordered` if first orders of
-    keys were added to the state.
+    keys were added to the state. `narrow` if nothing but unambiguous values may be moved.
     """
 
     def __init__(
         self, body: Body, prompt: Prompt, state: RepairState, memory: ByteMemory, mode: Mode, skip: frozenset[str]
     ) -> None:
         self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
-        self.mode, self.on, self.skip = mode, mode == "on", skip
+        self.mode, self.on, self.skip = mode, mode in MOVES, skip
+        self.narrow = mode == "values"
         self.moves = self.on and not skip & MOVING
         self.continued = continued(body) if self.on else ""
         self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
@@ -102,9 +103,11 @@ class Work:
         last = min(self.state.length, len(self.prompt.ends)) - 1
         return max(self.prompt.ends[last] - (self.prompt.ends[block - 1] if block else 0), 0) if last >= 0 else 0
 
-    def report(self, name: Name, block: int, why: str, *, applied: bool = True, saved: int | None = None) -> None:
+    def report(
+        self, name: Name, block: int, why: str, *, applied: bool = True, saved: int | None = None, exact: bool = False
+    ) -> None:
         path = self.body.blocks[self.origin[block]].path
-        self.repairs.append(Repair(name, path, why, self.saved(block) if saved is None else saved, applied))
+        self.repairs.append(Repair(name, path, why, self.saved(block) if saved is None else saved, applied, exact))
         self.state.altered |= applied
 
     def slots(self) -> list[bytes]:

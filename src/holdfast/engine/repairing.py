@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
-from holdfast.prefix.repairs import ByteMemory, Mode, Repair, RepairState
+from holdfast.prefix.repairs import MOVES, ByteMemory, Mode, Repair, RepairState
 from holdfast.wire import rewrite
 from holdfast.wire.body import Body
 
@@ -54,7 +54,7 @@ def repair(
         return _retired(body, state)
     undone = False
     skip |= MOVING if skip & MOVING else frozenset()
-    if skip or (mode == "on" and not _can_tell(body, prompt)):
+    if skip or (mode in MOVES and not _can_tell(body, prompt)):
         trial = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=RepairState)
         whole, untold = _run(Work(body, prompt, trial, memory, mode, frozenset()))
         skip |= MOVING if untold else frozenset()  # what cannot be told stays where the client says it
@@ -89,8 +89,9 @@ def _run(work: Work) -> tuple[Repaired, bool]:
 
 
 def _repair(work: Work) -> None:
-    if not work.on:
+    if not work.on or (work.narrow and not work.state.narrow):  # what `on` has moved is put back first
         repair_texts.retire(work)
+    work.state.narrow = work.narrow
     repair_order.keys(work)
     if work.state.inserts and work.moves:
         repair_texts.find_inserts(work)

@@ -18,6 +18,7 @@ from holdfast.prefix.repairs import Repair
 from holdfast.wire import Body
 
 from .contents import Send
+from .repair_saving import Saving
 
 
 class Lane(Struct, frozen=True, kw_only=True):
@@ -80,6 +81,8 @@ class Prepared(Struct, kw_only=True):
     """Calls to make first, each brought back with `Engine.answered`."""
     verdict: Verdict | None = None
     """What became of it, once it is settled."""
+    repairs_save: Saving | None = None
+    """What repairs would have saved of it, where some are suggested for its lane."""
     estimated: Usage | None = None
     """What was booked for it although its answer was cut; a part of it is an estimate."""
 

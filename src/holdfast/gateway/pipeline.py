@@ -17,6 +17,7 @@ from holdfast.config.sections.serving import Limits
 from holdfast.identity import Headers, client_of
 from holdfast.identity.marks import HEADER as CLIENT_HEADER
 from holdfast.identity.marks import SDKS
+from holdfast.prefix.repairs import MOVES
 from holdfast.serving import send_together
 from holdfast.transport import Incoming, Passage, Passages
 from holdfast.transport.encodings import readable
@@ -132,7 +133,7 @@ class Pipeline:
         first = self._named(call)
         incoming = Incoming(call.method, route.path, call.query, headers, body, first, tenant, project)
         # for what is put into it to be durable
-        waits = self._passages.settings.cache.repair == "on" or self._passages.remembers(tenant)
+        waits = self._passages.settings.cache.repair in MOVES or self._passages.remembers(tenant)
         large = len(body) >= LARGE or "content-encoding" in call.first  # who knows what it unpacks to
         if not large and not waits:
             return quietly(self._passages.begin, incoming, dialect, route.model)

@@ -95,8 +95,10 @@ def server(
     config: Config,
     on_ready: Callable[[], None] = lambda: None,
     on_switch: Callable[[bool], None] = lambda _off: None,
+    on_tick: Callable[[], None] = lambda: None,
 ) -> Server:
     def look() -> None:
+        on_tick()
         if gateway.switch.note():
             on_switch(gateway.switch.off)
 
@@ -124,9 +126,11 @@ def serve(
     listener: socket.socket,
     on_ready: Callable[[], None],
     on_switch: Callable[[bool], None] = lambda _off: None,
+    on_tick: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal ends it, then close the gateway. `on_switch` is told when it was switched off or on."""
-    instance = server(gateway, config, on_ready, on_switch)
+    """Serve until a signal ends it, then close the gateway. `on_switch` is told when it was switched off or on;
+    `on_tick` is called several times a second."""
+    instance = server(gateway, config, on_ready, on_switch, on_tick)
     _one_arena()
     gc.collect()
     gc.freeze()  # what is loaded by now stays: looking through it again and again would take a tenth of our time

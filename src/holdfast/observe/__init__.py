@@ -11,6 +11,7 @@ from .breaking import breaks
 from .calls import call
 from .effectiveness import cache_effectiveness
 from .finding import UnknownIdError, find, find_tenant
+from .repair_savings import repair_savings, worth_saying
 from .sessions import session, sessions, spent
 from .skills import skills
 from .tally import window
@@ -27,6 +28,7 @@ from .values import (
     PlanReport,
     Predicted,
     RepairReport,
+    RepairSavings,
     SessionReport,
     SessionReports,
     SessionSummary,
@@ -50,6 +52,7 @@ __all__ = [
     "PlanReport",
     "Predicted",
     "RepairReport",
+    "RepairSavings",
     "SessionReport",
     "SessionReports",
     "SessionSummary",
@@ -65,9 +68,11 @@ __all__ = [
     "call",
     "find",
     "find_tenant",
+    "repair_savings",
     "session",
     "sessions",
     "skills",
     "spent",
     "window",
+    "worth_saying",
 ]

@@ -120,11 +120,13 @@ class BreakReport(Struct, frozen=True, kw_only=True):
 
 
 class BreakReports(Struct, frozen=True, kw_only=True):
-    """Newest first. `more` says that the limit left older ones out."""
+    """Newest first. `more` says that the limit left older ones out; `repairs` is what repairs would have saved of all
+    calls that were asked about, None where that is not worth saying."""
 
     window: Window
     breaks: tuple[BreakReport, ...]
     more: bool = False
+    repairs: RepairSavings | None = None
 
 
 class Predicted(Struct, frozen=True):
@@ -151,6 +153,15 @@ class RepairReport(Struct, frozen=True, kw_only=True):
     why: str = ""
     saved_tokens: int = 0
     applied: bool = True
+
+
+class RepairSavings(Struct, frozen=True, kw_only=True):
+    """What repairs would have saved of what requests cost, and the command that switches on what is enough for it."""
+
+    saves: Decimal
+    cost: Decimal
+    share: float
+    command: str
 
 
 class PlanReport(Struct, frozen=True, kw_only=True):
@@ -253,6 +264,7 @@ class Bill(Struct, frozen=True, kw_only=True):
 
     Calls that are no longer stored one by one count in the total, by model and by day; their session, client and kind
     are not known any more (`id` None). `zone` says where days begin: "UTC", or "local" for this machine's time.
+    `repairs` is what repairs would have saved, None where that is not worth saying.
     """
 
     window: Window
@@ -263,6 +275,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     clients: tuple[Sums, ...]
     days: tuple[Sums, ...]
     kinds: tuple[Sums, ...]
+    repairs: RepairSavings | None = None
 
 
 class SkillUsage(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,12 @@ from .pool import Pool, block_near
 MOST = 5.0
 """Dollars of savings that are kept: a client that turns bad after a good month is stood down soon."""
 
+WRITES = 3
+"""Whole prompts that a client that does not mark may write in advance: so many conversations that end with their first
+request are needed to believe that they all do."""
+SHARE = 0.1
+"""What a client that does not mark may pay more than it has paid so far, for a prefix that has come twice."""
+
 
 def available(client: Client, credit: float) -> float:
     """What a plan may cost beyond what the client would pay alone."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from hashlib import sha256
+from math import inf
 
 from msgspec.structs import replace
 
@@ -18,10 +19,10 @@ from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import rates
 
-from . import account, breaks, retention, stability
+from . import account, breaks, counterfactuals, retention, stability
 from .calls import Asked, Prepared, Verdict
 from .check import checked
-from .costs import costs
+from .costs import Costs, costs
 from .divergence import Comparison, compare
 from .experience import Client
 from .ledger import Ledger
@@ -31,11 +32,13 @@ from .raising import proof, refuted
 from .raising import test as raise_test
 from .situation import Situation
 from .strategies import STRATEGIES, combined
-from .tenants import Tenant
+from .tenants import Start, Tenant
 from .unmarked import missed
 from .values import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
 
 MOST_CANCELLED = 100
+NEARLY = 0.98
+"""Of what was to be read: as good as all of it."""
 
 __all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
 
@@ -48,8 +51,11 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     blocks = columns(prompt, last)
     comparison = None if last is None else compare(last, prompt, digests, model, blocks=blocks)
     gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
+    allowance = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now)
     pool, alone = tenant.both(model)
-    situation = _situation(tenant, ledger, asked, blocks, kind, pool, now, settings)
+    begins = comparison is None or comparison.course not in ("extension", "resend")
+    start = tenant.start(prompt, blocks.head) if begins and asked.common is None else Start()
+    situation = _situation(tenant, ledger, asked, blocks, kind, start, allowance, pool, now, settings)
     same = asked.alone is prompt and pool.knows_as(alone, prompt)
     by_client = alone.begin(asked.alone, now)
     if same:  # mostly the client's markers stay as they are, and it need not be decided twice what they do
@@ -173,11 +179,17 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         client_alone = account.alone_with(prepared, tenant.pool_alone(model), read, now)
     pool.finish(outcome, (), now)
     route.reads += usage.read > 0
+    if counterfactuals.tests_the_long(prepared.outcome, prepared.gap):
+        route.pauses += 1
+        route.survived += read >= NEARLY * prepared.outcome.read
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
     paid = costs(model, theirs).of(usage)
     alone = paid if account.is_alone(prepared) else account.alone_cost(prepared, client_alone, usage)
     account.book(client, alone, paid)
+    client.alone += alone
+    ledger.saved = min(ledger.saved + alone - paid, account.MOST)
+    ledger.spent += counterfactuals.spent(model, usage, ours)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
     _enter(ledger, prepared)
@@ -221,6 +233,7 @@ def _seen(
     if comparison is not None and comparison.course == "resend":
         return None
     ledger.asked += 1
+    client.marked += bool(asked.alone.marks)
     client.count(ledger.asked, subagent=asked.subagent)
     if last is None or comparison is None:
         ledger.kind = kind
@@ -230,6 +243,7 @@ def _seen(
     ledger.gaps.see(ledger.kind, kind, gap)
     if kind == "user":
         client.returns.add(gap)
+        ledger.pause = gap
     ledger.kind = kind
     if asked.reset is None and ledger.reset is None:
         stability.observe(ledger, last, comparison)
@@ -242,8 +256,42 @@ def _seen(
     return gap
 
 
+def _compared_policies(
+    tenant: Tenant,
+    ledger: Ledger,
+    client: Client,
+    asked: Asked,
+    blocks: Columns,
+    comparison: Comparison | None,
+    now: float,
+) -> float:
+    """Count what this request costs under each fixed policy; gives what it may cost more than under the short one."""
+    model, prompt, last = asked.model, asked.prompt, ledger.last
+    if len(model.ttls) < 2 or asked.subagent:
+        return inf
+    common, idle = 0, 0.0
+    if last is not None and comparison is not None:
+        common = sum(last.counts()) if comparison.divergence is None else comparison.divergence.kept
+        idle = now - last.at
+    lasting = counterfactuals.lasting(tenant.experience.route(model.ref))
+    each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, lasting=lasting)
+    if comparison is None or comparison.course != "resend":
+        counterfactuals.see(client, each, second=ledger.asked == 2)
+        ledger.automatic += each[0]
+    return counterfactuals.allowance(tenant.experience, ledger, each[0])
+
+
 def _situation(
-    tenant: Tenant, ledger: Ledger, asked: Asked, blocks: Columns, kind: Kind, pool: Pool, now: float, settings: Cache
+    tenant: Tenant,
+    ledger: Ledger,
+    asked: Asked,
+    blocks: Columns,
+    kind: Kind,
+    start: Start,
+    allowance: float,
+    pool: Pool,
+    now: float,
+    settings: Cache,
 ) -> Situation:
     return Situation(
         prompt=asked.prompt,
@@ -256,7 +304,9 @@ def _situation(
         volatile=asked.volatile,
         pinned=retention.lasting(asked.pinned, settings, pool.model),
         summary=asked.summary,
-        common=asked.common,
+        common=start.block if asked.common is None else asked.common,
+        allowance=allowance,
+        proved=start.times > 1 or (ledger.compared > 1 and not ledger.positions),
         subagent=asked.subagent,
         kind=kind,
         head=blocks.head,
@@ -279,13 +329,14 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
     """The plan as far as the client's account can pay for it (law 7), and what it costs beyond the client alone."""
     if situation.settings.strategy != "economic" or situation.prompt.hidden:
         return plan, 0.0
-    limit = account.available(client, _credit(situation.settings))
-    if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
-        return plan, 0.0  # the same, for the same price
     price = costs(situation.model, situation.prompt.tokens)
     lone = price if alone.prompt is situation.prompt else costs(situation.model, alone.prompt.tokens)
     paid = lone.of(alone)  # it may stand on the other side of a price cliff
-    return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone))
+    limit = _limit(situation, client, price, paid)
+    if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
+        return plan, 0.0  # the same, for the same price
+    risk = max(limit, account.available(client, situation.settings.probe_credit_usd))
+    return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone), risk=risk)
 
 
 def _turn(
@@ -307,8 +358,20 @@ def _turn(
     return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
 
 
-def _credit(settings: Cache) -> float:
-    return settings.probe_credit_usd
+def _limit(situation: Situation, client: Client, price: Costs, alone: float) -> float:
+    """What a plan may cost beyond the client alone (law 7). A client that marks pays nothing in advance: what its own
+    conversation has saved is all there is. One that does not has a credit, which covers a few writes of the prompt at
+    hand whatever its size, and for a prefix that came twice a share of what it would have paid so far, this request
+    included."""
+    if situation.prompt.marks and not situation.pinned:
+        return min(account.available(client, 0.0), situation.ledger.saved)
+    credit = situation.settings.probe_credit_usd
+    if credit and not client.marked:
+        premium = price.write(situation.model.default_ttl or "") - price.input
+        credit = max(credit, account.WRITES * premium * situation.prompt.tokens)
+    if situation.proved and not client.marked:
+        credit += account.SHARE * min(client.alone + alone, account.MOST / account.SHARE)
+    return account.available(client, credit)
 
 
 def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:

@@ -73,11 +73,13 @@ class Gaps(Struct):
 
 
 class Client(Struct):
-    """What one client's lanes have shown, and its account (law 7), in dollars.
+    """What one client's lanes have shown, and its account (law 7), in dollars: what it would have paid `alone`, and
+    what it `saved` of that. `marked` counts requests that came with markers of its own.
 
     `asked` counts requests by how many their lane had made (`age`), `followed` those of them that another came after.
     `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
     `sub_asked` and `sub_followed` are the same of sub-agents' lanes alone, many of which end with their first request.
+    `fixed` is what its conversations would have cost under fixed lifetimes (`counterfactuals`).
     """
 
     gaps: Gaps = field(default_factory=Gaps)
@@ -88,6 +90,9 @@ class Client(Struct):
     heads: list[float] = field(default_factory=lambda: [0.0, 0.0])
     sub_asked: list[float] = field(default_factory=ages)
     sub_followed: list[float] = field(default_factory=ages)
+    fixed: list[float] = field(default_factory=three)
+    marked: float = 0.0
+    alone: float = 0.0
     saved: float = 0.0
     reserved: float = 0.0
 
@@ -108,12 +113,15 @@ class Client(Struct):
 
 class Route(Struct):
     """How a model behaves on the tenant's route: `raises` is proved by a verdict or None; `probed` what looking for the
-    proof has cost, in plain input tokens. `reads` counts calls that read anything."""
+    proof has cost, in plain input tokens. `reads` counts calls that read anything; `pauses` those that were to read an
+    entry of the long lifetime after the short one was over, `survived` those of them that did."""
 
     raises: Literal["yes", "no"] | None = None
     doubts: int = 0
     probed: float = 0.0
     reads: int = 0
+    pauses: int = 0
+    survived: int = 0
 
 
 class Experience(Struct):

@@ -33,7 +33,9 @@ class Ledger(Struct, kw_only=True):
     """A lane's memory. `positions` has only places that changed, by section and number (`system:1`).
 
     `asked` counts requests that were no resends, `compared` those that were compared with the one before; `grown` is
-    what `growths` of them added.
+    what `growths` of them added. `pause` is how long the user took last, in seconds.
+    `saved` are the dollars that it cost less than the client alone. `spent` is what it cost, and `automatic` what it
+    would have cost with the short lifetime everywhere, in plain input tokens.
     `reset` is the reason its next request is allowed to depart from the last one for (law 5).
     """
 
@@ -45,10 +47,14 @@ class Ledger(Struct, kw_only=True):
     last: Sent | None = None
     kind: Kind = "user"
     gaps: Gaps = field(default_factory=Gaps)
+    pause: float | None = None
     asked: int = 0
     compared: int = 0
     grown: float = 0.0
     growths: int = 0
+    saved: float = 0.0
+    automatic: float = 0.0
+    spent: float = 0.0
     positions: dict[str, Position] = field(default_factory=dict)
     retention: Retention = Retention()
     edits: dict[bytes, EditRef] = field(default_factory=dict)

@@ -8,12 +8,11 @@ can be paid at any turn: an inventory problem. What is not yet protected grows w
 premium on one turn's tokens. The interval that balances the two follows the square-root rule of economic order
 quantities; the turn to pay at comes earlier where a pause is near and later where the turn at hand is unusually large.
 
-Where it does not raise, a long chain has to be begun at a cold start and cannot be taken up again later. Existing
-tokens get the long lifetime if enough pauses are to be expected; a warm chain goes on if a pause probably comes before
-the end.
+Where it does not raise, a long chain has to be begun at a cold start and cannot be taken up again later: what fixed
+lifetimes would have cost so far decides (`counterfactuals`), and the chain goes on until the next cold start.
 
-The constants below, and the priors of `odds`, were fitted: of many settings tried, those with the smallest worst ratio
-on the sessions that `benchmarks/economics.py` reports on.
+The constant below was fitted: of many settings tried, the one with the smallest worst ratio on the sessions that
+`benchmarks/economics.py` reports on.
 """
 
 from __future__ import annotations
@@ -29,12 +28,6 @@ from .odds import Odds
 
 COLD = 0.5
 """A request that writes more than this share of itself starts anew."""
-PATIENCE = 0.6
-"""At a cold start the short lifetime keeps a choice open: the first pause tells. So many pauses count as one."""
-GOING_ON = 1.1
-"""A chain that is ended cannot be taken up again before the next cold start: so much counts going on."""
-HEAD = 10.0
-"""Tools and system text serve later sessions too, and are small beside them: their pauses count this much more."""
 SMALLER = 0.4
 """The turn that is chosen to pay the premium is smaller than the mean: this share of it."""
 
@@ -46,11 +39,6 @@ class Prices(Struct, frozen=True):
     loss: float
     worth: float
     """The chance of being read from which a short write pays (rule 5.2)."""
-
-    @property
-    def pauses(self) -> float:
-        """How many pauses pay the premium."""
-        return self.premium / self.loss
 
 
 def prices(model: ModelFacts, short: str, long: str | None) -> Prices:
@@ -73,15 +61,3 @@ def raise_now(odds: Odds, price: Prices, new: int, bare: int) -> bool:
         turns = min(max(0, ceil((interval * growth - bare) / growth) - 1), int(odds.remaining))
         waiting = later * price.loss * (turns * bare + growth * turns * (turns + 1) / 2) - mean * (turns + 1)
     return price.premium * (new - growth) < now * price.loss * bare + waiting
-
-
-def commit(odds: Odds, price: Prices, new: int, tokens: int) -> bool:
-    """Whether to write `new` of `tokens` for the long lifetime where a chain can only be begun, not raised."""
-    if new > COLD * tokens:
-        return odds.pauses * PATIENCE > price.pauses
-    return odds.pause_first * GOING_ON > price.pauses
-
-
-def head_long(odds: Odds, price: Prices) -> bool:
-    """Whether tools and system text should live long while the messages do not."""
-    return odds.pauses * HEAD > price.pauses

@@ -44,7 +44,9 @@ def merged(stored: Experience, mine: Experience, base: Experience) -> Experience
 def _client(stored: Client, mine: Client, base: Client) -> Client:
     """Everything in it is a count or a sum."""
     total = _added(*(msgspec.to_builtins(each) for each in (stored, mine, base)))
-    return replace(msgspec.convert(total, Client), reserved=mine.reserved)
+    client = msgspec.convert(total, Client)
+    fixed = [max(0.0, paid) for paid in client.fixed]  # what fades in two processes may fade below nothing
+    return replace(client, reserved=mine.reserved, fixed=fixed)
 
 
 def _added(stored: Any, mine: Any, base: Any) -> Any:
@@ -62,6 +64,8 @@ def _route(stored: Route, mine: Route, base: Route) -> Route:
         doubts=proved.doubts,
         probed=stored.probed + (mine.probed - base.probed),
         reads=stored.reads + (mine.reads - base.reads),
+        pauses=stored.pauses + (mine.pauses - base.pauses),
+        survived=stored.survived + (mine.survived - base.survived),
     )
 
 

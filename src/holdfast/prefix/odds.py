@@ -10,19 +10,21 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from holdfast.facts.pauses import pauses
+
 from .experience import AGES, Client, Experience, Gaps, age
 from .ledger import Ledger
 from .values import Kind
 
-PRIOR_USER = (0.97, 0.02, 0.01)
-PRIOR_TOOLS = (0.999, 0.0008, 0.0002)
-PRIOR_NEXT = (0.3, 0.7)
+_PRIOR = pauses()
+PRIOR_USER, PRIOR_TOOLS = _PRIOR.human.classes, _PRIOR.machine.classes
+PRIOR_NEXT = (1 - _PRIOR.machine.share, _PRIOR.machine.share)
 """Gaps before a user turn and inside a tool loop, and whether a user turn comes next: before anything has been seen."""
 
-_WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = 4.0, 200.0, 4.0
+_WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = _PRIOR.human.authors, 200.0, 4.0
 _MOST = (20.0, 40.0, 20.0)  # of the tenant's other clients, the client, the lane
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
-PRIOR_LENGTH = 40.0
+PRIOR_LENGTH = _PRIOR.sessions.requests
 _YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
 """Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
 client's lanes go on at all is believed soon, how long they go on later."""
@@ -30,6 +32,7 @@ _YOUNG_SUBAGENT = 4.0
 """The same for sub-agents: what is given to them at once ends with one answer each, or does not."""
 PRIOR_GROWTH, _WEIGHT_GROWTH = 0.02, 2.0
 _PRIOR_HEADS = 1.0
+_MOST_LONGER = 0.95
 _NOTHING, _NEVER = Gaps(), (0.0, 0.0)
 
 Three = tuple[float, float, float]
@@ -49,16 +52,6 @@ class Odds(Struct, frozen=True):
     growth: float
     shared: float
 
-    @property
-    def pauses(self) -> float:
-        """How many pauses between the short and the long lifetime are to come, before a longer one or the end."""
-        return self.later[1] / (self.later[2] + 1 / self.remaining)
-
-    @property
-    def pause_first(self) -> float:
-        """The chance of such a pause before a longer one or the end."""
-        return self.later[1] / (self.later[1] + self.later[2] + 1 / self.remaining)
-
 
 def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int, *, subagent: bool = False) -> Odds:
     """What the lane, its client and its tenant have shown; `tokens` is the size of the request at hand."""
@@ -76,7 +69,7 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int,
     usual = _user(others.after_any if others is not _NOTHING else _NEVER, lanes.after_any)
     ends, remaining = _life(client, ledger.asked, subagent)
     return Odds(
-        next=_mix(soon, user, tools),
+        next=_mix(soon, _after(user, ledger.pause), tools),
         later=_mix(usual, user, tools),
         ends=ends,
         remaining=remaining,
@@ -132,6 +125,16 @@ def _gap(prior: Three, weight: float, factor: float, *levels: Sequence[float]) -
             longer = (longer * weight + long * share) / whole
             weight = whole
     return near, far, longer
+
+
+def _after(user: Three, pause: float | None) -> Three:
+    """The chances before a user turn, now that the user took so long for the last one: who was quick is likely to be
+    quick again."""
+    if pause is None:
+        return user
+    _, far, longer = user
+    share = min(_PRIOR.human.longer_after(pause), _MOST_LONGER / (far + longer)) if far + longer else 1.0
+    return 1 - share * (far + longer), share * far, share * longer
 
 
 def _user(*levels: Sequence[float]) -> float:

@@ -15,17 +15,27 @@ from .strategies.clients import combined
 from .strategies.places import body_order, free, ordered
 from .values import Plan
 
+NOTHING = 1e-12
+"""Dollars below which sums of the same prices may differ."""
 LAW_7 = "(law 7)"
 """How a reason ends that leaves markers out because savings do not pay for them."""
 
 
 def affordable(
-    plan: Plan, situation: Situation, pool: Pool, price: Costs, alone: float, limit: float, *, covered: int = 0
+    plan: Plan,
+    situation: Situation,
+    pool: Pool,
+    price: Costs,
+    alone: float,
+    limit: float,
+    *,
+    covered: int = 0,
+    risk: float | None = None,
 ) -> tuple[Plan, float]:
     """The first of a plan's versions whose cost beyond `alone` is within the limit, and that cost.
 
     `covered` are the tokens that the client alone would have under an entry. What we have not may come again at once
-    and then costs us more than the client: that has to be within the limit too.
+    and then costs us more than the client: that has to be within `risk`, which is the limit unless said.
     """
     if not pool.by_entry:
         return plan, 0.0
@@ -34,7 +44,7 @@ def affordable(
         outcome = _outcome(version, situation, pool)
         excess = price.of(outcome) - alone
         owed = max(0, covered - covered_by(outcome)) * dearer
-        if excess + owed <= limit:
+        if excess <= limit + NOTHING and excess + owed <= (limit if risk is None else risk) + NOTHING:
             return version, max(0.0, excess)
     least = _client(plan, situation)
     return least, max(0.0, price.of(_outcome(least, situation, pool)) - alone)

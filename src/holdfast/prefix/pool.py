@@ -157,7 +157,7 @@ class Pool:
             for index in range(block + 1, outcome.hit + 1):
                 self._entries.drop(self._key(prompt, index))
         elif block >= 0:
-            ttl = self.model.default_ttl or ""
+            ttl = self._written_for(prompt, block)
             seconds = float(self.model.ttl_seconds(ttl) or 0)
             for each in (block, *(mark.block for mark in prompt.marks if at_marks and mark.block < block)):
                 key = self._key(prompt, each)
@@ -166,6 +166,12 @@ class Pool:
         found = self._cache.begin(prompt, at)
         self._cache.first_token(found, now if first_token is None else first_token)
         return found
+
+    def _written_for(self, prompt: Prompt, block: int) -> str:
+        """The lifetime of an entry that somebody else wrote: the one that this request would have written it with,
+        since what one client sends is marked alike."""
+        behind = [mark for mark in prompt.marks if mark.block >= block]
+        return min(behind, key=lambda mark: mark.block).ttl if behind else self.model.default_ttl or ""
 
     def _key(self, prompt: Prompt, index: int) -> bytes:
         if isinstance(self._cache, openai_breakpoints.OpenAIBreakpoints):

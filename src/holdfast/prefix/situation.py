@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from msgspec import Struct
 
@@ -20,7 +21,9 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
     that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary,
-    `common` the last one of the messages that the agent's other conversations begin with too.
+    `common` the last one of the messages that other conversations begin with too. `proved` says that this prefix, or
+    what it has in common with others, came twice before. `allowance` is what the request may cost more than with the
+    short lifetime everywhere, in plain input tokens.
     `kind` is what the request follows and `head` the blocks before its messages, where that is known already.
     """
 
@@ -35,6 +38,8 @@ class Situation(Struct, frozen=True, kw_only=True):
     pinned: tuple[Mark, ...] = ()
     summary: int | None = None
     common: int | None = None
+    proved: bool = False
+    allowance: float = inf
     subagent: bool = False
     kind: Kind | None = None
     head: int | None = None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from msgspec import Struct
+
 from holdfast.caches.streams import Room
+from holdfast.caches.values import Prompt
 from holdfast.facts import ModelFacts
 
 from .experience import Experience
@@ -12,6 +15,15 @@ from .pool import Pool
 from .values import Sent
 
 MOST_HEADS = 10_000
+MOST_STARTS = 64
+"""Blocks of a conversation's beginning that are looked at."""
+
+
+class Start(Struct, frozen=True):
+    """The last block of its messages up to which a conversation begins like earlier ones, and how many those are."""
+
+    block: int | None = None
+    times: int = 0
 
 
 class Tenant:
@@ -26,6 +38,7 @@ class Tenant:
         self.loaded: set[str] = set()
         """Models whose pools have been filled from what was kept."""
         self.heads: OrderedDict[bytes, None] = OrderedDict()
+        self.starts: OrderedDict[bytes, int] = OrderedDict()
         self.cancelled: dict[str, Sent | None] = {}
         """Calls that never were, and what came before them, while a later one of their lane may go back to them."""
 
@@ -67,3 +80,18 @@ class Tenant:
         if len(self.heads) > MOST_HEADS:
             self.heads.popitem(last=False)
         return known
+
+    def start(self, prompt: Prompt, head: int) -> Start:
+        """What a conversation has in common with earlier ones behind tools and system text; it is known from now on.
+        Its last block is what is asked, and none of that."""
+        found = Start()
+        for index in range(head, min(head + MOST_STARTS, len(prompt.keys) - 1)):
+            key = prompt.keys[index]
+            times = self.starts.get(key, 0)
+            if times and prompt.blocks[index].markable:
+                found = Start(index, times)
+            self.starts[key] = times + 1
+            self.starts.move_to_end(key)
+        while len(self.starts) > MOST_HEADS:
+            self.starts.popitem(last=False)
+        return found

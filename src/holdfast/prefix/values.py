@@ -155,16 +155,16 @@ def _joined(each: list[bytes]) -> bytes:
 
 
 def kind_of(prompt: Prompt) -> Kind:
-    """What a request follows: results of tools alone at its end are a tool loop."""
-    last = prompt.blocks[-1] if prompt.blocks else None
-    if last is None or last.section != "messages":
-        return "user"
+    """What a request follows: where results of tools stand in what came last, the answer before it had asked for them,
+    whatever a client adds to them."""
     for block in reversed(prompt.blocks):
-        if block.section != "messages" or block.message != last.message or block.role != last.role:
+        if block.section != "messages":
             break
-        if not is_result(block.kind, block.role):
-            return "user"
-    return "tools"
+        if is_result(block.kind, block.role):
+            return "tools"
+        if block.role != "user":
+            break
+    return "user"
 
 
 def is_result(kind: str, role: str) -> bool:

@@ -56,12 +56,15 @@ Hour = tuple[str, str, int]
 
 class Judged(Struct, frozen=True):
     """What a verdict says, as far as it was stored; `estimated`: a part of the usage is an estimate. `possible` is the
-    most that may have been billed for a call that was given up before its answer began."""
+    most that may have been billed for a call that was given up before its answer began. `repairs` is what repairs would
+    have saved, `exact` if moving unambiguous values is enough for that."""
 
     explained: bool | None = None
     saved: Decimal | None = None
     estimated: bool = False
     possible: Decimal | None = None
+    repairs: Decimal | None = None
+    exact: bool = False
 
 
 _NOT_JUDGED = Judged()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -56,6 +57,17 @@ class Looks(Protocol):
         end: int | None = None,
     ) -> None:
         """Show every call, by start, without plan, prediction and chain: any number of them, one at a time."""
+        ...
+
+    def repair_savings(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> tuple[Decimal, Decimal]:
+        """The dollars that repairs would have saved, and those of them for which unambiguous values are enough."""
         ...
 
     def visit_events(
@@ -125,6 +137,16 @@ class Looking:
     ) -> None:
         self._read(_visit, visit, *_where({"tenant": tenant, "session": session}, "started_at", start, end))
 
+    def repair_savings(
+        self,
+        tenant: str | None = None,
+        *,
+        session: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> tuple[Decimal, Decimal]:
+        return self._read(_savings, *_where({"tenant": tenant, "session": session}, "started_at", start, end))
+
     def visit_events(
         self,
         visit: Callable[[EventTold], None],
@@ -182,6 +204,17 @@ class Looking:
 def _visit(connection: sqlite3.Connection, visit: Callable[[Call], None], where: str, values: list[Any]) -> None:
     for row in connection.execute(f"SELECT {_BRIEF} FROM calls WHERE {where} ORDER BY started_at, seq", values):
         visit(read_call(row))
+
+
+def _savings(connection: sqlite3.Connection, where: str, values: list[Any]) -> tuple[Decimal, Decimal]:
+    saves = exact = Decimal(0)
+    # The condition is that of the index `calls_repairable`, without which an older store is read through.
+    sql = f"""SELECT verdict FROM calls WHERE instr(verdict, '"repairs":') > 0 AND {where}"""
+    for (verdict,) in connection.execute(sql, values):
+        said = bill_sums.judged(verdict)
+        saves += said.repairs or 0
+        exact += (said.repairs or 0) if said.exact else 0
+    return saves, exact
 
 
 _TOLD = "SELECT tenant, session, at, payload FROM"

@@ -1,7 +1,8 @@
 """What the calls still to come cost at least: every block for itself, as if each could be cached alone.
 
 A block is paid plainly, or written once at the lowest price and read wherever it comes again within the longest
-lifetime (with pings: later too, at a read for every lifetime in between). Real entries can only cost more.
+lifetime (with pings: later too, at a read for every lifetime in between), or where it is given. Real entries can only
+cost more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,18 @@ from itertools import accumulate
 from math import ceil
 
 from .calls import Call, Prices
+
+_NEVER: frozenset[int] = frozenset()
+
+
+def _warm(calls: Sequence[Call]) -> dict[bytes, frozenset[int]]:
+    """For each block the calls that find it because it is given to them."""
+    found: dict[bytes, frozenset[int]] = {}
+    for number, call in enumerate(calls):
+        if call.warm is not None:
+            for key in call.prompt.keys[: call.prompt.keys.index(call.warm.key) + 1]:
+                found[key] = found.get(key, _NEVER) | {number}
+    return found
 
 
 class Bound:
@@ -28,11 +41,13 @@ class Bound:
                 sizes[key] = block.tokens
         steps = [0] * (len(calls) + 2)
         lost: dict[tuple[bytes, int], int] = {}
-        known: dict[tuple[int, ...], list[tuple[int, int, int]]] = {}  # blocks that came together go together
+        warm = _warm(calls)
+        # blocks that came together go together
+        known: dict[tuple[tuple[int, ...], frozenset[int]], list[tuple[int, int, int]]] = {}
         for key, numbers in readers.items():
-            since, alike = 0, tuple(numbers)
+            since, alike = 0, (tuple(numbers), warm.get(key, _NEVER))
             if alike not in known:
-                known[alike] = self._block(numbers)
+                known[alike] = self._block(*alike)
             for number, best, missed in known[alike]:
                 steps[since] += best * sizes[key]
                 steps[number + 1] -= best * sizes[key]
@@ -49,10 +64,11 @@ class Bound:
         """How much more it is if the call finds nothing beyond this block."""
         return self._lost[number][block + 1]
 
-    def _block(self, numbers: Sequence[int]) -> list[tuple[int, int, int]]:
+    def _block(self, numbers: Sequence[int], warm: frozenset[int]) -> list[tuple[int, int, int]]:
         """For each call with a block: what a token costs from there on at least, and if this call does not find it.
 
-        It may still be there for the next one: as part of an entry that goes on in another way.
+        It may still be there for the next one: as part of an entry that goes on in another way. The calls in `warm`
+        find it whatever was done before.
         """
         price, found = self._prices, list[tuple[int, int, int]]()
         dead = alive = 0
@@ -65,9 +81,11 @@ class Bound:
                 min(price.unit * factor + dead, self._write * factor + kept),
                 price.read * factor + kept,
             )
+            given = numbers[rank] in warm
             reachable = rank and (self._pings or self._gap(numbers[rank - 1], numbers[rank]) <= self._longest)
-            best = min(dead, alive) if reachable else dead
+            best = min(dead, alive) if reachable or given else dead
             found.append((numbers[rank], best, max(best, min(dead, price.unit * factor + kept))))
+            dead = best if given else dead
         return found[::-1]
 
     def _bridge(self, one: int, other: int) -> int:

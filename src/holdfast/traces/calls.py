@@ -13,7 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.values import Mark, Outcome, Prompt
+from holdfast.caches.values import Entry, Mark, Outcome, Prompt
+from holdfast.canonical import Usage
 from holdfast.facts import ModelFacts
 
 Plan = tuple[tuple[Mark, ...], ...]
@@ -26,6 +27,8 @@ class Call(Struct, frozen=True):
     at: float
     first_token_at: float
     prompt: Prompt
+    warm: Entry | None = None
+    """An entry on its prefix that somebody else has left behind and that is alive when it starts."""
 
 
 class Ping(Struct, frozen=True):
@@ -56,6 +59,13 @@ class Prices(Struct, frozen=True):
         for ttl, tokens in outcome.writes:
             cost += tokens * self.writes[ttl]
         return cost * self.factor(outcome.prompt.tokens)
+
+    def of_usage(self, usage: Usage) -> int:
+        """The same, of what was billed."""
+        cost = usage.read * self.read + usage.input * self.unit
+        for ttl, tokens in usage.writes:
+            cost += tokens * self.writes[ttl]
+        return cost * self.factor(usage.prompt)
 
     def factor(self, tokens: int) -> int:
         """The factor on a whole request with so many prompt tokens."""
@@ -98,6 +108,8 @@ def outcomes(calls: Sequence[Call], plan: Plan, model: ModelFacts, pings: Sequen
             _begin_answers(cache, found, waiting, ping.at)
             told.append(cache.begin(_prefix(calls, ping), ping.at))
         _begin_answers(cache, found, waiting, call.at)
+        if call.warm is not None:
+            cache.first_token(Outcome(call.prompt, call.at, 0, 0, new=(call.warm,)), call.at)
         found.append(cache.begin(replace(call.prompt, marks=plan[number]), call.at))
         waiting.append((call.first_token_at, number))
     return found + told

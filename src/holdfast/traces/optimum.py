@@ -143,13 +143,28 @@ class _Search:
                 kept for state in states for kept in self._keepalive.until(state, at, number, self._limit(number))
             ]
             states = self._frontier.prune(states, number - 1, at)
-        ready = (arrived(state, at) for state in states)
+        ready = (self._given(arrived(state, at), number) for state in states)
         return [state for state in ready if self._least_of(state, number, begins=True) <= self._known.cost]
+
+    def _given(self, state: State, number: int) -> State:
+        """The state with the entry that a call finds whatever was done before (`Call.warm`)."""
+        warm = self._calls[number].warm
+        if warm is None or any(entry.key == warm.key and entry.expires >= warm.expires for entry in state.live):
+            return state
+        others = [entry for entry in state.live if entry.key != warm.key]
+        given = replace(warm, readable=0.0)  # since when matters no more
+        return replace(state, live=tuple(sorted((*others, given), key=lambda entry: entry.key)))
 
     def _limit(self, number: int) -> Callable[[tuple[Entry, ...]], int]:
         """What may have been spent when a call begins, by the entries that are alive."""
         here, most = self._here[number], self._known.cost - self._bound.least[number]
-        return lambda alive: most - self._bound.beyond(number, max((here.get(e.key, -1) for e in alive), default=-1))
+        given = self._warm_block(number)
+        return lambda alive: most - self._bound.beyond(number, max((given, *(here.get(e.key, -1) for e in alive))))
+
+    def _warm_block(self, number: int) -> int:
+        """The block up to which a call finds everything whatever was done before, -1 for none."""
+        warm = self._calls[number].warm
+        return -1 if warm is None else self._here[number][warm.key]
 
     def _served(self, states: list[State], number: int) -> list[State]:
         """The states that a call leads to, but for those that are certainly no better than what is known."""
@@ -170,7 +185,7 @@ class _Search:
         if number == len(self._calls):
             return least
         at, here = self._calls[number].at, self._here[number]
-        ways = [self._bound.beyond(number, -1)]
+        ways = [self._bound.beyond(number, self._warm_block(number))]
         for entry in (*state.live, *state.pending):
             if entry.key in here and (entry.expires >= at or (self._keepalive is not None and not begins)):
                 kept = self._keepalive.least(entry, at) if self._keepalive is not None else 0

@@ -40,6 +40,7 @@ class Tree:
         ]
         open_to = self._markable if raises else self.places
         nodes = {call.prompt.keys[i] for call, found in zip(calls, open_to, strict=True) for i in found}
+        nodes.update(call.warm.key for call in calls if call.warm is not None)
         self.nodes: list[tuple[int, ...]] = []
         self.home: dict[bytes, tuple[int, int]] = {}
         self._readers: dict[bytes, list[int]] = {key: [] for key in nodes}

@@ -2,7 +2,8 @@
 
 Three formats: shape traces (`.jsonl`, one request per line, sizes without text), chat dialogues (`.jsonl`, one session
 per line in OpenAI's form, tool definitions in `NAME-tools.json` beside it) and a session (`.json`, one conversation in
-Anthropic's form). Every problem is one sentence with file and line.
+Anthropic's form). Every problem is one sentence with file and line. The first line of a session in a shape trace may
+say whose it is (`author`) and when it began (`started`).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class _Line(Struct, frozen=True):
     sidechain: bool = False
     reset: str | None = None
     usage: _Usage | None = None
+    author: str = ""
+    started: Time | None = None
 
 
 def read(path: Path | str, *, model: str | None = None) -> list[Trace]:
@@ -101,6 +104,8 @@ def _line(trace: Trace, step: Step) -> dict[str, Any]:
         "reset": step.reset,
         "added": [_sized(block) for block in step.content.added],
         "usage": None if billed is None else _billed(billed),
+        **({"author": trace.author} if trace.author else {}),
+        **({} if trace.started is None else {"started": trace.started}),
     }
 
 
@@ -148,6 +153,7 @@ def _lines(path: Path, model: str | None) -> list[Trace]:
     steps: dict[str, list[Step]] = {}
     spoken: list[Trace] = []
     places: dict[str, str] = {}
+    about: dict[str, tuple[str, float | None]] = {}
     chat: Spoken | None = None
     for place, line in _numbered(path):
         names = _names(place, line)
@@ -155,6 +161,7 @@ def _lines(path: Path, model: str | None) -> list[Trace]:
             record = _shape_line(place, line)
             before = steps.setdefault(record.session, [])
             places.setdefault(record.session, place)
+            about.setdefault(record.session, (record.author, record.started))
             before.append(_step(place, record, before[-1] if before else None))
         elif "messages" in names:
             if chat is None:
@@ -162,7 +169,7 @@ def _lines(path: Path, model: str | None) -> list[Trace]:
             spoken.append(read_chat(place, line, chat))
         else:
             raise HoldfastError(f"{place}: of no known format; known are {FORMATS}.")
-    found = [Trace(name, places[name], tuple(each)) for name, each in steps.items()] + spoken
+    found = [Trace(name, places[name], tuple(each), *about[name]) for name, each in steps.items()] + spoken
     if not found:
         raise HoldfastError(f"{path.name} is empty; give {FORMATS}.")
     return found

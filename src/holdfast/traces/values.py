@@ -6,6 +6,7 @@ A step holds either the shape of what the conversation gained (`Shape`: sizes wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -43,7 +44,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """One provider request. `number` is its number in the file; times are seconds on the trace's own clock.
 
     `lane` is one linear conversation: the model, with a suffix where it is a side chain. `reset` is the reason for
-    which the request does not extend the one before it. `usage` is what the provider billed.
+    which the request does not extend the one before it. `usage` is what the provider billed, and what sizes are taken
+    from; `bill` is the bill as it was recorded where `usage` has been adapted for that.
     """
 
     number: int
@@ -55,14 +57,26 @@ class Step(Struct, frozen=True, kw_only=True):
     content: Content
     reset: str | None = None
     usage: Usage | None = None
+    bill: Usage | None = None
+
+    @property
+    def billed(self) -> Usage | None:
+        """The bill as it was recorded."""
+        return self.bill or self.usage
 
 
 class Trace(Struct, frozen=True):
-    """A session: its name, where it was read (file and line), its requests in order."""
+    """A session: its name, where it was read (file and line), its requests in order.
+
+    `author` is whose it is, as far as is known: a tenant, a project, a directory. `started` is when its first request
+    was sent, in seconds since 1970, where that was recorded.
+    """
 
     name: str
     source: str
     steps: tuple[Step, ...]
+    author: str = ""
+    started: float | None = None
 
     @property
     def timed(self) -> bool:
@@ -75,6 +89,19 @@ def lanes(trace: Trace) -> dict[str, tuple[Step, ...]]:
     for step in trace.steps:
         found.setdefault(step.lane, []).append(step)
     return {lane: tuple(steps) for lane, steps in found.items()}
+
+
+def by_author(traces: Sequence[Trace]) -> dict[str, tuple[Trace, ...]]:
+    """The sessions of each author in the order in which they began; authors, and sessions of which it is not known when
+    they began, in the order given, the latter behind the others."""
+    found: dict[str, list[Trace]] = {}
+    for trace in traces:
+        found.setdefault(trace.author, []).append(trace)
+    return {author: tuple(sorted(each, key=_began)) for author, each in found.items()}
+
+
+def _began(trace: Trace) -> tuple[bool, float]:
+    return trace.started is None, trace.started or 0.0
 
 
 def lane_name(model: str, sidechain: bool = False) -> str:

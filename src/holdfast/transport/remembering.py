@@ -10,6 +10,7 @@ from msgspec import Struct
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
 from holdfast.identity import Care
+from holdfast.prefix.repairs import MOVES
 from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
 
@@ -76,7 +77,7 @@ def care_of(settings: Settings, *, memory: bool) -> Care:
     """What of a lane stands in its later requests that they do not say themselves; `memory` if there is any to give."""
     if memory and settings.memory.inject:
         return "memory"
-    return "repairs" if settings.cache.repair == "on" else "none"
+    return "repairs" if settings.cache.repair in MOVES else "none"
 
 
 def remembered(remembering: Remembering, reminder: Reminder, engine: Engine) -> Remembered | None:

@@ -62,11 +62,10 @@ def test_no_markers_and_no_strategy_is_no_caching() -> None:
     assert billed(found, SMALL) == Decimal(sum(call.prompt.tokens for call in lane))
 
 
-def test_on_a_steady_lane_economic_costs_what_rolling_does_and_a_long_head() -> None:
+def test_on_a_steady_lane_economic_costs_what_rolling_does() -> None:
     lane = without_markers(calls(60))
-    head = lane[0].prompt.ends[1]
     steady = billed(replay(lane, SMALL, Cache(strategy="rolling")), SMALL)
-    assert billed(replay(lane, SMALL, Cache()), SMALL) == steady + head * Decimal("0.75")
+    assert billed(replay(lane, SMALL, Cache()), SMALL) == steady
 
 
 def test_answers_that_overlap_begin_in_their_order() -> None:
@@ -93,9 +92,9 @@ def test_a_route_that_raises_is_learned_from_what_is_billed() -> None:
     """The core believes that long markers do not raise; the provider's do."""
     tenant = Tenant()
     cost_of = []
-    for _ in range(20):
+    for session in range(20):
         lane = without_markers(calls(60))
-        pauses = [1_000 * (number // 45) for number in range(len(lane))]
+        pauses = [1_000 * (number // 45) * (session % 2 == 0) for number in range(len(lane))]
         lane = [
             replace(call, at=call.at + pause, first_token_at=call.first_token_at + pause)
             for call, pause in zip(lane, pauses, strict=True)

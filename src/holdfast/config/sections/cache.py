@@ -79,8 +79,8 @@ class Cache(Struct, frozen=True):
         about("The client's own markers: all kept, kept while they pay, or replaced by ours."),
     ] = "improve"
     repair: Annotated[
-        Literal["off", "suggest", "on"],
-        about("Repairs: none, order only with the rest reported, or all."),
+        Literal["off", "suggest", "values", "on"],
+        about("Repairs: none; order only with the rest reported; times, dates, counters and UUIDs too; or all."),
     ] = "suggest"
     edits: Annotated[
         Literal["priced", "never"],
@@ -88,7 +88,11 @@ class Cache(Struct, frozen=True):
     ] = "priced"
     probe_credit_usd: Annotated[
         float,
-        about("Dollars a client may cost more than alone until its savings pay for writes.", ge=0, le=MANY),
+        about(
+            "Dollars that a client without markers may cost more than alone until its savings pay for writes.",
+            ge=0,
+            le=MANY,
+        ),
     ] = 0.25
     cooldown_turns: Annotated[
         int, count("Turns with short lifetimes after an entry was lost before its time.", zones=True)

@@ -64,6 +64,14 @@ class Seen(Struct, frozen=True):
         return comparison is not None and comparison.divergence is not None
 
 
+class Pair(Struct, frozen=True):
+    """A body and the one before it in its lane, which was sent at this time."""
+
+    earlier: Body
+    at: float
+    now: Body
+
+
 class _Before(Struct, frozen=True):
     """A lane's last request, as its log has it or as it was read."""
 
@@ -71,6 +79,7 @@ class _Before(Struct, frozen=True):
     record: Logged | None = None
     body: Body | None = None
     ledger: Ledger | None = None
+    at: float | None = None
 
     @property
     def weight(self) -> int:
@@ -120,6 +129,26 @@ class Bodies:
             return None
         return _common(before.raw, record.body) / len(record.body)
 
+    def departing(self, record: Logged, lane: LaneName, *, alike: float) -> Pair | None:
+        """A request that has no more than this part in common with the one before it in its lane, with that one; None
+        for others."""
+        before = self._lanes.get(lane)
+        if before is None or not record.body or _common(before.raw, record.body) > alike * len(before.raw):
+            return None
+        if before.record is not None:
+            earlier, at = self._parse(before.record), before.record.at
+        else:
+            earlier, at = before.body, before.at
+        now = self._parse(record)
+        return None if earlier is None or now is None or at is None else Pair(earlier, at, now)
+
+    def knows(self, lane: LaneName) -> bool:
+        """Whether the lane goes on from a request that was seen."""
+        return lane in self._lanes
+
+    def parsed(self, record: Logged) -> Body | None:
+        return self._parse(record)
+
     # Where it has none
 
     def next(self, record: Logged, lane: LaneName, model: ModelFacts, now: float) -> Seen | None:
@@ -139,7 +168,7 @@ class Bodies:
         began = at if first_token is None else max(at, first_token)
         core.first_token(seen.tenant, seen.prepared, began)
         core.settle(seen.tenant, seen.ledger, seen.prepared, usage, began, _AS_SENT)
-        self._keep(lane, _Before(seen.body.raw, None, seen.body, seen.ledger))
+        self._keep(lane, _Before(seen.body.raw, None, seen.body, seen.ledger, at))
 
     def forget(self, session: str) -> None:
         """A session begins again."""

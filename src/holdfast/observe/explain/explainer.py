@@ -28,6 +28,7 @@ from .heads import Heads
 from .lanes import Lane
 from .lifetimes import reads
 from .pricing import Bill, Prices
+from .repairs import Repairs, Request
 from .sessions import Session
 from .showing import shown
 from .signs import Signs
@@ -69,6 +70,7 @@ class Explainer:
         self._bodies = Bodies()
         self._heads = Heads(self._bodies)
         self._settings, self._signs = settings, Signs(settings)
+        self._repairs = Repairs(self._bodies)
         self._broken: list[BrokenLine] = []
         self.broken = 0
 
@@ -93,6 +95,7 @@ class Explainer:
         sessions = [session for session in sessions if session.requests]
         return report.explained(
             sessions,
+            repairs=self._repairs.result(self._settings.cache.repair),
             tips=applicable(self._signs.evidence(sessions), self._settings),
             read=tuple(read),
             broken=self.broken,
@@ -174,6 +177,10 @@ class Explainer:
             unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, name))
         if inside and why is not None:
             self._broke(session, lane, record, usage, why, rates, lost, gap)
+        moment = session.clock if at is None and not session.billed else at
+        self._repairs.add(
+            Request(record=record, lane=name, model=lane.model, usage=usage, rates=rates, at=moment, inside=inside)
+        )
         if session.billed:
             if record.body is not None:
                 self._share(session, lane, record, usage, rates, inside)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from holdfast.observe.tips import Advised
+from holdfast.observe.values import RepairSavings
 
 from . import advice
 from .breaking import Cured, Sum, Why
@@ -41,6 +42,7 @@ def explained(
     lines: tuple[BrokenLine, ...],
     prices: str,
     heads_left_out: int,
+    repairs: RepairSavings | None = None,
     tips: tuple[Advised, ...] = (),
     tier: str = "",
     tier_unlisted: tuple[str, ...] = (),
@@ -55,6 +57,7 @@ def explained(
         broken=broken,
         broken_lines=lines,
         prices=f"{prices}, {tier}" if tier and prices else prices,
+        repairs=repairs,
         tips=tips,
         tier=tier,
         tier_unlisted=tier_unlisted,

@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.observe.tips import Advised
+from holdfast.observe.values import RepairSavings
 from holdfast.traces.values import Kind
 
 Evidence = Literal["bytes", "usage", "log"]
@@ -231,6 +232,8 @@ class Explained(Struct, frozen=True, kw_only=True):
     broken_lines: tuple[BrokenLine, ...] = ()
     prices: str = ""
     partial: bool = False
+    repairs: RepairSavings | None = None
+    """What repairs would have saved of the requests that stand in the gateway's store or in logs with bodies."""
     tips: tuple[Advised, ...] = ()
     tier: str = ""
     """The service tier at whose prices requests are whose log does not say theirs; empty: the standard one."""

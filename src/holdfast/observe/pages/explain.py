@@ -7,6 +7,7 @@ from decimal import Decimal
 from holdfast.observe.explain.report import with_head
 from holdfast.observe.explain.sentences import with_others
 from holdfast.observe.explain.values import CauseSum, CureSum, Explained, Money, OtherTtl, Totals
+from holdfast.observe.repair_savings import sentence
 
 from . import charts, page, scales, sessions, texts, words
 from .charts import Bar, Tone
@@ -87,6 +88,8 @@ def _notices(report: Explained) -> list[Child]:
     totals, said = report.totals, []
     if report.partial:
         said.append(joined("Reading was interrupted: this is what had been read until then."))
+    if report.repairs is not None:
+        said.append(joined(sentence(report.repairs, texts.dollars)))
     if report.broken:
         those = "line or file" if report.broken == 1 else "lines or files"
         could = f"{texts.count(report.broken)} {those} could not be read and had to be left out"

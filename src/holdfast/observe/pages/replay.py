@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from holdfast.prefix.strategies.economic import NAME as OURS
-from holdfast.traces.lab.values import Kind, Replayed, Result, SessionResult
+from holdfast.traces.lab.values import RECORDED, Kind, Replayed, Result, SessionResult, price_of
 
 from . import charts, page, scales, texts
 from .charts import Bar, Dots, Tone
@@ -21,7 +21,7 @@ MOST_NAMES = 12
 MOST_NOTES = 50
 NAME = 60
 
-_KINDS: dict[Kind, str] = {"engine": "Holdfast", "peer": "other tool", "bound": "bound"}
+_KINDS: dict[Kind, str] = {"engine": "Holdfast", "peer": "other tool", "bound": "bound", "billed": "client, recorded"}
 _TTLS = ("5m", "1h", "30m")
 
 
@@ -97,12 +97,13 @@ def _replayed(report: Replayed) -> Markup:
 def _tone(result: Result) -> Tone:
     if result.strategy == OURS:
         return "ours"
-    return {"engine": "kin", "peer": "peer", "bound": "bound"}[result.kind]  # type: ignore[return-value]
+    tones: dict[Kind, Tone] = {"engine": "kin", "peer": "peer", "bound": "bound", "billed": "peer"}
+    return tones[result.kind]
 
 
 def _rank(result: Result) -> tuple[float, Decimal, str]:
     ratio = result.over_optimal if result.over_optimal is not None else float("inf")
-    return ratio, result.cost_tokens, result.strategy
+    return ratio, price_of(result), result.strategy
 
 
 def _model(model: str, report: Replayed) -> Markup:
@@ -132,9 +133,16 @@ def _bars(model: str, results: Sequence[Result]) -> Markup:
         chart = charts.bars(f"Cost over the optimum {where}", rows, scales.multiple, desc=desc, line=1.0, limit=limit)
         said = "A bar with a gap is longer than there is room for."
         return joined(chart, tag("p", said, class_="small soft") if rows[-1].value > limit else None)
-    rows = [_bar(each, float(each.cost_tokens), f"{texts.short(float(each.cost_tokens))} tokens") for each in results]
-    none = tag("p", "There is no optimum to divide by; cost in tokens of plain input.")
+    rows = [_bar(each, float(price_of(each)), _shown(each)) for each in results if price_of(each).is_finite()]
+    unit = "in dollars" if model == RECORDED else "in tokens of plain input"
+    none = tag("p", f"There is no optimum to divide by; cost {unit}.")
     return joined(none, charts.bars(f"Cost {where}", rows, texts.short))
+
+
+def _shown(each: Result) -> str:
+    if each.model == RECORDED:
+        return texts.dollars(each.cost_usd)
+    return f"{texts.short(float(each.cost_tokens))} tokens"
 
 
 def _limit(ratios: Sequence[float]) -> float:
@@ -158,6 +166,10 @@ def _figures(model: str, results: Sequence[Result]) -> Markup:
         Column("Strategy"),
         Column("Placed by"),
         Column("Over optimum", number=True),
+        Column("P50", number=True, note="Of the sessions, each over its own optimum"),
+        Column("P90", number=True, note="Of the sessions, each over its own optimum"),
+        Column("Worst", number=True, note="Of the sessions, each over its own optimum"),
+        Column("Dearer than billed", number=True, note="Share of the sessions whose bill was recorded"),
         Column("Cost", number=True, note="Of the prompts: reads, writes and plain input"),
         Column("Hit rate", number=True, note="Tokens read from the cache, of all prompt tokens"),
         Column("Read", number=True, note="Tokens"),
@@ -181,6 +193,8 @@ def _row(each: Result, ttls: Sequence[str]) -> list[Cell]:
         Cell(name, each.strategy[:NAME]),
         Cell(tag("span", _KINDS[each.kind], class_="once"), _KINDS[each.kind]),
         Cell(texts.ratio(each.over_optimal), each.over_optimal),
+        *(Cell(texts.ratio(value), value) for value in _quantiles(each)),
+        Cell(texts.share(each.dearer), each.dearer),
         Cell(texts.dollars(each.cost_usd), each.cost_usd),
         Cell(texts.share(each.hit_rate), each.hit_rate),
         Cell(texts.short(each.read), each.read),
@@ -191,6 +205,10 @@ def _row(each: Result, ttls: Sequence[str]) -> list[Cell]:
         Cell(texts.count(each.surprises) if predicted else texts.NONE, each.surprises if predicted else None),
         Cell(said or texts.NONE),
     ]
+
+
+def _quantiles(each: Result) -> tuple[float | None, float | None, float | None]:
+    return (None, None, None) if each.spread is None else (each.spread.p50, each.spread.p90, each.spread.worst)
 
 
 def _spread(model: str, results: Sequence[Result], sessions: Sequence[SessionResult]) -> Child:

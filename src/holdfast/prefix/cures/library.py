@@ -11,7 +11,7 @@ from ..suspects import Cause
 from . import skills, structure, texts
 from .in_your_code import for_program
 from .repairable import would_repair
-from .values import IMPROVE, MANAGE, REPAIR, Case, Cure
+from .values import IMPROVE, REPAIR, Case, Cure
 
 Recogniser = Callable[[Case], Cure | None]
 
@@ -95,7 +95,7 @@ _PLAIN: dict[Cause, tuple[str, str | None]] = {
     ),
     "ttl_expired_5m": (
         "The pause was longer than the entry's {ttl}: choose the longer lifetime where pauses like this are common.",
-        MANAGE,
+        None,
     ),
     "ttl_expired_1h": (
         "The pause was longer than the entry's {ttl}: nothing cheap keeps it that long; let the lane go cold and do "

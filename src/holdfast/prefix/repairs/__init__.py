@@ -5,6 +5,6 @@ Pure decisions on texts and digests. Knows nothing of how a body is spelled; `en
 
 from .memory import ByteMemory
 from .state import Insert, Kept, RepairState
-from .values import NAMES, Mode, Repair
+from .values import MOVES, NAMES, Mode, Repair
 
-__all__ = ["NAMES", "ByteMemory", "Insert", "Kept", "Mode", "Repair", "RepairState"]
+__all__ = ["MOVES", "NAMES", "ByteMemory", "Insert", "Kept", "Mode", "Repair", "RepairState"]

@@ -89,7 +89,8 @@ class RepairState(Struct):
     sent with their keys in another order than the client's, one after the other, `key_orders` how those were. `texts`
     are system texts by number, `inserts` belong to the block they follow (digest and occurrence). `kept_tools` are the
     tools whose first values are kept: what they are known by, and what they can be restored from. `length` counts the
-    blocks of the request before; `altered` if anything was ever repaired, `bypassed` if the request before was not.
+    blocks of the request before; `altered` if anything was ever repaired, `bypassed` if the request before was not;
+    `narrow` if it was one of `cache.repair = "values"`.
     """
 
     first: dict[bytes, bytes] = field(default_factory=dict)
@@ -105,3 +106,4 @@ class RepairState(Struct):
     length: int = 0
     altered: bool = False
     bypassed: bool = False
+    narrow: bool = False

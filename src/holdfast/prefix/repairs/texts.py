@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from ..volatile import between, masked, parted
+from .exact import exact, is_written
 
 LONGEST_SECTION = 16_000
 """Characters of a section that is told anew when it changes."""
@@ -56,8 +57,9 @@ class Said(NamedTuple):
 class Difference(Struct, frozen=True):
     """What changed. `values` are the lines that differ in such values alone, as they were and as they are.
 
-    `repairable` if values and the one section are all there is, and each can be told from all others. `stable` is the
-    character in the new text up to which nothing else changed, on a border of paragraphs or lines.
+    `repairable` if values and the one section are all there is, and each can be told from all others. `exact` if there
+    is no section and every value is unambiguous. `stable` is the character in the new text up to which nothing else
+    changed, on a border of paragraphs or lines.
     """
 
     values: dict[Slot, Said]
@@ -66,6 +68,7 @@ class Difference(Struct, frozen=True):
     first_section: tuple[str, ...] = ()
     repairable: bool = True
     stable: int = 0
+    exact: bool = False
 
     @property
     def splits(self) -> bool:
@@ -96,7 +99,8 @@ def compare(first: str, now: str, place: int) -> Difference:
     alone = len(values) == len(changed)
     found = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
     if head == len(before) == len(after):
-        return Difference(values, found, repairable=alone, stable=len(now))
+        plain = alone and _all_exact(before, after)
+        return Difference(values, found, repairable=alone, stable=len(now), exact=plain)
     at = _border(after, head)
     stable = sum(len(line) + 1 for line in after[:at])
     section = _section(before[head:old_end], after, head, end, place)
@@ -110,6 +114,20 @@ def compare(first: str, now: str, place: int) -> Difference:
             section = None
     repairable = alone and section is not None
     return Difference(values, found, section, tuple(old), repairable, 0 if stable >= len(now) else stable)
+
+
+def _all_exact(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether lines that differ do so in unambiguous values alone, none of them below a heading of memory."""
+    headings: dict[int, str] = {}
+    for one, other in zip(before, after, strict=True):
+        if (level := _level(other)) is not None:
+            headings = {known: title for known, title in headings.items() if known < level}
+            headings[level] = other
+        elif other.lstrip().startswith("</"):
+            headings.pop(0, None)
+        if one != other and not (exact(one, other) and not is_written(headings.values())):
+            return False
+    return True
 
 
 def value_lines(now: str, place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:

@@ -9,6 +9,7 @@ paid for is decided by the account, not here.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,8 @@ from holdfast.caches.anthropic import reach
 from holdfast.caches.values import Entry, Mark
 from holdfast.facts import ModelFacts
 
-from .. import lifetimes
+from .. import counterfactuals, lifetimes
+from ..lifetimes import raise_now
 from ..odds import Odds, odds
 from ..retention import override
 from ..situation import Situation
@@ -145,24 +147,47 @@ def _lifetimes(
         return plain
     tokens = situation.prompt.ends[tail]
     new, bare = tokens - min(state.live, tokens), tokens - min(state.long, tokens)
-    odds = state.odds
+    odds, supported = state.odds, _supported(situation)
     if situation.model.knobs.ttl_raise == "yes":
-        if lifetimes.raise_now(odds, price, new, bare):
+        begun = situation.allowance < inf
+        if (supported or begun) and price.premium * new <= situation.allowance and raise_now(odds, price, new, bare):
             return long, long, 0.0, f"a pause is worth {odds.next[1]:.1%}, {bare} tokens are not protected yet"
         return plain
-    chained = state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0)
-    if chained and lifetimes.commit(odds, price, new, tokens):
-        return long, long, 0.0, f"{odds.pauses:.1f} pauses are expected"
-    if (
-        not chained
-        and _may_probe(situation, new, tail)
-        and lifetimes.raise_now(odds, price, new, bare)
-        and not _probing(situation, tail)
-    ):
+    if not supported:
+        return plain
+    policy = _policy(situation, tokens)
+    if state.hit is None or state.hit.seconds > (situation.model.ttl_seconds(short) or 0):
+        if price.premium * new <= situation.allowance:
+            if new <= lifetimes.COLD * tokens and _said(situation, state.hit_block):
+                return long, long, 0.0, "what was begun for long goes on"
+            if policy == "long":
+                return long, long, 0.0, "the long lifetime would have been the cheapest so far"
+    elif _may_probe(situation, new, tail) and raise_now(odds, price, new, bare) and not _probing(situation, tail):
         return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
-    if lifetimes.head_long(odds, price):
-        return short, long, 0.0, "the conversation goes on"
-    return plain
+    if policy == "short" or price.premium * _bare_head(situation, state) > situation.allowance:
+        return plain
+    return short, long, 0.0, "the conversation goes on"
+
+
+def _supported(situation: Situation) -> bool:
+    """Whether anything but the short lifetime is backed by the tenant's own conversations (law 7)."""
+    return situation.experience is not None and counterfactuals.supported(situation.experience)
+
+
+def _policy(situation: Situation, tokens: int) -> counterfactuals.Policy:
+    """The fixed policy that would have been the cheapest for the client so far."""
+    assert situation.experience is not None
+    return counterfactuals.cheapest(situation.experience, situation.ledger.client, situation.model, tokens)
+
+
+def _bare_head(situation: Situation, state: _State) -> int:
+    """Tokens of tools and system text that no entry covers."""
+    end = last_system(situation)
+    return 0 if end is None else max(0, situation.prompt.ends[end] - state.live)
+
+
+def _said(situation: Situation, block: int) -> bool:
+    return block >= 0 and situation.prompt.blocks[block].section == "messages"
 
 
 def _may_probe(situation: Situation, new: int, tail: int) -> bool:
@@ -214,7 +239,7 @@ def _common(
     if not alive and situation.pool.find(situation.prompt.keys[block], situation.now) is not None:
         return []
     chance = 1.0 if state.chances is None else state.chances[block]
-    return [Wish(block, ttl, "sub-agents begin with it")] if state.odds.shared * chance > price.worth else []
+    return [Wish(block, ttl, "other conversations begin with it")] if state.odds.shared * chance > price.worth else []
 
 
 def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:

@@ -6,16 +6,19 @@ from .contenders import DEFAULT, STRATEGY_NAMES, summary
 from .models import own_model, used_models
 from .options import Options
 from .running import Lab, run
-from .values import Replayed, Result, SessionResult
+from .values import BILLED, RECORDED, Replayed, Result, SessionResult, Spread
 
 __all__ = [
+    "BILLED",
     "DEFAULT",
+    "RECORDED",
     "STRATEGY_NAMES",
     "Lab",
     "Options",
     "Replayed",
     "Result",
     "SessionResult",
+    "Spread",
     "own_model",
     "run",
     "summary",

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.providers import rules
 from holdfast.caches.values import Mark
+from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from ..calls import Call
-from ..calls import spent as cost_of
+from ..calls import Call, outcomes
 from ..optimum import optimal
 from .sessions import Turn
 
@@ -29,11 +29,11 @@ def why_not(model: ModelFacts) -> str | None:
 
 
 def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
-    """The markers of each request that cost least together, or why they cannot be found."""
+    """The markers of each request of a session on one model that cost least together, or why they cannot be found."""
     found: list[tuple[Mark, ...]] = [()] * len(turns)
     patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
     for numbers in _conversations(turns):
-        calls = [Call(turns[n].at, turns[n].first_token_at, turns[n].prompt) for n in numbers]
+        calls = [_call(turns[n], model) for n in numbers]
         try:
             plan = optimal(calls, model, patience=patience).plan
         except HoldfastError as problem:
@@ -43,10 +43,15 @@ def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...
     return found
 
 
-def spent(turns: Sequence[Turn], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> int:
-    """What requests with these markers cost, in the units of `prices`."""
-    calls = [Call(turn.at, turn.first_token_at, turn.prompt) for turn in turns]
-    return cost_of(calls, tuple(marks), model)
+def billed(turns: Sequence[Turn], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
+    """What is billed for requests with these markers."""
+    found = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
+    return [outcome.usage(turn.output) for turn, outcome in zip(turns, found, strict=True)]
+
+
+def _call(turn: Turn, model: ModelFacts) -> Call:
+    warm = None if turn.warm is None else turn.warm.entry(turn.prompt, turn.at, model)
+    return Call(turn.at, turn.first_token_at, turn.prompt, warm)
 
 
 def _conversations(turns: Sequence[Turn]) -> list[list[int]]:

@@ -19,7 +19,7 @@ from holdfast.prefix.strategies import STRATEGIES
 from .peers import PEERS, Peer
 from .values import Kind
 
-Repair = Literal["off", "suggest", "on"]
+Repair = Literal["off", "suggest", "values", "on"]
 
 OPTIMAL = "optimal"
 FIXED: dict[str, Strategy] = {

@@ -58,6 +58,7 @@ class Dump:
             "at": round(self._last, 3),
             "first_token_at": round(turn.first_token_at + self._shift, 3),
             **self._about,
+            "model": turn.prompt.model,
             "lane": turn.lane,
             "predicted": counts | {"output": turn.output},
             "body": Raw(prepared.raw.translate(_LINES)),

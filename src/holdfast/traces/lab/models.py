@@ -12,21 +12,37 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, default
 
-from ..values import Trace, lanes
+from ..values import Step, Trace, lanes
+from .values import RECORDED
 
 log = logging.getLogger("holdfast.facts")
 
-MOST = 3
-"""Models of logs that are replayed on where none is named."""
-
 
 class Used(Struct, frozen=True):
-    """Models of logs with the requests of the sessions' main lanes, most used first: those that are replayed on, those
-    that are known too, and those of which nothing is known."""
+    """Models of recorded sessions with their requests, most used first: those that are known, by their refs, and those
+    of which nothing is known, by the names they were recorded with."""
 
-    chosen: tuple[tuple[str, int], ...]
-    others: tuple[tuple[str, int], ...]
+    known: tuple[tuple[str, int], ...]
     unknown: tuple[tuple[str, int], ...]
+
+
+class Course(Struct, frozen=True):
+    """The models that requests are replayed on: `own` by the names they were recorded with, `model` for all others."""
+
+    model: ModelFacts
+    own: dict[str, ModelFacts] = {}
+
+    @property
+    def name(self) -> str:
+        return RECORDED if len(self.models) > 1 else self.model.ref
+
+    @property
+    def models(self) -> dict[str, ModelFacts]:
+        """All of them by their refs, the most used first."""
+        return {self.model.ref: self.model} | {each.ref: each for each in self.own.values()}
+
+    def of(self, step: Step) -> ModelFacts:
+        return self.own.get(step.model, self.model)
 
 
 def facts_of(name: str) -> ModelFacts:
@@ -48,18 +64,45 @@ def _silent(record: logging.LogRecord) -> bool:
     return False
 
 
-def used_models(traces: Sequence[Trace], most: int = MOST) -> Used:
-    """The models that sessions from logs were recorded with."""
+def used_models(traces: Sequence[Trace]) -> Used:
+    """The models that sessions were recorded with."""
     known: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
-    for trace in traces:
-        main = max(lanes(trace).values(), key=len)
+    for name, requests in _named(traces).items():
         try:
-            known[facts_of(main[0].model).ref] += len(main)
+            known[facts_of(name).ref] += requests
         except HoldfastError:
-            unknown[main[0].model] += len(main)
-    every = tuple(known.most_common())
-    return Used(every[:most], every[most:], tuple(unknown.most_common()))
+            unknown[name] += requests
+    return Used(tuple(known.most_common()), tuple(unknown.most_common()))
+
+
+def recorded(traces: Sequence[Trace]) -> Course:
+    """Every request on the model it was recorded with; where nothing is known of that, on the one most requests of main
+    lanes were recorded with, of those that are known."""
+    used = used_models(traces)
+    refs = {name for name, _ in used.known}
+    if not refs:
+        facts_of(own_model(traces))  # says what is wrong
+    main: Counter[str] = Counter()
+    for trace in traces:
+        lane = max(lanes(trace).values(), key=len)
+        if lane[0].model and (ref := _ref(lane[0].model)) in refs:
+            main[ref] += len(lane)
+    first = main.most_common(1)[0][0] if main else used.known[0][0]
+    own = {name: facts_of(name) for name in _named(traces) if _ref(name) in refs}
+    order = {ref: place for place, (ref, _) in enumerate(used.known)}
+    return Course(facts_of(first), dict(sorted(own.items(), key=lambda each: order[each[1].ref])))
+
+
+def _named(traces: Sequence[Trace]) -> Counter[str]:
+    return Counter(step.model for trace in traces for step in trace.steps if step.model)
+
+
+def _ref(name: str) -> str | None:
+    try:
+        return facts_of(name).ref
+    except HoldfastError:
+        return None
 
 
 def own_model(traces: Sequence[Trace]) -> str:

@@ -26,6 +26,7 @@ class Options(Struct, frozen=True, kw_only=True):
     repair: Repair = "suggest"
     client: str | None = None
     fresh: bool = False
+    cold: bool = False
     optimum: bool = True
     dump: Path | None = None
 
@@ -39,6 +40,16 @@ class Options(Struct, frozen=True, kw_only=True):
 
     def pattern(self, trace: Trace) -> str:
         return self.gaps or ("real" if trace.timed else "none")
+
+    @property
+    def warm(self) -> bool:
+        """Whether sessions begin with what their first requests read. A fault changes what they would have read, and
+        whoever prices a dump knows only what is in it."""
+        return not self.cold and self.fault is None and self.dump is None
+
+    def billed(self, trace: Trace) -> bool:
+        """Whether the recorded bill is one for the requests that are replayed: the same ones at the same times."""
+        return self.fault is None and self.pattern(trace) == "real"
 
     @property
     def whole_engine(self) -> bool:

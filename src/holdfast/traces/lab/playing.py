@@ -31,11 +31,26 @@ from holdfast.prefix.values import Plan
 from holdfast.wire import DIALECTS, Body, caching
 
 from ..calls import Call, prices
+from .providers import Providers
 from .sessions import Turn
 
 TENANT, CLIENT = "replay", "replay"
 Marks = Sequence[tuple[Mark, ...]]
 """The markers that the client places, for each request; empty where it places none of its own."""
+
+
+Believed = Callable[[str], ModelFacts]
+"""What the engine believes of a model, by its ref."""
+Mode = Callable[[ModelFacts], str]
+"""What a client says for `Prompt.mode` on a model."""
+
+
+def _believed(model: ModelFacts | Believed) -> Believed:
+    return (lambda _: model) if isinstance(model, ModelFacts) else model
+
+
+def _mode(mode: str | Mode) -> Mode:
+    return (lambda _: mode) if isinstance(mode, str) else mode
 
 
 class Prepared(Struct, frozen=True):
@@ -80,7 +95,7 @@ def play(
     sent: Callable[[Turn, Prepared], None] | None = None,
 ) -> Iterator[Played]:
     """Play a session whose requests are in the order of their start. `marks` are the client's own; `sent` is told of
-    each request before it is billed."""
+    each request before it is billed. What a request finds that the session did not write needs `Providers`."""
     waiting: list[tuple[float, int, Prepared, Outcome]] = []
 
     def answered(now: float) -> Iterator[Played]:
@@ -100,6 +115,8 @@ def play(
         prepared = way.prepare(number, turn, marks[number] if marks else ())
         if sent is not None:
             sent(turn, prepared)
+        if turn.warm is not None and isinstance(provider, Providers):
+            provider.warm(turn.warm, turn.prompt, prepared.core.prompt, turn.at)
         outcome = provider.begin(prepared.core.prompt, turn.at)
         heappush(waiting, (turn.first_token_at, number, prepared, outcome))
     yield from answered(_END)
@@ -114,14 +131,15 @@ class Core:
     def __init__(
         self,
         settings: Cache,
-        model: ModelFacts,
+        model: ModelFacts | Believed,
         *,
-        mode: str = "",
+        mode: str | Mode = "",
         tenant: core.Tenant | None = None,
         client: str = CLIENT,
         strict: bool = False,
     ) -> None:
-        self._settings, self._model, self._mode, self._client, self._strict = settings, model, mode, client, strict
+        self._settings, self._client, self._strict = settings, client, strict
+        self._believed, self._mode = _believed(model), _mode(mode)
         self._tenant = core.Tenant() if tenant is None else tenant
         self._ledgers: dict[str, Ledger] = {}
 
@@ -130,12 +148,13 @@ class Core:
         self._ledgers.clear()
 
     def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
-        prompt = with_marks(turn.prompt, marks, self._mode)
+        model = self._believed(turn.prompt.model)
+        prompt = with_marks(turn.prompt, marks, self._mode(model))
         asked = core.Asked(
             call=str(number),
             prompt=prompt,
             alone=prompt,
-            model=self._model,
+            model=model,
             subagent=turn.subagent,
             strict=self._strict,
         )
@@ -155,10 +174,12 @@ class Through:
     """Bodies through the engine, which has no store. `automatic` says that the client's marker is Anthropic's automatic
     one."""
 
-    def __init__(self, settings: Cache, model: ModelFacts, *, mode: str = "", automatic: bool = False) -> None:
+    def __init__(
+        self, settings: Cache, model: ModelFacts | Believed, *, mode: str | Mode = "", automatic: bool = False
+    ) -> None:
         self._engine = Engine(Settings(cache=settings))
-        self._model, self._mode = model, mode
-        self._automatic = automatic and model.automatic_field
+        self._believed, self._mode = _believed(model), _mode(mode)
+        self._automatic = automatic
         self._session = 0
 
     def begin(self) -> None:
@@ -166,7 +187,8 @@ class Through:
         self._session += 1
 
     def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
-        body = self._engine.parse(DIALECTS[self._client(turn).dialect], self._raw(turn, marks), model=self._model.name)
+        model = self._believed(turn.prompt.model)
+        body = self._engine.parse(DIALECTS[self._client(turn).dialect], self._raw(turn, marks, model), model=model.name)
         assert isinstance(body, Body)
         name = f"{self._session}/{turn.lane}"
         lane = Lane(tenant=TENANT, session=str(self._session), id=name, client=CLIENT, subagent=turn.subagent)
@@ -185,13 +207,13 @@ class Through:
         assert turn.body is not None
         return turn.body
 
-    def _raw(self, turn: Turn, marks: tuple[Mark, ...]) -> bytes:
+    def _raw(self, turn: Turn, marks: tuple[Mark, ...], model: ModelFacts) -> bytes:
         """What the client sends, with its markers."""
         body = self._client(turn)
-        if self._automatic and marks:
-            return body.apply(caching.set_automatic(body, "1h" if marks[-1].ttl == "1h" else "5m", self._model))
-        plan = Plan(strategy="passthrough", marks=marks, mode=self._mode)
-        return marked(body, DIALECTS[body.dialect], turn.prompt, plan, self._model)
+        if self._automatic and model.automatic_field and marks:
+            return body.apply(caching.set_automatic(body, "1h" if marks[-1].ttl == "1h" else "5m", model))
+        plan = Plan(strategy="passthrough", marks=marks, mode=self._mode(model))
+        return marked(body, DIALECTS[body.dialect], turn.prompt, plan, model)
 
 
 def replay(

@@ -6,13 +6,13 @@ imposed before that, so a fault may look at the time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.values import Prompt
-from holdfast.canonical import Request
+from holdfast.canonical import Request, Usage
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate_json
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
@@ -22,13 +22,18 @@ from ..calls import Call
 from ..gaps import FIRST_TOKEN
 from ..values import SIDECHAIN, Content, Shape, Step, Trace, lanes
 from . import filler, shapes
+from .warmth import Warm, warm_starts
+
+Models = Callable[[Step], ModelFacts]
+"""The model that a request goes to, the same for all of a lane."""
 
 _SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each in reversed(DIALECTS.values())}}
 """How each provider is asked: in its own dialect, in the first one where it has two."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One request of a session: when it starts, when its answer begins, and what a client without markers sends."""
+    """One request of a session: when it starts, when its answer begins, and what a client without markers sends. `bill`
+    is what was billed for it, in the tokens of the prompt; `warm` is what it finds that nobody of the session wrote."""
 
     at: float
     first_token_at: float
@@ -37,21 +42,27 @@ class Turn(Struct, frozen=True, kw_only=True):
     body: Body | None = None
     reset: str | None = None
     output: int = 0
+    bill: Usage | None = None
+    warm: Warm | None = None
 
     @property
     def subagent(self) -> bool:
         return self.lane.endswith(SIDECHAIN)
 
 
-def turns(trace: Trace, model: ModelFacts, *, bodies: bool = False, answers: Sequence[int] | None = None) -> list[Turn]:
-    """The requests of a timed trace as they would have gone to this model. `answers` are the tokens of their answers,
-    where the trace itself tells them no more."""
+def turns(
+    trace: Trace, model: ModelFacts | Models, *, bodies: bool = False, answers: Sequence[int] | None = None
+) -> list[Turn]:
+    """The requests of a timed trace as they would have gone to this model, or each to its own. `answers` are the tokens
+    of their answers, where the trace itself tells them no more."""
     outputs = answered(trace) if answers is None else answers
+    models = on(model)
     if bodies or has_texts(trace):
-        return _read(filled(trace, model) if is_shape(trace) else trace, model, outputs)
+        return _read(filled(trace, models) if is_shape(trace) else trace, models, outputs)
     found: dict[int, Prompt] = {}
     for steps in lanes(trace).values():
-        found.update(zip([s.number for s in steps], shapes.prompts(shapes.laid_out(steps), model), strict=True))
+        prompts = shapes.prompts(shapes.laid_out(steps), models(steps[0]))
+        found.update(zip([s.number for s in steps], prompts, strict=True))
     return [
         Turn(
             at=at,
@@ -63,6 +74,37 @@ def turns(trace: Trace, model: ModelFacts, *, bodies: bool = False, answers: Seq
         )
         for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True)
     ]
+
+
+def on(model: ModelFacts | Models) -> Models:
+    """Every request to one model, or each to its own."""
+    return (lambda _: model) if isinstance(model, ModelFacts) else model
+
+
+def with_bills(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+    """The same requests with what was billed for them, as far as that was recorded. Where tokens are estimated, so is
+    the bill, in proportion; plain input that a replay leaves out is left out here."""
+    return [replace(turn, bill=_bill(step, turn.prompt.tokens)) for turn, step in zip(known, trace.steps, strict=True)]
+
+
+def with_warmth(known: Sequence[Turn], trace: Trace, model: ModelFacts | Models) -> list[Turn]:
+    """The same requests with what the first one of each lane finds, by its bill."""
+    models = on(model)
+    prompts = {step.number: turn.prompt for step, turn in zip(trace.steps, known, strict=True)}
+    found = warm_starts(trace, prompts, {models(step).ref: models(step) for step in trace.steps})
+    return [replace(turn, warm=found.get(step.number)) for turn, step in zip(known, trace.steps, strict=True)]
+
+
+def _bill(step: Step, tokens: int) -> Usage | None:
+    billed = step.billed
+    if billed is None or not billed.prompt:
+        return None
+    read, writes = billed.read, billed.writes
+    if isinstance(step.content, Request):
+        read = read * tokens // billed.prompt
+        writes = tuple((ttl, count * tokens // billed.prompt) for ttl, count in writes)
+    plain = max(0, tokens - read - sum(count for _, count in writes))
+    return Usage(input=plain, read=read, writes=writes, output=billed.output)
 
 
 def retimed(known: Sequence[Turn], trace: Trace) -> list[Turn]:
@@ -95,12 +137,13 @@ def times(trace: Trace) -> list[tuple[float, float]]:
     return found[::-1]
 
 
-def filled(trace: Trace, model: ModelFacts) -> Trace:
+def filled(trace: Trace, model: ModelFacts | Models) -> Trace:
     """A trace of sizes with texts of our own making in them; lanes with texts keep theirs."""
+    models = on(model)
     found: dict[int, Content] = {step.number: step.content for step in trace.steps}
     for steps in lanes(trace).values():
         if isinstance(steps[0].content, Shape):
-            texts = filler.requests(shapes.laid_out(steps), model.name)
+            texts = filler.requests(shapes.laid_out(steps), models(steps[0]).name)
             found.update(zip([step.number for step in steps], texts, strict=True))
     return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
 
@@ -118,11 +161,13 @@ def dialect_of(model: ModelFacts) -> Dialect:
     raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
 
 
-def _read(trace: Trace, model: ModelFacts, outputs: Sequence[int]) -> list[Turn]:
-    dialect, reader = dialect_of(model), PromptReader()
+def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[Turn]:
+    reader = PromptReader()
     found = []
     for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
         assert isinstance(step.content, Request)
+        model = models(step)
+        dialect = dialect_of(model)
         raw = dialect.encode(replace(step.content, model=_named(model, dialect)))
         body = reader.parse(dialect, raw, model=model.name)
         if isinstance(body, Unreadable):

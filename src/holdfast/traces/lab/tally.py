@@ -1,4 +1,7 @@
-"""What a contender has paid so far, added up request by request."""
+"""What a contender has paid so far, added up request by request.
+
+A tally is of one model, or of several: then only dollars can be added up and compared.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,20 @@ from holdfast.facts import ModelFacts, rates
 from holdfast.prefix.core import Verdict
 
 from ..calls import Prices, prices
-from .contenders import Contender
 from .playing import Played
-from .values import BreakCount, Result
+from .values import RECORDED, BreakCount, Kind, Result
 
 _EXACT = Context(prec=60)
 _NO_RESET = ("ttl_expired", "likely_server_side")  # lost for another reason than that the prefix changed
 
 
 class Tally:
-    """The requests of one contender on one model; `least` is the optimum of the same requests, in the units of
-    `prices`, None where there is none."""
+    """The requests of one contender on one model, or on several (None); `least` is the optimum of the same requests, in
+    the units of `prices`, and `least_dollars` in dollars, None where there is none."""
 
-    def __init__(self, model: ModelFacts) -> None:
+    def __init__(self, model: ModelFacts | None) -> None:
         self._model = model
-        self._prices: Prices = prices(model)
+        self._prices: Prices | None = None if model is None else prices(model)
         self.requests = self.input = self.read = self.output = 0
         self.units = 0
         self.writes: Counter[str] = Counter()
@@ -32,19 +34,25 @@ class Tally:
         self.output_dollars: Decimal | None = Decimal(0)
         self.breaks = self.resets = self.surprises = 0
         self.causes: Counter[str] = Counter()
+        self._tokens = Decimal(0)
         self.least: int | None = 0
+        self.least_dollars: Decimal | None = Decimal(0)
 
     def add(self, played: Played) -> None:
-        billed = played.billed
+        self.pay(played.billed)
+        self._judge(played.verdict, played.turn.reset)
+
+    def pay(self, billed: Usage) -> None:
+        """Count a request of which only the bill is known."""
+        assert self._prices is not None
         self.requests += 1
         self.input += billed.input
         self.read += billed.read
         self.output += billed.output
         for ttl, tokens in billed.writes:
             self.writes[ttl] += tokens
-        self.units += self._prices.of(played.outcome)
+        self.units += self._prices.of_usage(billed)
         self._pay(billed)
-        self._judge(played.verdict, played.turn.reset)
 
     def joined(self, *others: Tally | None) -> Tally:
         """This one with what others have counted."""
@@ -53,28 +61,43 @@ class Tally:
                 continue
             for name in ("requests", "input", "read", "output", "units", "breaks", "resets", "surprises"):
                 setattr(self, name, getattr(self, name) + getattr(other, name))
+            self._tokens += other.cost
             self.writes.update(other.writes)
             self.causes.update(other.causes)
             self.dollars = _sum(self.dollars, other.dollars)
             self.output_dollars = _sum(self.output_dollars, other.output_dollars)
             self.least = None if self.least is None or other.least is None else self.least + other.least
+            self.least_dollars = _sum(self.least_dollars, other.least_dollars)
         return self
+
+    def compare(self, optimum: Tally | None) -> None:
+        """Remember what the optimum of the same requests costs."""
+        self.least = None if optimum is None else optimum.units
+        self.least_dollars = None if optimum is None else optimum.dollars
 
     @property
     def cost(self) -> Decimal:
-        """The input of all requests, in plain input tokens."""
-        return self._prices.tokens(self.units)
+        """The input of all requests, in plain input tokens; those of several models are added up."""
+        return self._tokens if self._prices is None else self._prices.tokens(self.units)
 
     @property
     def over_optimal(self) -> float | None:
-        return self.units / self.least if self.least else None
+        if self._prices is not None:
+            return self.units / self.least if self.least else None
+        return _ratio(self.dollars, self.least_dollars)
 
-    def result(self, contender: Contender) -> Result:
+    def over(self, other: Tally) -> float | None:
+        """What this costs over what another one does for the same requests."""
+        if self._prices is not None:
+            return self.units / other.units if other.units else None
+        return _ratio(self.dollars, other.dollars)
+
+    def result(self, name: str, kind: Kind) -> Result:
         prompt = self.input + self.read + self.writes.total()
         return Result(
-            model=self._model.ref,
-            strategy=contender.name,
-            kind=contender.kind,
+            model=RECORDED if self._model is None else self._model.ref,
+            strategy=name,
+            kind=kind,
             requests=self.requests,
             input=self.input,
             read=self.read,
@@ -94,6 +117,7 @@ class Tally:
         )
 
     def _pay(self, billed: Usage) -> None:
+        assert self._model is not None
         known = rates(self._model.ref, prompt_tokens=billed.prompt)
         if known is None or self.dollars is None or self.output_dollars is None:
             self.dollars = self.output_dollars = None
@@ -117,6 +141,10 @@ class Tally:
             return
         self.breaks += 1
         self.causes[cause] += 1
+
+
+def _ratio(one: Decimal | None, other: Decimal | None) -> float | None:
+    return float(one / other) if one is not None and other else None
 
 
 def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:

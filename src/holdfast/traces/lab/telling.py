@@ -14,7 +14,7 @@ from . import bounds
 from .contenders import OPTIMAL, Contender
 from .options import Options
 from .sessions import is_shape
-from .values import Result
+from .values import BILLED, Result, SessionResult
 
 
 def number(name: str) -> int:
@@ -80,8 +80,8 @@ def notes(
     if any(isinstance(step.content, Shape) and step.usage is None for trace in traces for step in trace.steps):
         yield "Where a trace has no bills its sizes are estimated, and tools and system text are missing."
     if len(traces) > 1:
-        learned = "forgets" if options.fresh else "keeps"
-        yield f"Each session begins with an empty cache; the engine {learned} what it learned from those before it."
+        learned = "forgets at its end" if options.fresh else f"keeps for the author's next one{_authors(traces)}"
+        yield f"What the engine learns in a session it {learned}."
     for model in models:
         why = bounds.why_not(model)
         if options.optimum and why is not None:
@@ -90,10 +90,47 @@ def notes(
             yield alike
     if options.optimum and options.noise is not None:
         yield "The optimum knows no noise: it is what would be paid if nothing were lost by chance."
-    if any(each.over_optimal is not None and each.over_optimal < 1 for each in results):
+    below = {each.kind for each in results if each.over_optimal is not None and each.over_optimal < 1}
+    if "billed" in below:
+        yield (
+            "Less was billed than the optimum costs: entries were read that the rules do not have, from sessions "
+            "beside these or beyond their lifetimes."
+        )
+    if below - {"billed"}:
         yield "The optimum is that of the requests as the client makes them; who repairs them may pay less."
     if OPTIMAL in contenders and not options.optimum:
         yield "optimal was left out, because the optimum was not searched for."
+
+
+def starts(sessions: int, warm: int, options: Options) -> Iterator[str]:
+    """What was in the providers' caches when the sessions began."""
+    if warm:
+        which = "The session" if sessions == 1 else f"{warm:,} of {sessions:,} sessions"
+        yield (
+            f"{which} began warm: what the first request of a lane was billed as read is in the cache, for every row "
+            "alike (--cold begins with nothing)."
+        )
+    elif sessions > 1:
+        why = "" if options.warm else ", whatever the first request was billed as read"
+        yield f"Each session begins with an empty cache{why}."
+
+
+def bills(sessions: Sequence[SessionResult], results: Sequence[Result]) -> Iterator[str]:
+    """What is to be known of the row of bills."""
+    groups = dict.fromkeys(each.model for each in results)
+    for group in groups:
+        played = {(each.trace, each.seed) for each in sessions if each.model == group}
+        billed = {(each.trace, each.seed) for each in sessions if each.model == group and each.strategy == BILLED}
+        if billed and not any(each.model == group and each.strategy == BILLED for each in results):
+            yield (
+                f"{group}: {len(billed):,} of {len(played):,} sessions tell what they were billed; these are counted "
+                "in DEARER, and there is no row of their sum."
+            )
+
+
+def _authors(traces: Sequence[Trace]) -> str:
+    authors = len({trace.author for trace in traces})
+    return f" ({authors:,} authors)" if authors > 1 else ""
 
 
 def _alike(model: ModelFacts) -> str | None:

@@ -7,8 +7,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-Kind = Literal["engine", "peer", "bound"]
-"""Who places the markers: our engine, another tool as it was found to do it, or one who knows the future."""
+Kind = Literal["engine", "peer", "bound", "billed"]
+"""Who places the markers: our engine, another tool as it was found to do it, one who knows the future, or the client
+itself when the session was recorded."""
+
+RECORDED = "recorded"
+"""Stands for a model where every lane is replayed on its own and there are several: the sum over all of them."""
+BILLED = "as billed"
+"""The row of what the recorded requests were billed."""
 
 
 class BreakCount(Struct, frozen=True):
@@ -16,9 +22,20 @@ class BreakCount(Struct, frozen=True):
     breaks: int
 
 
+class Spread(Struct, frozen=True, kw_only=True):
+    """Cost over the optimum, session by session: the median, what nine in ten do not exceed, and the worst."""
+
+    sessions: int
+    p50: float
+    p90: float
+    worst: float
+
+
 class Result(Struct, frozen=True, kw_only=True):
-    """One strategy on one model. `cost_usd` is the input side (reads, writes, plain input), `output_usd` is the same
-    for all strategies. `over_optimal` divides by the optimum under the same rules, None where there is none."""
+    """One strategy on one model, or on all models of the recording (`RECORDED`). `cost_usd` is the input side (reads,
+    writes, plain input), `output_usd` is the same for all strategies. `cost_tokens` is in plain input tokens of the
+    model; of several models it is a sum of tokens that do not cost the same, and dollars are what is compared.
+    `over_optimal` divides by the optimum under the same rules, None where there is none."""
 
     model: str
     strategy: str
@@ -38,6 +55,12 @@ class Result(Struct, frozen=True, kw_only=True):
     causes: tuple[BreakCount, ...] = ()
     surprises: int = 0
     """Requests that read something else than the engine had predicted."""
+    sessions: int = 0
+    spread: Spread | None = None
+    over_billed: float | None = None
+    """Its cost over what was billed, in the sessions of which that is known."""
+    dearer: float | None = None
+    """The share of these sessions in which it was dearer than the bill, by more than a thousandth."""
 
 
 class SessionResult(Struct, frozen=True, kw_only=True):
@@ -50,6 +73,16 @@ class SessionResult(Struct, frozen=True, kw_only=True):
     requests: int
     cost_tokens: Decimal
     over_optimal: float | None
+    author: str = ""
+    cost_usd: Decimal | None = None
+    over_billed: float | None = None
+
+
+def price_of(result: Result | SessionResult) -> Decimal:
+    """By what results of one model, or of one set of models, are compared: tokens, or dollars where models differ."""
+    if result.model != RECORDED:
+        return result.cost_tokens
+    return Decimal("inf") if result.cost_usd is None else result.cost_usd
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -71,3 +104,6 @@ class Replayed(Struct, frozen=True, kw_only=True):
     optimum_seconds: float = 0.0
     versions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    authors: int = 1
+    warm: int = 0
+    """Sessions that began with something in the cache."""

@@ -13,6 +13,7 @@ from .values import Broken, Logged, Record, Source
 
 SESSIONS, REQUESTS = 20, 10_000
 """Sessions that are taken where no number is given, and requests that they have together, unless one alone has more."""
+SUBAGENTS = "subagents"
 NAMED = 5
 """Lines that could not be read and are named; the others are counted."""
 
@@ -92,7 +93,18 @@ class Again:
 
     def add(self, source: Source, record: Record) -> None:
         if isinstance(record, Logged) and _place(source, record) in self._places:
-            self.tracing.add(record, source.format)
+            self.tracing.add(record, source.format, author_of(source))
+
+
+def author_of(source: Source) -> str:
+    """The project or directory that a log belongs to. Claude Code keeps sub-agents in a directory of their session,
+    Codex has directories by date."""
+    folder = source.path.parent
+    if folder.name == SUBAGENTS:
+        folder = folder.parent.parent
+    while folder.name.isdigit() and folder.parent != folder:
+        folder = folder.parent
+    return str(folder)
 
 
 def _place(source: Source, record: Logged) -> int:

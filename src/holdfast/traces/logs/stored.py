@@ -166,7 +166,7 @@ def _told(found: Break) -> Told:
 
 
 def _logged(call: Call, place: str, session: str, agent: str, told: Told | None) -> Logged:
-    first = call.first_token_at
+    first, verdict = call.first_token_at, judged(call.verdict)
     return Logged(
         session=session,
         source=place,
@@ -180,5 +180,8 @@ def _logged(call: Call, place: str, session: str, agent: str, told: Told | None)
         told=told,
         subscription=is_subscription(call.tenant),
         cut=is_estimated(call.verdict),
-        judged=judged(call.verdict).explained is not None,
+        judged=verdict.explained is not None,
+        author=call.tenant,
+        repairs=verdict.repairs,
+        repairs_exact=verdict.exact,
     )

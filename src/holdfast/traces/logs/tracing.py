@@ -28,6 +28,7 @@ TAIL = 100
 out; more of it belongs to the prompt."""
 
 _CHARS = 4
+_DATES = 1e8  # seconds since 1970: smaller numbers are on a clock of the log's own
 _MAIN = ("branch ", "compaction ", "reverted ")
 """Agents that are the main conversation on another way."""
 _CACHING = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cachedContent", "cached_content")
@@ -51,6 +52,7 @@ class _Lane(Struct):
 
 class _Session(Struct):
     source: str
+    author: str
     lanes: dict[tuple[str, str], _Lane] = {}
     order: list[tuple[tuple[str, str], _Held]] = []
 
@@ -64,12 +66,13 @@ class Tracing:
         self._sessions: dict[str, _Session] = {}
         self.failed = 0
 
-    def add(self, record: Logged, origin: str = "") -> None:
+    def add(self, record: Logged, origin: str = "", author: str = "") -> None:
+        """Take a record of a log of this format; `author` is whose the session is where the record does not say it."""
         if record.session not in self._wanted or is_ping(record, origin):
             return
         session = self._sessions.get(record.session)
         if session is None:
-            session = self._sessions[record.session] = _Session(record.source)
+            session = self._sessions[record.session] = _Session(record.source, shown(record.author or author))
         key = record.agent, record.model
         lane = session.lanes.get(key)
         if lane is None:
@@ -90,7 +93,8 @@ class Tracing:
             begun = min((each.at for _, each in session.order if each.at is not None), default=None)
             steps = self._steps(session, begun or 0.0)
             if steps:
-                found.append((begun, Trace(shown(name), shown(session.source), steps)))
+                started = None if begun is None or begun < _DATES else begun
+                found.append((begun, Trace(shown(name), shown(session.source), steps, session.author, started)))
         return [trace for _, trace in sorted(found, key=lambda each: each[0] or 0.0)]
 
     def _steps(self, session: _Session, begun: float) -> tuple[Step, ...]:
@@ -146,7 +150,9 @@ def _first_token(held: _Held, begun: float) -> float | None:
     return None if at is None or first is None else round(max(at, first) - begun, 3)
 
 
-def _step(held: _Held, lane: str, kind: Kind, content: Shape | Request, usage: Usage | None) -> Step:
+def _step(
+    held: _Held, lane: str, kind: Kind, content: Shape | Request, usage: Usage | None, bill: Usage | None = None
+) -> Step:
     return Step(
         number=0,
         at=None,
@@ -157,6 +163,7 @@ def _step(held: _Held, lane: str, kind: Kind, content: Shape | Request, usage: U
         content=content,
         reset=held.record.reset,
         usage=usage,
+        bill=bill,
     )
 
 
@@ -207,7 +214,7 @@ def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, Step]]:
     for held, usage in billed:
         sized = _whole(usage, None if held.record.reset else before) if whole else usage
         added = held.record.added or _guessed(held, sized, before)
-        yield held, _step(held, name, kind_of_shape(added), Shape(added), sized)
+        yield held, _step(held, name, kind_of_shape(added), Shape(added), sized, None if sized is usage else usage)
         before = held, sized
 
 

@@ -38,7 +38,9 @@ class Logged(Struct, frozen=True, kw_only=True):
     sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
     only that. `subscription` where the log shows that one paid; `cut` where a part of the usage is an estimate, because
     the answer was cut. `tier` is the service tier that the log names, empty where it names none. `judged` where whoever
-    wrote the log has looked for breaks: there is none but what is `told`.
+    wrote the log has looked for breaks: there is none but what is `told`. `author` is whose the session is, where a log
+    is of several. `repairs` is what repairs would have saved, in dollars, where it is known, `repairs_exact` if moving
+    unambiguous values is enough for that.
     """
 
     session: str
@@ -59,6 +61,9 @@ class Logged(Struct, frozen=True, kw_only=True):
     cut: bool = False
     judged: bool = False
     tier: str = ""
+    author: str = ""
+    repairs: Decimal | None = None
+    repairs_exact: bool = False
 
 
 class Broken(Struct, frozen=True):

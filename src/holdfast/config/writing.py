@@ -1,0 +1,110 @@
+"""One value written into a `holdfast.toml`: every other line, comments included, stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from holdfast.config.document import FILE, MalformedError, parse
+from holdfast.config.origin import printable
+from holdfast.errors import HoldfastError
+
+_BOM = "\ufeff"
+_VALUE = re.compile(r"""^([^=]*=\s*)(?:"[^"\\\n]*"|'[^'\n]*')""")
+
+
+class NoPlaceError(Exception):
+    """The file is written in a way in which the value cannot be changed by itself."""
+
+
+def with_value(text: str, section: str, key: str, value: str) -> str:
+    """The text of a file with this string as the value of a key of a top-level table."""
+    bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
+    end = "\r\n" if "\r\n" in text else "\n"
+    document = parse("", text)
+    lines = text.split("\n")
+    literal = json.dumps(value)
+    known = document.table.get(section)
+    if known is None:
+        gap = "" if not text.strip() else end if text.endswith("\n") else end * 2
+        changed = f"{text}{gap}[{section}]{end}{key} = {literal}{end}"
+    elif isinstance(known, dict) and key in known:
+        place = document.lines.get((section, key))
+        line = "" if place is None else lines[place - 1]
+        replaced = _VALUE.sub(lambda found: found[1] + literal, line)
+        changed = "\n".join([*lines[: (place or 1) - 1], replaced, *lines[(place or 1) :]])
+    else:
+        changed = _added(lines, section, f"{key} = {literal}", end)
+    wanted: dict[str, Any] = {**document.table, section: {**(known or {}), key: value}}
+    try:
+        found = tomllib.loads(changed)
+    except tomllib.TOMLDecodeError as problem:
+        raise NoPlaceError from problem
+    if found != wanted:
+        raise NoPlaceError
+    return bom + changed
+
+
+def _added(lines: list[str], section: str, assignment: str, end: str) -> str:
+    """A new key: behind the header of its table, in front of its first dotted key, or in a table at the end."""
+    carriage = end[:-1]
+    header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
+    dotted = re.compile(rf"\s*{re.escape(section)}\s*\.")
+    for place, line in enumerate(lines):
+        if header.match(line):
+            if place == len(lines) - 1:
+                return "\n".join([*lines[:place], line + carriage, assignment + carriage, ""])
+            return "\n".join([*lines[: place + 1], assignment + carriage, *lines[place + 1 :]])
+        if dotted.match(line):
+            return "\n".join([*lines[:place], f"{section}.{assignment}{carriage}", *lines[place:]])
+    whole = "\n".join(lines)
+    gap = end if whole.endswith("\n") else end * 2
+    return f"{whole}{gap}[{section}]{end}{assignment}{end}"
+
+
+def write_value(file: Path, section: str, key: str, value: str) -> None:
+    """Write a value into a file, which is made where there is none: the whole file or nothing."""
+    where = printable(file)
+    try:
+        there = file.resolve()  # a link stays one
+        before = there.read_bytes().decode() if there.exists() else ""
+        after = with_value(before, section, key, value)
+        _replace(there, after.encode())
+    except (NoPlaceError, MalformedError) as problem:
+        raise HoldfastError(
+            f'{where} was left as it is: it cannot be changed by a program; write {key} = "{value}" under [{section}] '
+            "yourself"
+        ) from problem
+    except UnicodeDecodeError as problem:
+        raise HoldfastError(f"{where}: the file is not UTF-8 (byte {problem.start}); save it as UTF-8") from problem
+    except OSError as problem:
+        why = problem.strerror or str(problem)
+        raise HoldfastError(
+            f"{where} cannot be written ({why}); mend its rights, or set HOLDFAST_HOME to a directory of yours"
+        ) from problem
+
+
+def _replace(file: Path, data: bytes) -> None:
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = file.with_name(f".{FILE}.{secrets.token_hex(4)}")
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
+    if mode is not None and not os.access(file, os.W_OK):
+        raise PermissionError(13, "Permission denied")
+    try:
+        with beside.open("xb") as writing:
+            if mode is not None:
+                os.fchmod(writing.fileno(), mode)  # who may read it stays as it was
+            writing.write(data)
+            writing.flush()
+            os.fsync(writing.fileno())
+        beside.replace(file)
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)

@@ -1,0 +1,72 @@
+"""What repairs would have saved: whether it is worth saying, and which level is enough for it.
+
+The engine has worked out for every call of a lane with suggestions what it would have cost with repairs
+(`engine.repair_savings`); here it is added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from decimal import Decimal
+
+from holdfast.store import Store
+
+from .billing import bill
+from .tally import judged
+from .values import RepairSavings
+
+LEAST = Decimal("0.05")
+"""The part of what requests cost from which on it is said."""
+NEARLY_ALL = Decimal("0.95")
+"""The part of it from which on moving unambiguous values is enough."""
+
+
+def worth_saying(saves: Decimal, exact: Decimal, cost: Decimal | None, level: str) -> RepairSavings | None:
+    """What to say: nothing below a twentieth, and nothing where the user has chosen a `level` other than to be told.
+    `exact` is the part of `saves` for which moving unambiguous values is enough."""
+    if level != "suggest" or not cost or saves < LEAST * cost:
+        return None
+    wanted = "values" if exact >= NEARLY_ALL * saves else "on"
+    return RepairSavings(saves=saves, cost=cost, share=float(saves / cost), command=f"holdfast repair {wanted}")
+
+
+def sentence(found: RepairSavings, dollars: Callable[[Decimal], str]) -> str:
+    """The one sentence in which it is said everywhere; it ends in what to type."""
+    saves, cost = dollars(found.saves), dollars(found.cost)
+    return f"Repairs would have saved {saves} of {cost} so far ({found.share:.0%}): {found.command}"
+
+
+def repair_savings(
+    store: Store,
+    level: str,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    tenant: str | None = None,
+    session: str | None = None,
+    calls: Collection[str] | None = None,
+    cost: Decimal | None = None,
+) -> RepairSavings | None:
+    """The same of stored calls: those of the window, of one session, or those with these ids. `cost` is what they
+    cost, where that is known already."""
+    if level != "suggest":
+        return None
+    if calls is None:
+        saves, exact = store.repair_savings(tenant, session=session, start=start, end=end)
+    else:
+        saves, exact = _of(store, tenant, calls)
+    if saves <= 0:
+        return None
+    if cost is None:
+        cost = bill(store, start=start, end=end, tenant=tenant, session=session, calls=calls).total.cost
+    return worth_saying(saves, exact, cost, level)
+
+
+def _of(store: Store, tenant: str | None, calls: Collection[str]) -> tuple[Decimal, Decimal]:
+    saves = exact = Decimal(0)
+    for id_ in dict.fromkeys(calls):
+        row = store.call(tenant, id_)
+        if row is not None and (said := judged(row)).repairs is not None:
+            saves += said.repairs
+            exact += said.repairs if said.exact else 0
+    return saves, exact

@@ -1,0 +1,116 @@
+"""What fixed lifetimes would have cost on the requests that were seen, and which of them is the cheapest by now.
+
+Three policies: the short lifetime everywhere, the long one everywhere, the long one for tools and system text alone.
+Every request of a conversation is priced under each of them by the cache's own rules: what it has in common with the
+request before is read where the gap was within the lifetime, and written where it was not; an entry of the long one is
+read after a pause as often as such entries are (`lasting`). A client's sums fade from
+conversation to conversation, and a prior from recorded sessions (`facts.pauses`) stands beside them, so that a few
+observations refine it and do not replace it. Nothing but the short lifetime is chosen before one of the tenant's own
+conversations has come back between the two lifetimes, and in the first few conversations the long one may make none of
+them dearer than a tenth (law 7). Unit: one plain input token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Literal
+
+from holdfast.caches.values import Outcome
+from holdfast.canonical import Usage
+from holdfast.facts import ModelFacts
+from holdfast.facts.pauses import pauses
+
+from .experience import LONG, SHORT, Client, Experience, Route
+from .ledger import Ledger
+
+Policy = Literal["short", "long", "head"]
+POLICIES: tuple[Policy, ...] = ("short", "long", "head")
+MEMORY = 10.0
+"""Conversations that count: one that has begun to pause, or ceased to, is found out within a few."""
+LASTING = 10.0
+"""Pauses that the prior on lost entries weighs beside those of the route, once one was lost there."""
+OTHERS = 0.25
+"""What the tenant's other clients count beside the client's own conversations."""
+BOUND = 1.1
+"""What one conversation may cost over the short lifetime everywhere, until the tenant is known."""
+ENOUGH = 3
+"""Conversations of the tenant, of two requests or more, after which it is known."""
+
+
+def lasting(route: Route) -> float:
+    """How often an entry of the long lifetime is still there after a pause that the short one would not survive: as it
+    is documented, always, until one was missed on this route."""
+    if route.survived == route.pauses:
+        return 1.0
+    return (LASTING * pauses().provider.long + route.survived) / (LASTING + route.pauses)
+
+
+def priced(
+    model: ModelFacts, tokens: int, head: int, common: int, idle: float, *, lasting: float = 1.0
+) -> tuple[float, float, float]:
+    """What a request of so many tokens costs under each policy: `head` of them are tools and system text, `common` ones
+    came in the request before, `idle` seconds ago."""
+    long = model.ttls[-1]
+    short = model.ttl_seconds(model.default_ttl or "") or 0
+    if long.seconds <= short or tokens < model.floor:
+        return 0.0, 0.0, 0.0
+    read, write, longer = float(model.read), float(model.write(model.default_ttl or "")), float(model.write(long.name))
+    near, far = float(common if idle <= short else 0), float(common if idle <= long.seconds else 0)
+    if not near:
+        far *= lasting
+    kept = near or min(far, head * lasting)
+    return (
+        read * near + write * (tokens - near),
+        read * far + longer * (tokens - far),
+        read * kept + longer * max(0, head - kept) + write * (tokens - max(kept, head)),
+    )
+
+
+def see(client: Client, paid: Sequence[float], *, second: bool) -> None:
+    """Add what a request costs under each policy to the client's sums. `second` says that a conversation is one only
+    now."""
+    faded = 1 - 1 / MEMORY if second else 1.0
+    client.fixed = [before * faded + more for before, more in zip(client.fixed, paid, strict=True)]
+
+
+def spent(model: ModelFacts, usage: Usage, tokens: int) -> float:
+    """What a request of so many tokens really cost, in the same unit."""
+    if not usage.prompt:
+        return 0.0
+    written = sum(count * float(model.write(_known(model, ttl))) for ttl, count in usage.writes)
+    return (usage.input + float(model.read) * usage.read + written) * tokens / usage.prompt
+
+
+def _known(model: ModelFacts, ttl: str) -> str:
+    """The lifetime of a write, or the short one where the provider does not say it."""
+    return ttl if any(name == ttl for name, _ in model.writes) else model.default_ttl or ttl
+
+
+def allowance(experience: Experience, ledger: Ledger, here: float) -> float:
+    """How much more than with the short lifetime, where it costs `here`, a request may cost (law 7): a share of what
+    the conversation would have cost so far, until a few of the tenant's conversations are known."""
+    if sum(client.followed[0] for client in experience.clients.values()) >= ENOUGH:
+        return inf
+    return BOUND * ledger.automatic - ledger.spent - here
+
+
+def tests_the_long(outcome: Outcome, gap: float | None) -> bool:
+    """Whether a request, by its prediction, reads after such a pause."""
+    return gap is not None and SHORT < gap <= LONG and outcome.read > 0
+
+
+def supported(experience: Experience) -> bool:
+    """Whether a conversation of the tenant has come back between the two lifetimes."""
+    return any(client.gaps.user[1] or client.gaps.tools[1] for client in experience.clients.values())
+
+
+def cheapest(experience: Experience, name: str, model: ModelFacts, tokens: int) -> Policy:
+    """The policy that would have cost least so far, for a request of this size."""
+    prior = pauses().policies
+    weight = prior.requests * tokens
+    paid = [weight, weight * prior.hour_at(float(model.read)), weight]
+    for other, client in experience.clients.items():
+        share = 1.0 if other == name else OTHERS
+        paid = [mine + share * more for mine, more in zip(paid, client.fixed, strict=True)]
+    return POLICIES[paid.index(min(paid))]

@@ -1,0 +1,272 @@
+"""`holdfast repair` and `--repair`, and the sentence on what repairs would have saved, through every command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli import bill, breaks, doctor, explain, repair
+from holdfast.config import load_here
+from holdfast.config.writing import NoPlaceError, with_value
+from holdfast.errors import HoldfastError
+from holdfast.simulator.core import Simulator
+from holdfast.simulator.serve import running
+from tests.clients.comparing import in_front_of
+from tests.clients.programs import PATIENCE
+from tests.gateway.gate import eventually
+from tests.gateway.test_repair_savings import ask, clock, nothing, opened
+
+from .looking import piped, use
+from .test_serve import Program
+
+SAID = re.compile(
+    r"^(?:holdfast: )?Repairs would have saved (\$[\d.]+) of \$[\d.]+ so far \((\d+)%\): holdfast repair values$", re.M
+)
+CLIENT = """
+import json, os, sys, urllib.request
+address, opened = os.environ["ANTHROPIC_BASE_URL"], urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+headers = {"x-api-key": "any", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+messages = []
+for turn in range(6):
+    text = "You look after a loader that reads every record. " * 400 + f"It is 2026-11-02T09:{turn:02}:00Z."
+    messages.append({"role": "user", "content": f"What of record {turn}?"})
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 20, "system": text, "messages": messages}
+    answer = json.load(opened(urllib.request.Request(address + "/v1/messages", json.dumps(body).encode(), headers)))
+    messages.append({"role": "assistant", "content": answer["content"]})
+"""
+
+
+class TestWriting:
+    def test_the_setting_is_written_for_this_user(self, workspace: Path) -> None:
+        said = piped(repair.command, "values")
+        file = workspace / "home" / ".holdfast" / "holdfast.toml"
+        assert file.read_text() == '[cache]\nrepair = "values"\n'
+        assert f'Wrote cache.repair = "values" to {file}.' in said
+        assert load_here().settings.cache.repair == "values"
+        assert "memory and other prose stays" in said
+
+    def test_without_a_word_it_is_shown(self, workspace: Path) -> None:
+        assert piped(repair.command).startswith('cache.repair = "suggest" (default)\n')
+        piped(repair.command, "off")
+        assert re.match(r'cache\.repair = "off" \(.*holdfast\.toml:2\)\n', piped(repair.command))
+
+    def test_what_wins_over_the_file_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOLDFAST_CACHE_REPAIR", "off")
+        said = piped(repair.command, "on")
+        assert 'Here cache.repair is "off" all the same: environment HOLDFAST_CACHE_REPAIR wins' in said
+
+    def test_another_word_is_refused(self, workspace: Path) -> None:
+        done = CliRunner().invoke(repair.command, ["maybe"])
+        assert done.exit_code == 2
+        assert "'maybe' is not one of 'on', 'values', 'suggest', 'off'" in done.output
+        assert not (workspace / "home").exists()
+
+    def test_a_file_that_cannot_be_written_is_said_in_a_sentence(self, workspace: Path) -> None:
+        (workspace / "home").mkdir()
+        (workspace / "home" / ".holdfast").write_text("a file in the way")
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "repair", "on"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "cannot be written" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_a_file_that_is_no_toml_is_left_as_it_is(self, workspace: Path) -> None:
+        file = workspace / "home" / ".holdfast" / "holdfast.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[cache\n")
+        with pytest.raises(HoldfastError, match="was left as it is"):
+            repair.command.main(["on"], standalone_mode=False)
+        assert file.read_text() == "[cache\n"
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ("", '[cache]\nrepair = "on"\n'),
+            ("# mine\n[gateway]\nport = 1 # one\n", '# mine\n[gateway]\nport = 1 # one\n\n[cache]\nrepair = "on"\n'),
+            ("[gateway]\nport = 1", '[gateway]\nport = 1\n\n[cache]\nrepair = "on"\n'),
+            ("[cache]\nrepair = 'off'  # why\n", '[cache]\nrepair = "on"  # why\n'),
+            (
+                '[cache] # c\n# repair = "off"\nedits = "never"\n',
+                '[cache] # c\nrepair = "on"\n# repair = "off"\nedits = "never"\n',
+            ),
+            ("[cache]", '[cache]\nrepair = "on"\n'),
+            ('cache.edits = "never"\n[gateway]\n', 'cache.repair = "on"\ncache.edits = "never"\n[gateway]\n'),
+            ('cache.repair = "off"\n', 'cache.repair = "on"\n'),
+            ("[cache.gemini]\nttl_s = 60\n", '[cache.gemini]\nttl_s = 60\n\n[cache]\nrepair = "on"\n'),
+            ('[cache]\r\nrepair = "off"\r\n', '[cache]\r\nrepair = "on"\r\n'),
+            ("\ufeff[gateway]\r\nport = 1\r\n", '\ufeff[gateway]\r\nport = 1\r\n\r\n[cache]\r\nrepair = "on"\r\n'),
+            (
+                '[agents.scout.cache]\nrepair = "off"\n',
+                '[agents.scout.cache]\nrepair = "off"\n\n[cache]\nrepair = "on"\n',
+            ),
+        ],
+    )
+    def test_everything_else_stays(self, before: str, after: str) -> None:
+        assert with_value(before, "cache", "repair", "on") == after
+
+    @pytest.mark.parametrize("text", ['cache = {repair = "off"}\n', '[cache]\nrepair = """off"""\n'])
+    def test_what_cannot_be_changed_alone_is_refused(self, text: str) -> None:
+        with pytest.raises(NoPlaceError):
+            with_value(text, "cache", "repair", "on")
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store after ten requests with a clock in the system text."""
+    home = tmp_path_factory.mktemp("faulty")
+    with opened(home) as gate:
+        ask(gate, clock)
+    return home / "holdfast" / "holdfast.db"
+
+
+COMMANDS = {
+    "repair": (repair.command, ()),
+    "bill": (bill.command, ()),
+    "breaks": (breaks.command, ()),
+    "doctor": (doctor.command, ("--offline",)),
+    "explain": (explain.command, ()),
+}
+
+
+class TestSaying:
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_every_command_says_it_in_the_same_words(
+        self, faulty: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        use(faulty, monkeypatch)
+        command, arguments = COMMANDS[name]
+        arguments = (str(faulty),) if name == "explain" else arguments
+        flat = re.sub(r"\n +", " ", piped(command, *arguments))
+        assert re.search(
+            r"Repairs would have saved \$0\.\d+ of \$0\.\d+ so far \(7\d%\): holdfast repair values\b", flat
+        )
+        monkeypatch.setenv("HOLDFAST_CACHE_REPAIR", "on")
+        assert "Repairs would" not in piped(command, *arguments)
+
+    @pytest.mark.parametrize("name", ["bill", "breaks", "explain"])
+    def test_json_has_it(self, faulty: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        use(faulty, monkeypatch)
+        command, arguments = COMMANDS[name]
+        arguments = (str(faulty), "--quiet") if name == "explain" else arguments
+        found = json.loads(piped(command, *arguments, "--json"))["repairs"]
+        assert found["command"] == "holdfast repair values"
+        assert float(found["saves"]) / float(found["cost"]) == pytest.approx(found["share"])
+        assert piped(command, *arguments, "--json").count("Repairs would") == 0
+
+    def test_the_sum_is_the_same_everywhere(self, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        use(faulty, monkeypatch)
+        billed, listed = (json.loads(piped(each, "--json"))["repairs"] for each in (bill.command, breaks.command))
+        logged = json.loads(piped(explain.command, str(faulty), "--quiet", "--json"))["repairs"]
+        assert billed == listed
+        assert float(billed["saves"]) == pytest.approx(logged["saves"])
+
+    def test_bodies_of_a_log_say_it(self, workspace: Path) -> None:
+        log = workspace / "requests.jsonl"
+        log.write_text("".join(_bodies(changing=True)))
+        assert SAID.search(piped(explain.command, str(log), "--quiet"))
+        assert "Repairs would have saved" in piped(explain.command, str(log), "--quiet", "--format", "md")
+        assert "Repairs would have saved" in piped(explain.command, str(log), "--quiet", "--format", "html")
+        log.write_text("".join(_bodies(changing=False)))
+        assert "Repairs would" not in piped(explain.command, str(log), "--quiet")
+
+
+def _bodies(*, changing: bool) -> Iterator[str]:
+    """A session of a client that marks its system text and its newest message."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    messages: list[dict[str, object]] = []
+    for turn in range(8):
+        said = {"type": "text", "text": f"What of record {turn}? " * 20}
+        system = [{"type": "text", "text": clock(turn) if changing else nothing(turn), **mark}]
+        asked = [*messages, {"role": "user", "content": [said | mark]}]
+        body = {"model": "claude-sonnet-4-6", "max_tokens": 40, "system": system, "messages": asked}
+        yield json.dumps(body) + "\n"
+        messages += [{"role": "user", "content": [said]}, {"role": "assistant", "content": f"Record {turn} is well."}]
+
+
+class World(NamedTuple):
+    simulator: Simulator
+    address: str
+    environment: dict[str, str]
+    root: Path
+
+    def run(self, *options: str) -> str:
+        """What the command says of a client with a clock in its system text."""
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "run", *options, "--", sys.executable, "-c", CLIENT],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def read(self) -> int:
+        return sum(each["usage"]["read"] for each in self.simulator.requests())
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_BASE_URL", "_API_BASE"))}
+    environment |= {"HOLDFAST_HOME": str(tmp_path / "holdfast"), "HOLDFAST_GATEWAY_PORT": "0"}
+    simulator = Simulator()
+    with running(simulator) as address:
+        yield World(simulator, address, environment | in_front_of(address), tmp_path)
+
+
+class TestRun:
+    def test_it_says_what_repairs_would_have_saved(self, world: World) -> None:
+        assert SAID.search(world.run())
+
+    @pytest.mark.parametrize("options", [("--repair",), ("--repair", "values"), ("--repair=on",)])
+    def test_repair_acts_for_this_run(self, world: World, options: tuple[str, ...]) -> None:
+        world.environment["HOLDFAST_CACHE_REPAIR"] = "off"  # the command line wins
+        said = world.run(*options)
+        assert re.search(r"[6-9]\d\.\d% of them read from the cache", said), said
+        assert "Repairs would" not in said
+
+
+class TestServe:
+    def _ask(self, program: Program, turns: int) -> None:
+        environment = os.environ | {"ANTHROPIC_BASE_URL": program.address}
+        client = CLIENT.replace("range(6)", f"range({turns})")
+        subprocess.run([sys.executable, "-c", client], env=environment, check=True, timeout=PATIENCE)
+
+    def test_it_says_so_once_and_at_its_end(self, tmp_path: Path) -> None:
+        with running(Simulator()) as upstream, Program(tmp_path, upstream) as program:
+            self._ask(program, 3)
+            assert not SAID.search(program.out)
+            self._ask(program, 6)
+            eventually(lambda: SAID.search(program.out), 10)
+            self._ask(program, 4)
+            assert len(SAID.findall(program.out)) == 1
+            assert program.end(signal.SIGTERM)[0] == 0
+        first, last = SAID.findall(program.out)
+        assert float(last[0][1:]) > float(first[0][1:])
+
+    def test_repair_acts_for_this_process(self, tmp_path: Path) -> None:
+        simulator = Simulator()
+        with running(simulator) as upstream, Program(tmp_path, upstream, "--repair") as program:
+            self._ask(program, 6)
+            assert program.end(signal.SIGTERM)[0] == 0
+        assert "Repairs would" not in program.out
+        billed = subprocess.run(
+            [sys.executable, "-m", "holdfast", "bill", "--json"],
+            env=os.environ | {"HOLDFAST_HOME": str(program.home)},
+            capture_output=True,
+            check=True,
+        )
+        assert json.loads(billed.stdout)["total"]["hit_rate"] > 0.6
