@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.values import Mark
+from holdfast.caches.values import Mark, Outcome
 from holdfast.config.sections.cache import Cache
-from holdfast.prefix.account import MOST, available, book, release, reserve
+from holdfast.prefix.account import MOST, available, book, judge_markers, release, reserve
 from holdfast.prefix.core import Tenant
+from holdfast.prefix.costs import costs
 from holdfast.prefix.experience import Client
+from holdfast.prefix.ledger import Ledger
 from holdfast.traces import Call
 from holdfast.traces.lab.playing import billed, replay
 from tests.caches.prompts import prompt
@@ -17,6 +19,7 @@ from tests.prefix.lanes import said, system
 from tests.traces.lab.test_playing import SMALL, calls, without_markers
 
 CREDIT = 0.25
+NOTHING = Cache(probe_credit_usd=0.0)
 
 
 def test_a_new_client_has_its_credit_and_nothing_more() -> None:
@@ -87,22 +90,40 @@ def test_through_the_core_a_client_that_marks_is_advanced_nothing() -> None:
     assert billed(sent, SMALL) == billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
 
 
-def test_through_the_core_a_client_without_markers_can_write_its_first_prompt_whatever_its_size() -> None:
-    """The credit is less than one write, and covers three: after so many conversations that ended with their first
-    request nothing is written in advance any more."""
-    tenant, little = Tenant(), Cache(probe_credit_usd=1e-9)
-    written = []
-    for number in range(5):
-        asked = prompt([system(f"host {number}"), said(number)], model=SMALL)
-        (outcome,) = replay([Call(0.0, 2.0, asked)], SMALL, little, tenant=tenant, client="cli")
-        written.append(bool(outcome.writes))
-    assert written == [True, True, True, False, False]
-    (outcome,) = replay(without_markers(calls(1)), SMALL, Cache(probe_credit_usd=0.0), client="cli")
-    assert not outcome.writes
+def one_shot(tenant: Tenant, number: int) -> Outcome:
+    asked = prompt([system(f"host {number}"), said(2 * number)], model=SMALL)
+    (outcome,) = replay([Call(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
+    return outcome
 
 
-def test_through_the_core_a_prefix_that_came_twice_is_cached_whatever_its_size() -> None:
-    """Without any credit: at the third time a tenth of what was paid so far pays for it."""
-    sent = replay(without_markers(calls(6)), SMALL, Cache(probe_credit_usd=0.0), client="cli")
-    assert [outcome.read > 0 for outcome in sent[:2]] == [False, False]
-    assert all(outcome.read > 0 for outcome in sent[4:])
+def test_through_the_core_a_client_without_markers_pays_what_automatic_caching_costs_whatever_its_size() -> None:
+    """Without any credit; until so many of its conversations have ended with their first request that a write of the
+    next one's will hardly be read."""
+    tenant = Tenant()
+    written = [sum(tokens for _, tokens in one_shot(tenant, number).writes) for number in range(20)]
+    assert written == [6_000] * 12 + [5_000] * 4 + [0] * 4
+    sent = replay(without_markers(calls(6)), SMALL, NOTHING, tenant=tenant, client="cli")
+    assert [bool(outcome.read) for outcome in sent] == [False, False, True, True, True, True]
+
+
+def test_through_the_core_what_came_twice_is_cached_at_the_third_time_whatever_came_before() -> None:
+    """In the system text of conversations that have nothing else in common, after a dozen that shared nothing."""
+    tenant = Tenant()
+    for number in range(12):
+        one_shot(tenant, number)
+    found = []
+    for number in range(4):
+        asked = prompt([system("shared"), system(f"own {number}"), said(2 * number, name="asked")], model=SMALL)
+        found += replay([Call(0.0, 2.0, asked)], SMALL, NOTHING, tenant=tenant, client="cli")
+    assert [outcome.prompt.marks[:1] for outcome in found[2:]] == [(Mark(0, "5m"),)] * 2
+
+
+def test_dropping_a_marker_is_paid_for_by_what_it_has_cost() -> None:
+    """What a request writes has cost something once the next one has not read it, and is forgotten when it paid."""
+    ledger, price = Ledger(), costs(SMALL, 0)
+    write, read = price.write("5m") - price.input, price.input - price.read
+    for wasted in (0.0, 1_000 * write, 2_000 * write):
+        judge_markers(ledger, price, 1_000 * price.write("5m"), 1_000, 0)
+        assert ledger.wasted == pytest.approx(wasted)
+    judge_markers(ledger, price, 1_000 * price.read, 1_000, 1_000)
+    assert ledger.wasted == pytest.approx(max(0.0, 3_000 * write - 1_000 * read))

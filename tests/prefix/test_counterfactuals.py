@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from holdfast.facts.pauses import pauses
 from holdfast.prefix import core
 from holdfast.prefix.core import Tenant
 from holdfast.prefix.counterfactuals import (
+    AHEAD,
     BOUND,
     ENOUGH,
     MEMORY,
@@ -24,7 +24,6 @@ from holdfast.prefix.counterfactuals import (
     lasting,
     priced,
     see,
-    spent,
     supported,
 )
 from holdfast.prefix.experience import Client, Experience, Route
@@ -62,11 +61,12 @@ def test_each_policy_is_priced_by_the_rules() -> None:
     assert gone.fixed == pytest.approx([26_250, 42_000, 16_250 + 10_000 + 7_500])
 
 
-def test_below_the_floor_nothing_is_counted_and_conversations_fade() -> None:
-    assert seen((4_000, 0, 0.0)).fixed == [0, 0, 0]
+def test_below_the_floor_all_cost_the_same_and_conversations_fade() -> None:
+    assert seen((4_000, 0, 0.0)).fixed == [4_000, 4_000, 4_000]
     client = Client(fixed=[10.0, 20.0, 30.0])
     see(client, priced(OPUS, 10, 0, 0, 1.0), second=True)
-    assert client.fixed == pytest.approx([each * (1 - 1 / MEMORY) for each in (10, 20, 30)])
+    assert client.fixed == pytest.approx([10 + each * (1 - 1 / MEMORY) for each in (10, 20, 30)])
+    assert client.conversations == 1
 
 
 def test_the_prior_counts_beside_what_was_seen_and_other_clients_less() -> None:
@@ -119,21 +119,16 @@ def test_through_the_core_the_choice_follows_what_was_cheapest() -> None:
         assert ours <= best
 
 
-def test_what_a_request_cost_is_told_in_tokens_of_the_prompt() -> None:
-    usage = Usage(input=100, read=1_000, writes=(("5m", 200), ("1h", 300)))
-    assert spent(OPUS, usage, usage.prompt) == pytest.approx(100 + 100 + 250 + 600)
-    assert spent(OPUS, usage, 2 * usage.prompt) == pytest.approx(2 * 1_050)
-    assert spent(OPUS, Usage(writes=(("", 200),)), 200) == pytest.approx(250)
-    assert spent(OPUS, Usage(), 100) == 0
-
-
 def test_a_conversation_may_cost_a_tenth_more_until_a_few_are_known() -> None:
-    experience, ledger = Experience(), Ledger(automatic=1_000.0, spent=800.0)
-    assert allowance(experience, ledger, 200.0) == pytest.approx(BOUND * 1_000 - 1_000)
-    experience.client("cli").followed[0] = ENOUGH - 1
-    assert allowance(experience, ledger, 200.0) == pytest.approx(100)
-    experience.client("other").followed[0] = 1
-    assert allowance(experience, ledger, 200.0) == inf
+    experience, ledger = Experience(), Ledger(automatic=8.0, spent=8.0)
+    assert allowance(experience, ledger, 2.0) == pytest.approx(BOUND * 10 - 10)
+    experience.clients["cli"] = Client(conversations=ENOUGH - 1, automatic=100.0, spent=50.0)
+    assert allowance(experience, ledger, 2.0) == pytest.approx(1)
+    experience.clients["other"] = Client(conversations=1, automatic=20.0, spent=30.0)
+    usual = AHEAD * (120 + 2) / ENOUGH
+    assert allowance(experience, ledger, 2.0) == pytest.approx(120 - 80 + usual)
+    experience.clients["other"].spent += 100.0
+    assert allowance(experience, ledger, 2.0) == pytest.approx(120 - 180 + usual)
 
 
 @pytest.mark.parametrize("raises", ["no", "yes"])

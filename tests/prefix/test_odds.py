@@ -118,13 +118,13 @@ def test_whether_lanes_go_on_is_learned_for_each_age() -> None:
 
 
 def test_the_lane_at_hand_has_not_ended() -> None:
-    assert lives([1.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx(0.25 / 11)
-    assert lives([2.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx(1.25 / 12)
+    assert lives([1.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx(2 / 40 / 3)
+    assert lives([2.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends == pytest.approx((2 / 40 + 1) / 4)
 
 
-def test_a_client_of_single_requests_is_known_after_some_dozens() -> None:
-    assert lives([12.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends < 1 - 0.25 / 1.15
-    assert lives([60.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends > 1 - 0.25 / 1.15
+def test_a_client_of_single_requests_is_known_after_a_dozen() -> None:
+    assert lives([11.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends < 1 - 0.25 / 1.15
+    assert lives([13.0, 0.0, 0.0, 0.0, 0.0], [0.0] * 5).ends > 1 - 0.25 / 1.15
 
 
 def test_growth_and_shared_heads_are_learned() -> None:

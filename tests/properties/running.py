@@ -27,7 +27,7 @@ from holdfast.prefix.costs import costs
 from holdfast.simulator import Simulator, VirtualClock, checks
 from holdfast.simulator.core import Exchange
 from holdfast.store import Store, open_store
-from holdfast.wire import DIALECTS, Body, WireError
+from holdfast.wire import DIALECTS, Body, WireError, caching
 from holdfast.wire.prompts import PromptReader
 from tests.properties.lanes import Step
 
@@ -76,18 +76,25 @@ class Runner(AbstractContextManager["Runner"]):
     """Plays steps. With a `path` everything is kept in a store there and read back at every restart; every second time
     the engine is closed before.
 
-    `raises` is how the provider treats lifetimes; the engine believes it. `edits` are asked for with each request.
+    `raises` is how the provider treats lifetimes; the engine believes it. `edits` are asked for with each request. With
+    `automatic` the client alone has the provider mark what it does not mark itself.
     """
 
     def __init__(
-        self, settings: Cache, *, path: Path | None = None, raises: Raises | None = None, edits: Edits | None = None
+        self,
+        settings: Cache,
+        *,
+        path: Path | None = None,
+        raises: Raises | None = None,
+        edits: Edits | None = None,
+        automatic: bool = False,
     ) -> None:
         self.settings = Settings(cache=settings)
         self.clock = VirtualClock(START)
         self.simulator, self.alone = Provider(self.clock, raises), Provider(self.clock, raises)
         self.played: list[Played] = []
         self.sent: list[tuple[Step, Prepared]] = []
-        self._path, self._raises, self._edits = path, raises, edits
+        self._path, self._raises, self._edits, self._automatic = path, raises, edits, automatic
         self._open: dict[int, tuple[Step, Prepared, Exchange, Exchange]] = {}
         self._store: Store | None = None
         self._restarts = 0
@@ -168,7 +175,10 @@ class Runner(AbstractContextManager["Runner"]):
             edits={} if self._edits is None else self._edits(step, body),
         )
         exchange = self.simulator.bill(replace(step.request, body=prepared.raw), output=step.output)
-        alone = self.alone.bill(step.request, output=step.output)
+        request = step.request
+        if self._automatic and not prepared.core.asked.alone.marks:
+            request = replace(request, body=body.apply(caching.set_automatic(body, "5m", facts_of(body))))
+        alone = self.alone.bill(request, output=step.output)
         self.sent.append((step, prepared))
         self._open[step.call] = (step, prepared, exchange, alone)
 

@@ -15,18 +15,13 @@ from holdfast.caches.values import Outcome
 from holdfast.canonical import Usage
 
 from .calls import Prepared
-from .costs import costs
+from .costs import Costs, costs
 from .experience import Client
+from .ledger import Ledger
 from .pool import Pool, block_near
 
 MOST = 5.0
 """Dollars of savings that are kept: a client that turns bad after a good month is stood down soon."""
-
-WRITES = 3
-"""Whole prompts that a client that does not mark may write in advance: so many conversations that end with their first
-request are needed to believe that they all do."""
-SHARE = 0.1
-"""What a client that does not mark may pay more than it has paid so far, for a prefix that has come twice."""
 
 
 def available(client: Client, credit: float) -> float:
@@ -39,6 +34,21 @@ def reserve(client: Client, excess: float) -> float:
     kept = max(0.0, excess)
     client.reserved += kept
     return kept
+
+
+def add(ledger: Ledger, client: Client, automatic: float, spent: float) -> None:
+    """Add to what a lane and its client cost, and would have cost with the short lifetime everywhere."""
+    for sums in (ledger, client):
+        sums.automatic += automatic
+        sums.spent += spent
+
+
+def judge_markers(ledger: Ledger, price: Costs, alone: float, tokens: int, read: float) -> None:
+    """Add what the client's own markers cost in this lane, against sending none, since they last paid: so much may be
+    risked for dropping one. What a request writes counts once the next one has not read it."""
+    saved = read * (price.input - price.read)
+    ledger.wasted = max(0.0, ledger.wasted + ledger.premium - saved)
+    ledger.premium = alone - tokens * price.input + saved
 
 
 def release(client: Client, kept: float) -> None:

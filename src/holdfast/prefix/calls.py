@@ -38,6 +38,14 @@ class Asked(Struct, frozen=True, kw_only=True):
     strict: bool = False
 
 
+class Booked(Struct, frozen=True):
+    """What a request adds to the sums of its lane and client, in dollars: what it would have cost with the short
+    lifetime everywhere, and what it costs as it was foreseen."""
+
+    automatic: float = 0.0
+    spent: float = 0.0
+
+
 class Prepared(Struct, kw_only=True):
     """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
 
@@ -52,6 +60,7 @@ class Prepared(Struct, kw_only=True):
     gap: float | None
     reserved: float
     raise_test: Test | None
+    booked: Booked
     baseline: int
     """Tokens up to the end of tools and system text."""
     first_token: float | None = None

@@ -20,7 +20,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.facts import rates
 
 from . import account, breaks, counterfactuals, retention, stability
-from .calls import Asked, Prepared, Verdict
+from .calls import Asked, Booked, Prepared, Verdict
 from .check import checked
 from .costs import Costs, costs
 from .divergence import Comparison, compare
@@ -51,7 +51,9 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     blocks = columns(prompt, last)
     comparison = None if last is None else compare(last, prompt, digests, model, blocks=blocks)
     gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
-    allowance = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now)
+    price = costs(model, prompt.tokens)
+    automatic = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now) * price.input
+    allowance = counterfactuals.allowance(tenant.experience, ledger, automatic) / price.input if automatic else inf
     pool, alone = tenant.both(model)
     begins = comparison is None or comparison.course not in ("extension", "resend")
     start = tenant.start(prompt, blocks.head) if begins and asked.common is None else Start()
@@ -74,6 +76,8 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     )
     if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
         pool.enter(foreseen, now)
+    booked = Booked(automatic, price.of(outcome)) if automatic else Booked()
+    account.add(ledger, client, booked.automatic, booked.spent)
     prepared = Prepared(
         asked=asked,
         plan=plan,
@@ -86,6 +90,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         gap=gap,
         reserved=account.reserve(client, reserved),
         raise_test=test,
+        booked=booked,
         baseline=baseline(prompt, situation.head),
     )
     ledger.last = _sent(asked, outcome, digests, now, blocks, last)
@@ -115,6 +120,7 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
         tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
         _enter(ledger, prepared)
         return
+    account.add(ledger, client, -prepared.booked.automatic, -prepared.booked.spent)
     pool, alone = tenant.both(prepared.asked.model)
     pool.abandon(prepared.outcome, now)
     alone.abandon(prepared.alone, now)
@@ -185,11 +191,15 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     route.probed += prepared.plan.probe
     account.release(client, prepared.reserved)
     paid = costs(model, theirs).of(usage)
-    alone = paid if account.is_alone(prepared) else account.alone_cost(prepared, client_alone, usage)
+    as_alone = account.is_alone(prepared)
+    alone = paid if as_alone else account.alone_cost(prepared, client_alone, usage)
     account.book(client, alone, paid)
-    client.alone += alone
     ledger.saved = min(ledger.saved + alone - paid, account.MOST)
-    ledger.spent += counterfactuals.spent(model, usage, ours)
+    if prepared.booked.automatic:  # in the provider's tokens now
+        account.add(ledger, client, prepared.booked.automatic * (theirs / ours - 1), paid - prepared.booked.spent)
+    if asked.alone.marks:
+        alone_read = usage.read if as_alone else client_alone.read * theirs / max(ours, 1)
+        account.judge_markers(ledger, costs(model, theirs), alone, theirs, alone_read)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
     _enter(ledger, prepared)
@@ -233,7 +243,7 @@ def _seen(
     if comparison is not None and comparison.course == "resend":
         return None
     ledger.asked += 1
-    client.marked += bool(asked.alone.marks)
+    client.long_marks += any(mark.ttl != asked.model.default_ttl for mark in asked.alone.marks)
     client.count(ledger.asked, subagent=asked.subagent)
     if last is None or comparison is None:
         ledger.kind = kind
@@ -245,7 +255,7 @@ def _seen(
         client.returns.add(gap)
         ledger.pause = gap
     ledger.kind = kind
-    if asked.reset is None and ledger.reset is None:
+    if asked.reset is None and ledger.reset is None and not _goes_back(tenant, asked, comparison, now):
         stability.observe(ledger, last, comparison)
     if comparison.course == "extension":
         before = prompt.ends[blocks.same - 1] if blocks.same == len(last) > 0 else sum(last.counts())
@@ -254,6 +264,15 @@ def _seen(
             ledger.grown += added
             ledger.growths += 1
     return gap
+
+
+def _goes_back(tenant: Tenant, asked: Asked, comparison: Comparison, now: float) -> bool:
+    """Whether a request that does not go on from the lane's last one goes on from an earlier one: where two
+    conversations share a lane, neither of them is unstable."""
+    if comparison.course == "extension" or comparison.divergence is None:
+        return False
+    known = tenant.pool(asked.model).known(asked.prompt.keys)
+    return any(entry.tokens > comparison.divergence.kept and entry.live(now) for entry in known)
 
 
 def _compared_policies(
@@ -265,10 +284,11 @@ def _compared_policies(
     comparison: Comparison | None,
     now: float,
 ) -> float:
-    """Count what this request costs under each fixed policy; gives what it may cost more than under the short one."""
+    """Count what this request costs under each fixed policy; gives what it costs under the short one, in plain input
+    tokens, where there is a choice."""
     model, prompt, last = asked.model, asked.prompt, ledger.last
     if len(model.ttls) < 2 or asked.subagent:
-        return inf
+        return 0.0
     common, idle = 0, 0.0
     if last is not None and comparison is not None:
         common = sum(last.counts()) if comparison.divergence is None else comparison.divergence.kept
@@ -277,8 +297,7 @@ def _compared_policies(
     each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, lasting=lasting)
     if comparison is None or comparison.course != "resend":
         counterfactuals.see(client, each, second=ledger.asked == 2)
-        ledger.automatic += each[0]
-    return counterfactuals.allowance(tenant.experience, ledger, each[0])
+    return each[0]
 
 
 def _situation(
@@ -306,7 +325,7 @@ def _situation(
         summary=asked.summary,
         common=start.block if asked.common is None else asked.common,
         allowance=allowance,
-        proved=start.times > 1 or (ledger.compared > 1 and not ledger.positions),
+        proved=start.times > 1,
         subagent=asked.subagent,
         kind=kind,
         head=blocks.head,
@@ -332,10 +351,10 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
     price = costs(situation.model, situation.prompt.tokens)
     lone = price if alone.prompt is situation.prompt else costs(situation.model, alone.prompt.tokens)
     paid = lone.of(alone)  # it may stand on the other side of a price cliff
-    limit = _limit(situation, client, price, paid)
+    limit = _limit(situation, client, price)
     if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
         return plan, 0.0  # the same, for the same price
-    risk = max(limit, account.available(client, situation.settings.probe_credit_usd))
+    risk = max(limit, situation.ledger.wasted)
     return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone), risk=risk)
 
 
@@ -358,20 +377,14 @@ def _turn(
     return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
 
 
-def _limit(situation: Situation, client: Client, price: Costs, alone: float) -> float:
+def _limit(situation: Situation, client: Client, price: Costs) -> float:
     """What a plan may cost beyond the client alone (law 7). A client that marks pays nothing in advance: what its own
-    conversation has saved is all there is. One that does not has a credit, which covers a few writes of the prompt at
-    hand whatever its size, and for a prefix that came twice a share of what it would have paid so far, this request
-    included."""
+    conversation has saved is all there is. One that does not may always do what automatic caching would, which is to
+    write its prompt for the short lifetime, and has a credit for more."""
     if situation.prompt.marks and not situation.pinned:
         return min(account.available(client, 0.0), situation.ledger.saved)
-    credit = situation.settings.probe_credit_usd
-    if credit and not client.marked:
-        premium = price.write(situation.model.default_ttl or "") - price.input
-        credit = max(credit, account.WRITES * premium * situation.prompt.tokens)
-    if situation.proved and not client.marked:
-        credit += account.SHARE * min(client.alone + alone, account.MOST / account.SHARE)
-    return account.available(client, credit)
+    automatic = (price.write(situation.model.default_ttl or "") - price.input) * situation.prompt.tokens
+    return max(account.available(client, situation.settings.probe_credit_usd), automatic)
 
 
 def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:

@@ -13,11 +13,9 @@ them dearer than a tenth (law 7). Unit: one plain input token.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Literal
 
 from holdfast.caches.values import Outcome
-from holdfast.canonical import Usage
 from holdfast.facts import ModelFacts
 from holdfast.facts.pauses import pauses
 
@@ -36,6 +34,8 @@ BOUND = 1.1
 """What one conversation may cost over the short lifetime everywhere, until the tenant is known."""
 ENOUGH = 3
 """Conversations of the tenant, of two requests or more, after which it is known."""
+AHEAD = 1.0
+"""Conversations of the usual size whose cost may be spent before it is saved, once the tenant is known."""
 
 
 def lasting(route: Route) -> float:
@@ -53,8 +53,8 @@ def priced(
     came in the request before, `idle` seconds ago."""
     long = model.ttls[-1]
     short = model.ttl_seconds(model.default_ttl or "") or 0
-    if long.seconds <= short or tokens < model.floor:
-        return 0.0, 0.0, 0.0
+    if tokens < model.floor:
+        return float(tokens), float(tokens), float(tokens)
     read, write, longer = float(model.read), float(model.write(model.default_ttl or "")), float(model.write(long.name))
     near, far = float(common if idle <= short else 0), float(common if idle <= long.seconds else 0)
     if not near:
@@ -72,27 +72,19 @@ def see(client: Client, paid: Sequence[float], *, second: bool) -> None:
     now."""
     faded = 1 - 1 / MEMORY if second else 1.0
     client.fixed = [before * faded + more for before, more in zip(client.fixed, paid, strict=True)]
-
-
-def spent(model: ModelFacts, usage: Usage, tokens: int) -> float:
-    """What a request of so many tokens really cost, in the same unit."""
-    if not usage.prompt:
-        return 0.0
-    written = sum(count * float(model.write(_known(model, ttl))) for ttl, count in usage.writes)
-    return (usage.input + float(model.read) * usage.read + written) * tokens / usage.prompt
-
-
-def _known(model: ModelFacts, ttl: str) -> str:
-    """The lifetime of a write, or the short one where the provider does not say it."""
-    return ttl if any(name == ttl for name, _ in model.writes) else model.default_ttl or ttl
+    client.conversations += second
 
 
 def allowance(experience: Experience, ledger: Ledger, here: float) -> float:
-    """How much more than with the short lifetime, where it costs `here`, a request may cost (law 7): a share of what
-    the conversation would have cost so far, until a few of the tenant's conversations are known."""
-    if sum(client.followed[0] for client in experience.clients.values()) >= ENOUGH:
-        return inf
-    return BOUND * ledger.automatic - ledger.spent - here
+    """How many dollars a request may cost more than with the short lifetime, where it costs `here` (law 7): a share of
+    what the conversation would have cost so far, and as soon as some of the tenant's are known, what they have saved
+    together and the cost of a single one of them."""
+    clients = experience.clients.values()
+    known = sum(client.conversations for client in clients)
+    if known < ENOUGH:
+        return BOUND * (ledger.automatic + here) - ledger.spent - here
+    automatic = sum(client.automatic for client in clients)
+    return (1 + AHEAD / known) * (automatic + here) - sum(client.spent for client in clients) - here
 
 
 def tests_the_long(outcome: Outcome, gap: float | None) -> bool:

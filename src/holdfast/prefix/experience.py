@@ -73,13 +73,14 @@ class Gaps(Struct):
 
 
 class Client(Struct):
-    """What one client's lanes have shown, and its account (law 7), in dollars: what it would have paid `alone`, and
-    what it `saved` of that. `marked` counts requests that came with markers of its own.
+    """What one client's lanes have shown, and its account (law 7), in dollars: what it `saved` of what it would have
+    paid alone; what it `spent`, and what it would have with the short lifetime everywhere (`automatic`).
 
     `asked` counts requests by how many their lane had made (`age`), `followed` those of them that another came after.
     `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
     `sub_asked` and `sub_followed` are the same of sub-agents' lanes alone, many of which end with their first request.
-    `fixed` is what its conversations would have cost under fixed lifetimes (`counterfactuals`).
+    `fixed` is what its conversations would have cost under fixed lifetimes (`counterfactuals`), `conversations` counts
+    those of two requests or more. `long_marks` counts requests that it marked for longer than the short lifetime.
     """
 
     gaps: Gaps = field(default_factory=Gaps)
@@ -91,8 +92,10 @@ class Client(Struct):
     sub_asked: list[float] = field(default_factory=ages)
     sub_followed: list[float] = field(default_factory=ages)
     fixed: list[float] = field(default_factory=three)
-    marked: float = 0.0
-    alone: float = 0.0
+    conversations: float = 0.0
+    long_marks: float = 0.0
+    automatic: float = 0.0
+    spent: float = 0.0
     saved: float = 0.0
     reserved: float = 0.0
 

@@ -34,8 +34,9 @@ class Ledger(Struct, kw_only=True):
 
     `asked` counts requests that were no resends, `compared` those that were compared with the one before; `grown` is
     what `growths` of them added. `pause` is how long the user took last, in seconds.
-    `saved` are the dollars that it cost less than the client alone. `spent` is what it cost, and `automatic` what it
-    would have cost with the short lifetime everywhere, in plain input tokens.
+    `saved`, `spent` and `automatic` are of it what they are of its client (`Client`); `wasted` are the dollars that the
+    client's own markers cost more than none since they last paid, and `premium` those of its last writes, which may be
+    read yet.
     `reset` is the reason its next request is allowed to depart from the last one for (law 5).
     """
 
@@ -53,6 +54,8 @@ class Ledger(Struct, kw_only=True):
     grown: float = 0.0
     growths: int = 0
     saved: float = 0.0
+    wasted: float = 0.0
+    premium: float = 0.0
     automatic: float = 0.0
     spent: float = 0.0
     positions: dict[str, Position] = field(default_factory=dict)

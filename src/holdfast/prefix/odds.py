@@ -25,7 +25,7 @@ _WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = _PRIOR.human.authors, 200.0, 4.0
 _MOST = (20.0, 40.0, 20.0)  # of the tenant's other clients, the client, the lane
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
 PRIOR_LENGTH = _PRIOR.sessions.requests
-_YOUNG, _OLD, _OLD_AGE = 10.0, 40.0, 3
+_YOUNG, _OLD, _OLD_AGE = 2.0, 40.0, 3
 """Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
 client's lanes go on at all is believed soon, how long they go on later."""
 _YOUNG_SUBAGENT = 4.0

@@ -21,9 +21,8 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     `prompt` carries the client's own markers. `volatile` are blocks that no marker may stand on. `pinned` are markers
     that something injected requires (the preferences block: 1h). `summary` is the block of a compaction's summary,
-    `common` the last one of the messages that other conversations begin with too. `proved` says that this prefix, or
-    what it has in common with others, came twice before. `allowance` is what the request may cost more than with the
-    short lifetime everywhere, in plain input tokens.
+    `common` the last block that other conversations begin with too, and `proved` says that two of those came before.
+    `allowance` is what the request may cost more than with the short lifetime everywhere, in plain input tokens.
     `kind` is what the request follows and `head` the blocks before its messages, where that is known already.
     """
 

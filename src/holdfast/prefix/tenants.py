@@ -20,7 +20,7 @@ MOST_STARTS = 64
 
 
 class Start(Struct, frozen=True):
-    """The last block of its messages up to which a conversation begins like earlier ones, and how many those are."""
+    """The last block up to which a conversation begins like earlier ones, and how many those are."""
 
     block: int | None = None
     times: int = 0
@@ -82,13 +82,15 @@ class Tenant:
         return known
 
     def start(self, prompt: Prompt, head: int) -> Start:
-        """What a conversation has in common with earlier ones behind tools and system text; it is known from now on.
-        Its last block is what is asked, and none of that."""
-        found = Start()
-        for index in range(head, min(head + MOST_STARTS, len(prompt.keys) - 1)):
+        """What a conversation has in common with earlier ones from its system text on; it is known from now on. Its
+        last block is what is asked, and none of that. `head` is where its messages begin."""
+        found, blocks, first = Start(), prompt.blocks, head
+        while first and blocks[first - 1].section == "system":
+            first -= 1
+        for index in range(first, min(head + MOST_STARTS, len(prompt.keys) - 1)):
             key = prompt.keys[index]
             times = self.starts.get(key, 0)
-            if times and prompt.blocks[index].markable:
+            if times and blocks[index].markable and blocks[index].role:
                 found = Start(index, times)
             self.starts[key] = times + 1
             self.starts.move_to_end(key)

@@ -8,6 +8,7 @@ paid for is decided by the account, not here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
 
@@ -69,14 +70,16 @@ def economic(situation: Situation) -> Plan:
     if fixed == "long" and long is not None:
         tail_ttl, head_ttl, probe, why = long, long, 0.0, f"retention is long for {model.ref}"
     wishes, marked = [], []
-    for block in (last_tool(situation), last_system(situation)):
+    in_the_way = head_ttl == short and _in_the_way(situation)
+    for block in () if in_the_way else (last_tool(situation), last_system(situation)):
         if block is not None and _pays(situation, state, price, block):
             wishes.append(Wish(block, head_ttl, "tools and system text come again"))
             marked.append(block)
     if tail is not None:
         wishes.append(Wish(tail, tail_ttl, why))
         marked.append(tail)
-    wishes += _bridge(situation, state, marked, tail_ttl) or _common(situation, state, price, tail_ttl)
+    bridge = _bridge(situation, state, marked, tail_ttl)
+    wishes += bridge if bridge or in_the_way else _common(situation, state, price, tail_ttl, marked)
     plan = combined(planned(situation, NAME, wishes), situation, losses=_losses(situation, state, price))
     spent = probe and tail is not None and any(m.block == tail and m.ttl == long for m in plan.marks)
     return replace(plan, probe=probe) if spent else plan
@@ -164,9 +167,18 @@ def _lifetimes(
                 return long, long, 0.0, "the long lifetime would have been the cheapest so far"
     elif _may_probe(situation, new, tail) and raise_now(odds, price, new, bare) and not _probing(situation, tail):
         return long, long, price.premium * new, "a small step to learn whether it raises the prefix"
-    if policy == "short" or price.premium * _bare_head(situation, state) > situation.allowance:
+    bare_head = _bare_head(situation, state)
+    if policy == "short" or not bare_head or price.premium * bare_head > situation.allowance:
         return plain
     return short, long, 0.0, "the conversation goes on"
+
+
+def _in_the_way(situation: Situation) -> bool:
+    """Whether a short entry of ours might be read where a client of the tenant's would have written a long one: that
+    would live no longer than ours."""
+    if not situation.prompt.marks or situation.experience is None:
+        return False
+    return any(client.long_marks for client in situation.experience.clients.values())
 
 
 def _supported(situation: Situation) -> bool:
@@ -182,8 +194,8 @@ def _policy(situation: Situation, tokens: int) -> counterfactuals.Policy:
 
 def _bare_head(situation: Situation, state: _State) -> int:
     """Tokens of tools and system text that no entry covers."""
-    end = last_system(situation)
-    return 0 if end is None else max(0, situation.prompt.ends[end] - state.live)
+    ends = [end for end in (last_tool(situation), last_system(situation)) if end is not None]
+    return max(0, situation.prompt.ends[max(ends)] - state.live) if ends else 0
 
 
 def _said(situation: Situation, block: int) -> bool:
@@ -229,17 +241,24 @@ def _bridge(situation: Situation, state: _State, marked: list[int], ttl: str) ->
 
 
 def _common(
-    situation: Situation, state: _State, price: lifetimes.Prices, ttl: str, *, alive: bool = False
+    situation: Situation,
+    state: _State,
+    price: lifetimes.Prices,
+    ttl: str,
+    marked: Sequence[int] = (),
+    *,
+    alive: bool = False,
 ) -> list[Wish]:
-    """A marker at the end of what the agent's other conversations begin with: written once, read by each of them. One
-    that is alive stays so while anything behind it is read, and is marked again only where it is found by that."""
+    """A marker at the end of what other conversations begin with: written once, read by each of them. One that is alive
+    stays so while anything behind it is read, and is marked again only where it is found by that."""
     block = situation.common
-    if block is None or not free(situation, block):
+    if block is None or block in marked or not free(situation, block):
         return []
     if not alive and situation.pool.find(situation.prompt.keys[block], situation.now) is not None:
         return []
     chance = 1.0 if state.chances is None else state.chances[block]
-    return [Wish(block, ttl, "other conversations begin with it")] if state.odds.shared * chance > price.worth else []
+    shared = 1.0 if situation.proved else state.odds.shared
+    return [Wish(block, ttl, "other conversations begin with it")] if shared * chance > price.worth else []
 
 
 def _losses(situation: Situation, state: _State, price: lifetimes.Prices) -> set[str]:
