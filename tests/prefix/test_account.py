@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.values import Mark, Outcome
+from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
+from holdfast.prefix import core
 from holdfast.prefix.account import MOST, available, book, judge_markers, release, reserve
 from holdfast.prefix.core import Tenant
 from holdfast.prefix.costs import costs
@@ -15,7 +17,7 @@ from holdfast.prefix.ledger import Ledger
 from holdfast.traces import Call
 from holdfast.traces.lab.playing import billed, replay
 from tests.caches.prompts import prompt
-from tests.prefix.lanes import said, system
+from tests.prefix.lanes import said, system, tool
 from tests.traces.lab.test_playing import SMALL, calls, without_markers
 
 CREDIT = 0.25
@@ -118,6 +120,47 @@ def test_through_the_core_what_came_twice_is_cached_at_the_third_time_whatever_c
     assert [outcome.prompt.marks[:1] for outcome in found[2:]] == [(Mark(0, "5m"),)] * 2
 
 
+def test_through_the_core_what_a_cancelled_call_would_have_cost_is_not_counted() -> None:
+    tenant, ledger, call = Tenant(), Ledger(client="c"), without_markers(calls(1))[0]
+    asked = core.Asked(call="1", prompt=call.prompt, alone=call.prompt, model=SMALL)
+    prepared = core.prepare(tenant, ledger, asked, 0.0, Cache())
+    client = tenant.experience.client("c")
+    assert ledger.automatic == client.automatic == prepared.booked.automatic > 0
+    assert ledger.spent == client.spent == prepared.booked.spent > 0
+    core.abandon(tenant, ledger, prepared, 1.0)
+    assert ledger.automatic == ledger.spent == client.automatic == client.spent == 0
+    prepared = core.prepare(tenant, ledger, asked, 2.0, Cache())
+    core.first_token(tenant, prepared, 3.0)
+    usage = Usage(input=2 * call.prompt.tokens)
+    core.settle(tenant, ledger, prepared, usage, 4.0, Cache())
+    assert ledger.spent == client.spent == pytest.approx(costs(SMALL, usage.prompt).of(usage))
+    assert ledger.automatic == pytest.approx(2 * prepared.booked.automatic)
+
+
+def test_through_the_core_a_head_of_tools_is_bounded_like_one_of_system_text() -> None:
+    """It comes back after twelve minutes, in the tenant's first conversation."""
+    blocks = [tool("bash", 20_000), said(0), said(1), said(2)]
+    lane = [Call(at, at + 2, prompt(blocks[:end], model=SMALL)) for at, end in ((0.0, 2), (720.0, 4))]
+    sent = replay(lane, SMALL, Cache(), client="cli")
+    assert {ttl for outcome in sent for ttl, _ in outcome.writes} == {"5m"}
+
+
+def test_through_the_core_no_short_entry_of_ours_stands_where_a_client_writes_long_ones() -> None:
+    """The client's own, on the same tools and system text, would live no longer than ours."""
+    tenant, blocks = Tenant(), [system("host", 20_000), said(0), said(2)]
+
+    def sent(ttl: str, place: int, at: float) -> Outcome:
+        asked = prompt(blocks, (place, ttl), model=SMALL)
+        (outcome,) = replay([Call(at, at + 2, asked)], SMALL, Cache(), tenant=tenant, client="cli")
+        return outcome
+
+    assert [mark.block for mark in sent("5m", 2, 0.0).prompt.marks] == [0, 2]
+    tenant.cold()
+    assert sent("1h", 0, 1_000.0).writes == (("1h", 20_000),)
+    tenant.cold()
+    assert [mark.block for mark in sent("5m", 2, 2_000.0).prompt.marks] == [2]
+
+
 def test_dropping_a_marker_is_paid_for_by_what_it_has_cost() -> None:
     """What a request writes has cost something once the next one has not read it, and is forgotten when it paid."""
     ledger, price = Ledger(), costs(SMALL, 0)
@@ -127,3 +170,42 @@ def test_dropping_a_marker_is_paid_for_by_what_it_has_cost() -> None:
         assert ledger.wasted == pytest.approx(wasted)
     judge_markers(ledger, price, 1_000 * price.read, 1_000, 1_000)
     assert ledger.wasted == pytest.approx(max(0.0, 3_000 * write - 1_000 * read))
+
+
+def test_through_the_core_two_conversations_in_one_lane_are_not_unstable() -> None:
+    """A request that goes on from an earlier one of the lane says nothing against what both begin with."""
+    first = [system("one"), *(said(number, 3_000) for number in range(12))]
+    second = [system("other"), *(said(number, 3_000, name="asked") for number in range(12))]
+    lane = [
+        Call(60.0 * (2 * turn + which), 60.0 * (2 * turn + which) + 2, prompt(blocks[: 2 * turn + 2], model=SMALL))
+        for turn in range(6)
+        for which, blocks in enumerate((first, second))
+    ]
+    sent = replay(lane, SMALL, Cache(), client="cli")
+    automatic = [
+        replace(call, prompt=replace(call.prompt, marks=(Mark(len(call.prompt.ends) - 1, "5m"),))) for call in lane
+    ]
+    paid = billed(replay(automatic, SMALL, Cache(strategy="passthrough")), SMALL)
+    assert billed(sent, SMALL) <= paid
+
+
+def test_through_the_core_a_client_that_marks_risks_nothing_for_what_other_conversations_cost() -> None:
+    """After many single requests whose markers were of no use the next conversation pays what it would alone."""
+    tenant = Tenant()
+    for number in range(40):
+        lane = [Call(0.0, 2.0, prompt([system(f"host {number}"), said(0)], (0, "5m"), (1, "5m"), model=SMALL))]
+        replay(lane, SMALL, Cache(), tenant=tenant, client="cli")
+    lane = [replace(call, prompt=replace(call.prompt, marks=(Mark(1, "5m"),))) for call in calls(3)]
+    alone = billed(replay(lane, SMALL, Cache(strategy="passthrough")), SMALL)
+    assert billed(replay(lane, SMALL, Cache(), tenant=tenant, client="cli"), SMALL) <= alone
+
+
+def test_through_the_core_a_marker_is_dropped_once_it_has_cost_what_is_risked() -> None:
+    """A clock at the head: nothing that is written is ever read."""
+    blocks = [[system(f"clock {turn}", 9_000), said(0)] for turn in range(12)]
+    lane = [
+        Call(20.0 * turn, 20.0 * turn + 2, prompt(each, (1, "5m"), model=SMALL)) for turn, each in enumerate(blocks)
+    ]
+    written = [bool(outcome.writes) for outcome in replay(lane, SMALL, Cache(), client="cli")]
+    assert written[:5] == [True] * 5
+    assert not any(written[7:])

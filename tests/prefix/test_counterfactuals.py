@@ -22,6 +22,7 @@ from holdfast.prefix.counterfactuals import (
     allowance,
     cheapest,
     lasting,
+    outliving,
     priced,
     see,
     supported,
@@ -150,8 +151,8 @@ def test_the_documented_lifetime_is_believed_until_an_entry_was_lost() -> None:
     assert lasting(Route()) == lasting(Route(pauses=50, survived=50)) == 1.0
     assert pauses().provider.long > lasting(Route(pauses=20, survived=10)) > 0.5
     kept, lost = Client(), Client()
-    for client, share in ((kept, 1.0), (lost, 0.8)):
-        see(client, priced(OPUS, 10_000, 2_000, 9_000, 900.0, lasting=share), second=False)
+    for client, route in ((kept, Route()), (lost, Route(pauses=10, survived=7))):
+        see(client, priced(OPUS, 10_000, 2_000, 9_000, 900.0, route), second=False)
     assert lost.fixed[0] == kept.fixed[0]
     assert lost.fixed[1] > kept.fixed[1]
     assert lost.fixed[2] > kept.fixed[2]
@@ -177,3 +178,37 @@ def test_through_the_core_lost_entries_are_counted_and_make_the_hour_dearer() ->
         (2, 1),
     ]
     assert lost.experience.client("c").fixed[1] > kept.experience.client("c").fixed[1]
+
+
+def test_a_short_entry_is_gone_when_it_should_be_until_one_was_read_later() -> None:
+    assert [outliving(Route(), idle) for idle in (10.0, 300.0, 301.0)] == [1.0, 1.0, 0.0]
+    known = Route(outlived=1)
+    assert [outliving(known, idle) for idle in (10.0, 300.0, 320.0, 350.0, 500.0)] == [1.0, 1.0, 0.64, 0.15, 0.0]
+    late = priced(OPUS, 10_000, 2_000, 9_000, 320.0, known)
+    assert late[0] == pytest.approx(0.64 * 9_000 * 0.1 + (10_000 - 0.64 * 9_000) * 1.25)
+
+
+def requests_after(*gaps: float, reads: float = 1.0) -> tuple[Tenant, list[core.Prepared]]:
+    """A lane whose requests come after such gaps, of which so much was read that is said to be there."""
+    tenant, ledger, prepared, now = Tenant(), Ledger(client="c"), list[core.Prepared](), 0.0
+    for number, (call, gap) in enumerate(zip(without_markers(calls(len(gaps))), gaps, strict=True)):
+        now += gap
+        asked = core.Asked(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
+        prepared.append(core.prepare(tenant, ledger, asked, now, Cache()))
+        core.first_token(tenant, prepared[-1], now + 2)
+        usage = prepared[-1].outcome.usage(0)
+        if gap > 300:
+            usage = Usage(read=int(usage.prompt * reads), writes=(("5m", usage.prompt - int(usage.prompt * reads)),))
+        core.settle(tenant, ledger, prepared[-1], usage, now + 2, Cache())
+    return tenant, prepared
+
+
+def test_through_the_core_it_is_said_how_likely_the_prediction_is() -> None:
+    _, prepared = requests_after(0.0, 60.0, 280.0, 320.0, 500.0, 4_000.0)
+    assert [each.likely for each in prepared] == pytest.approx([1.0, 1.0, 0.92, 1 - 0.64, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("read", "outlived"), [(0.8, 1), (0.0, 0)])
+def test_through_the_core_entries_that_outlive_their_time_are_counted(read: float, outlived: int) -> None:
+    tenant, _ = requests_after(0.0, 60.0, 320.0, reads=read)
+    assert [route.outlived for route in tenant.experience.routes.values()] == [outlived]

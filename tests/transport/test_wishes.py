@@ -79,6 +79,20 @@ def test_repairs_are_left_on_request(doors: Callable[..., Door]) -> None:
     assert b"Current values" not in second("all")
 
 
+def test_how_likely_a_prediction_is(doors: Callable[..., Door]) -> None:
+    """Entries for five minutes are mostly there until the end, and sometimes for a little longer."""
+    door = doors()
+    told = []
+    for turns, pause in enumerate((0.0, 60.0, 280.0, 310.0)):
+        door.clock.advance(pause)
+        passage, _ = door.send(raw_of(talk(turns, system=("All of this stays as it is. " * 2_000,))))
+        told.append(dict(passage.response_headers())[b"x-holdfast-prediction"])
+    assert [b"likely" in each for each in told] == [False, False, True, True]
+    assert told[2].endswith(b"; likely=0.92")
+    assert told[3].startswith(b"read=0; ")
+    assert told[3].endswith(b"; likely=0.36")
+
+
 def test_a_repair_is_told(doors: Callable[..., Door]) -> None:
     door = doors(ON)
     door.send(clocked(0, 0))

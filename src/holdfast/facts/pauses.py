@@ -49,10 +49,15 @@ class Policies(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Provider(Struct, frozen=True, forbid_unknown_fields=True):
-    """How often entries were really read, by seconds since their last use."""
+    """How often entries were really read, by seconds since their last use: those of the short lifetime, and those of
+    the long one after the short one was over."""
 
     short: tuple[tuple[float, float], ...]
     long: float
+
+    def short_after(self, idle: float) -> float:
+        """The share of entries of the short lifetime that were still there after so many seconds."""
+        return next((share for seconds, share in self.short if idle <= seconds), 0.0)
 
 
 class Pauses(Struct, frozen=True, forbid_unknown_fields=True):

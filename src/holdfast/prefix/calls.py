@@ -60,6 +60,8 @@ class Prepared(Struct, kw_only=True):
     gap: float | None
     reserved: float
     raise_test: Test | None
+    likely: float
+    """How likely it is that what the last request left is there or gone, as it is foreseen."""
     booked: Booked
     baseline: int
     """Tokens up to the end of tools and system text."""

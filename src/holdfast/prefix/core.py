@@ -90,6 +90,7 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         gap=gap,
         reserved=account.reserve(client, reserved),
         raise_test=test,
+        likely=counterfactuals.likely(tenant.experience.route(model.ref), outcome, gap) if automatic else 1.0,
         booked=booked,
         baseline=baseline(prompt, situation.head),
     )
@@ -185,6 +186,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         client_alone = account.alone_with(prepared, tenant.pool_alone(model), read, now)
     pool.finish(outcome, (), now)
     route.reads += usage.read > 0
+    route.outlived += counterfactuals.is_late(prepared.outcome, prepared.gap, read)
     if counterfactuals.tests_the_long(prepared.outcome, prepared.gap):
         route.pauses += 1
         route.survived += read >= NEARLY * prepared.outcome.read
@@ -293,8 +295,8 @@ def _compared_policies(
     if last is not None and comparison is not None:
         common = sum(last.counts()) if comparison.divergence is None else comparison.divergence.kept
         idle = now - last.at
-    lasting = counterfactuals.lasting(tenant.experience.route(model.ref))
-    each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, lasting=lasting)
+    route = tenant.experience.route(model.ref)
+    each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, route)
     if comparison is None or comparison.course != "resend":
         counterfactuals.see(client, each, second=ledger.asked == 2)
     return each[0]

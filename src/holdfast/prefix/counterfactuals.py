@@ -26,6 +26,8 @@ Policy = Literal["short", "long", "head"]
 POLICIES: tuple[Policy, ...] = ("short", "long", "head")
 MEMORY = 10.0
 """Conversations that count: one that has begun to pause, or ceased to, is found out within a few."""
+UNKNOWN = Route()
+"""A route on which nothing has been seen."""
 LASTING = 10.0
 """Pauses that the prior on lost entries weighs beside those of the route, once one was lost there."""
 OTHERS = 0.25
@@ -46,20 +48,41 @@ def lasting(route: Route) -> float:
     return (LASTING * pauses().provider.long + route.survived) / (LASTING + route.pauses)
 
 
+def outliving(route: Route, idle: float) -> float:
+    """How often an entry of the short lifetime is still there after so many seconds: as it is documented, until one was
+    read on this route when it should have been gone."""
+    return pauses().provider.short_after(idle) if route.outlived and idle > SHORT else float(idle <= SHORT)
+
+
+def likely(route: Route, outcome: Outcome, gap: float | None) -> float:
+    """How likely it is that what the lane's last request left is there or gone, as it is foreseen."""
+    if gap is None or gap > LONG:
+        return 1.0
+    provider = pauses().provider
+    if gap <= SHORT:
+        return provider.short_after(gap) if outcome.read else 1.0
+    if outcome.read:
+        return (LASTING * provider.long + route.survived) / (LASTING + route.pauses)
+    return 1.0 - provider.short_after(gap)
+
+
 def priced(
-    model: ModelFacts, tokens: int, head: int, common: int, idle: float, *, lasting: float = 1.0
+    model: ModelFacts,
+    tokens: int,
+    head: int,
+    common: int,
+    idle: float,
+    route: Route = UNKNOWN,
 ) -> tuple[float, float, float]:
     """What a request of so many tokens costs under each policy: `head` of them are tools and system text, `common` ones
     came in the request before, `idle` seconds ago."""
     long = model.ttls[-1]
-    short = model.ttl_seconds(model.default_ttl or "") or 0
     if tokens < model.floor:
         return float(tokens), float(tokens), float(tokens)
     read, write, longer = float(model.read), float(model.write(model.default_ttl or "")), float(model.write(long.name))
-    near, far = float(common if idle <= short else 0), float(common if idle <= long.seconds else 0)
-    if not near:
-        far *= lasting
-    kept = near or min(far, head * lasting)
+    near, there = common * outliving(route, idle), 1.0 if idle <= SHORT else lasting(route)
+    far = common * there if idle <= long.seconds else 0.0
+    kept = max(near, min(far, head * there))
     return (
         read * near + write * (tokens - near),
         read * far + longer * (tokens - far),
@@ -90,6 +113,12 @@ def allowance(experience: Experience, ledger: Ledger, here: float) -> float:
 def tests_the_long(outcome: Outcome, gap: float | None) -> bool:
     """Whether a request, by its prediction, reads after such a pause."""
     return gap is not None and SHORT < gap <= LONG and outcome.read > 0
+
+
+def is_late(outcome: Outcome, gap: float | None, read: int) -> bool:
+    """Whether a request has read what should have been gone since the short lifetime was over."""
+    late = gap is not None and SHORT < gap <= pauses().provider.short[-1][0]
+    return late and read > 0 and not outcome.read
 
 
 def supported(experience: Experience) -> bool:

@@ -117,7 +117,8 @@ class Client(Struct):
 class Route(Struct):
     """How a model behaves on the tenant's route: `raises` is proved by a verdict or None; `probed` what looking for the
     proof has cost, in plain input tokens. `reads` counts calls that read anything; `pauses` those that were to read an
-    entry of the long lifetime after the short one was over, `survived` those of them that did."""
+    entry of the long lifetime after the short one was over, `survived` those of them that did; `outlived` those that
+    read an entry of the short lifetime when it should have been gone."""
 
     raises: Literal["yes", "no"] | None = None
     doubts: int = 0
@@ -125,6 +126,7 @@ class Route(Struct):
     reads: int = 0
     pauses: int = 0
     survived: int = 0
+    outlived: int = 0
 
 
 class Experience(Struct):

@@ -66,6 +66,7 @@ def _route(stored: Route, mine: Route, base: Route) -> Route:
         reads=stored.reads + (mine.reads - base.reads),
         pauses=stored.pauses + (mine.pauses - base.pauses),
         survived=stored.survived + (mine.survived - base.survived),
+        outlived=stored.outlived + (mine.outlived - base.outlived),
     )
 
 

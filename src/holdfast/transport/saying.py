@@ -39,6 +39,8 @@ def planned(prepared: Prepared, warning: str | None, memory: str = "") -> list[H
         predicted += f"; usd={_dollars(flight.this)}"
     if flight.cold is not None:
         predicted += f"; cold_usd={_dollars(flight.cold)}"
+    if prepared.core.likely < 1:
+        predicted += f"; likely={prepared.core.likely:.2f}"
     if is_subscription(prepared.lane.tenant):
         predicted += "; at=list-price"
     found = [
