@@ -145,11 +145,11 @@ def test_a_clock_in_a_tool_keeps_its_first_value_and_is_told() -> None:
     lane.send(talk(0, tools=at(9)))
     done = lane.send(talk(1, tools=at(10)))
     assert json.loads(done.raw)["tools"] == at(9)
-    assert said(done) == ["question 1", "Current values: Runs a command. It is 10:00 now."]
+    assert said(done) == ["question 1", "Current values: tool bash: Runs a command. It is 10:00 now."]
     assert done.reset is None
     lane.restart()
     back = lane.send(talk(2, tools=at(9)))
-    assert said(back) == ["question 2", "Current values: Runs a command. It is 9:00 now."]
+    assert said(back) == ["question 2", "Current values: tool bash: Runs a command. It is 9:00 now."]
     lane.restart()
     lane.send(talk(3, tools=at(11)))
     assert lane.breaks() == []

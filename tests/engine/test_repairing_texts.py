@@ -219,7 +219,8 @@ def test_a_text_that_moves_behind_another_one_is_not_contradicted() -> None:
 
 
 def test_values_that_look_alike_stay_where_they_are() -> None:
-    """Two lines with the same words around their values: what is told of one might be taken for the other."""
+    """Two lines with the same words around their values: what is told of one might be taken for the other, even if only
+    one of them has changed."""
     lane = Lane()
 
     def system(one: int, two: int) -> str:
@@ -227,9 +228,44 @@ def test_values_that_look_alike_stay_where_they_are() -> None:
 
     for turn, minutes in enumerate(((0, 1), (2, 3), (2, 4), (2, 3), (2, 3))):
         raw = json.dumps(talk(turn, system(*minutes))).encode()
-        done = lane.send(raw)
-        assert (done.raw == raw) is (turn != 2)
-    assert "Current values" not in done.raw.decode()
+        assert lane.send(raw).raw == raw
+
+
+def system_blocks(*texts: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text} for text in ("You are an agent.", *texts)]
+
+
+@pytest.mark.parametrize("mode", ["values", "on"])
+def test_values_that_look_alike_in_two_texts_stay_where_they_are(mode: Mode) -> None:
+    lane = Lane(mode=mode)
+    for turn in range(3):
+        texts = (f"{name}.\nCurrent time: 09:{minute:02}" for name, minute in (("Staging", turn), ("Production", 7)))
+        raw = json.dumps(talk(turn, system_blocks(*texts))).encode()
+        assert lane.send(raw).raw == raw
+
+
+def test_a_value_that_was_told_stays_no_longer_once_another_text_has_the_like() -> None:
+    lane = Lane()
+    lane.send(talk(0, system_blocks("Staging.\nDeployed 09:00", "Production.")))
+    assert "09:01" in said(lane.send(talk(1, system_blocks("Staging.\nDeployed 09:01", "Production."))))[1]
+    for turn, minute in ((2, 2), (3, 0)):  # another value, and the first one again
+        raw = json.dumps(talk(turn, system_blocks(f"Staging.\nDeployed 09:0{minute}", "Production.\nDeployed 10:00")))
+        done = lane.send(raw.encode())
+        assert done.raw == raw.encode()
+        assert done.reset == ("volatile_system_changed" if turn == 2 else None)
+    lane.send(talk(4, system_blocks("Staging.\nDeployed 09:00", "Production.")))
+    lane.send(talk(5, system_blocks("Staging.\nDeployed 09:01", "Production.")))
+    raw = json.dumps(talk(6, system_blocks("Staging.\nDeployed 09:00", "Production.\nDeployed 10:00")))
+    done = lane.send(raw.encode())
+    assert (done.raw, done.reset) == (raw.encode(), "volatile_system_changed")
+
+
+def test_with_values_a_memory_that_began_in_the_text_before_stays_where_the_client_says_it() -> None:
+    lane = Lane(mode="values")
+    for turn in range(3):
+        texts = ("Be brief.\n# Memory", f"- Date: 2026-11-1{turn}")
+        raw = json.dumps(talk(turn, system_blocks(*texts))).encode()
+        assert lane.send(raw).raw == raw
 
 
 def test_of_a_long_line_all_values_are_told_once_one_was() -> None:

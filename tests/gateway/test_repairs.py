@@ -116,6 +116,11 @@ def test_values_moves_a_clock_and_leaves_memory_where_the_client_says_it(tmp_pat
         "branch: feature-{0}",
         "Spent ${0}.50 so far.",
         "# Notes\n- due 2026-11-{0:02}T09:00:00Z",
+        "# Notes\n<item>\nTime: 2026-11-{0:02}T09:00:00Z\n</item>",
+        "The deadline is 2026-11-{0:02} 15:00.",
+        "Only edit project 4d3c2b1a-1111-2222-3333-4444555566{0:02}.",
+        "Tokens must expire after 17672256{0:02}.",
+        "Server A\nCurrent time: 10:{0:02}\nServer B\nCurrent time: 10:09",
     ],
 )
 def test_values_moves_nothing_that_somebody_may_have_written(tmp_path: Path, line: str) -> None:

@@ -88,6 +88,7 @@ def test_values_that_change_by_themselves(line: str, before: str, after: str, na
 @pytest.mark.parametrize(
     ("before", "after", "name", "repaired"),
     [
+        ("Current time: 2026-11-02 09:59:00", "Current time: 2026-11-02 10:00:00", "clock", True),
         ("It is 9:59.", "It is 10:00.", "clock", True),
         ("Today is Monday", "Today is Tuesday", "date", True),
         ("run 550e8400-e29b-41d4-a716-446655440000", "run 660e8400-e29b-41d4-a716-446655440000", "uuid", True),
@@ -112,10 +113,21 @@ def test_a_setting_is_named_where_the_repair_acts_and_nowhere_else(
     """The texts go through the repairs themselves: what the cure promises is what they do."""
     cure = cured(f"{before}\n\n{HOST}", f"{after}\n\n{HOST}", path="system[0]")
     assert cure.name == name
-    assert (cure.setting == 'cache.repair = "on"') == repaired
     lane = RepairLane(mode="suggest")
     lane.send(talk(0, f"{before}\n\n{HOST}"))
-    assert bool(lane.send(talk(1, f"{after}\n\n{HOST}")).repairs) == repaired
+    suggested = lane.send(talk(1, f"{after}\n\n{HOST}")).repairs
+    assert bool(suggested) == repaired
+    level = "values" if all(each.exact for each in suggested) else "on"
+    assert cure.setting == (f'cache.repair = "{level}"' if repaired else None)
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [("Current time: 2026-11-02 09:{}:00", "values"), ("# Memory\n- likes tea {}", "on"), ("Context left: {}%", "on")],
+)
+def test_the_least_level_that_acts_is_named(line: str, level: str) -> None:
+    cure = cured(f"{HOST}\n\n{line.format(41)}", f"{HOST}\n\n{line.format(43)}", path="system[0]")
+    assert cure.setting == f'cache.repair = "{level}"'
 
 
 def test_an_end_that_changes_is_repaired_where_the_text_can_be_split() -> None:
@@ -132,7 +144,9 @@ def test_an_end_that_changes_is_repaired_where_the_text_can_be_split() -> None:
 )
 def test_a_clock_elsewhere_is_repaired_in_tools_alone(section: str, cause: Cause, setting: str | None) -> None:
     found = finding(cause, section=section)
-    cure = cure_for(case(found, OPUS, before='{"name":"a","text":"at 9:01"}', after='{"name":"a","text":"at 9:02"}'))
+    cure = cure_for(
+        case(found, OPUS, before='{"name":"a","description":"at 9:01"}', after='{"name":"a","description":"at 9:02"}')
+    )
     assert (cure.name, cure.setting) == ("clock", setting)
 
 

@@ -27,6 +27,7 @@ def test_a_billing_line_is_attribution() -> None:
 # Differences
 
 HEAD = "You are an agent.\n\n# Rules\n- be brief"
+LONG = "Read every record of a file. " * 9
 
 
 def test_equal_texts_do_not_differ() -> None:
@@ -36,7 +37,7 @@ def test_equal_texts_do_not_differ() -> None:
 
 def test_values_are_found_line_by_line() -> None:
     diff = texts.compare(f"It is 09:00.\n{HEAD}\nTurn 1", f"It is 09:01.\n{HEAD}\nTurn 2", 0)
-    assert list(diff.values.values()) == [("It is 09:00.", "It is 09:01."), ("Turn 1", "Turn 2")]
+    assert [said[:2] for said in diff.values.values()] == [("It is 09:00.", "It is 09:01."), ("Turn 1", "Turn 2")]
     assert (diff.kinds, diff.section, diff.repairable) == (("clock", "counter"), None, True)
 
 
@@ -78,6 +79,36 @@ def test_other_changes_are_not_repaired_but_show_where_the_text_is_stable(before
 def test_a_rule_that_changed_is_no_value() -> None:
     diff = texts.compare(f"{HEAD}\nNever spend more than $500.", f"{HEAD}\nNever spend more than $50.", 0)
     assert (diff.values, diff.repairable) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A\nAt 10:00\nB\nAt 10:00", "A\nAt 10:00\nB\nAt 10:05"),
+        ("A\n- At 10:00\nB\n  - At 10:00", "A\n- At 10:00\nB\n  - At 10:05"),
+        (f"{LONG}A. At 10:00. B. At 10:01.", f"{LONG}A. At 10:00. B. At 10:05."),
+    ],
+    ids=["lines", "indented", "sentences"],
+)
+def test_a_value_that_looks_like_another_one_is_not_repaired(before: str, after: str) -> None:
+    diff = texts.compare(f"{HEAD}\n{before}", f"{HEAD}\n{after}", 0)
+    assert (diff.repairable, diff.only_values) == (False, True)
+
+
+def test_a_value_or_a_section_of_which_another_text_has_the_like_is_not_repaired() -> None:
+    for before, after in (("At 10:00", "At 10:05"), ("# Memory\n- a", "# Memory\n- a\n- b")):
+        first, now = f"{HEAD}\n{before}", f"{HEAD}\n{after}"
+        assert texts.compare(first, now, 1, ["You are an agent."], ["Be kind."]).repairable
+        assert not texts.compare(first, now, 1, [f"Production\n{before}"], []).repairable
+        assert not texts.compare(first, now, 1, [], [f"Production\n{before}"]).repairable
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_all_values_are_compared_with_all_lines(count: int) -> None:
+    lines = [f"{'x' * number} at 10:{{0:02}}" for number in range(1, count)]
+    first, now = ("\n".join(lines).format(minute) for minute in (0, 1))
+    assert texts.compare(first, now, 0).repairable
+    assert not texts.compare(f"{first}\nxx at 11:00", f"{now}\nxx at 11:00", 0).repairable
 
 
 def test_a_section_too_long_to_be_told_is_none() -> None:

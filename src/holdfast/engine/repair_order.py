@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.prefix.edits import FINAL
-from holdfast.prefix.repairs import texts
-from holdfast.prefix.repairs.exact import exact
+from holdfast.prefix.repairs import texts, tool_texts
 from holdfast.prefix.repairs.history import History, Match, Walk, grown, recall, record, settled
 from holdfast.prefix.repairs.order import first_order, set_of
 from holdfast.prefix.repairs.texts import Said
 from holdfast.prefix.values import DIGEST
-from holdfast.prefix.volatile import between, masked
+from holdfast.prefix.volatile import masked
 from holdfast.wire import rewrite
 from holdfast.wire.body import is_border
 from holdfast.wire.values import object_of, string_of
@@ -324,7 +323,8 @@ def _first_bytes(work: Work, tool: _Tool) -> tuple[bytes, bytes]:
 
 
 def _keep_values(work: Work, found: list[_Tool]) -> bool:
-    """Tools that differ from the first ones only in values that change by themselves keep their first bytes.
+    """Tools that differ from the first ones only in values that change by themselves, in what they say in prose, keep
+    their first bytes.
 
     Returns whether this request goes without that: then the lane keeps its set of tools for the next.
     """
@@ -345,15 +345,14 @@ def _keep_values(work: Work, found: list[_Tool]) -> bool:
         if kept not in work.state.kept_tools and len(work.state.kept_tools) >= MOST_VALUES:
             continue
         raw = _kept(work, kept, found) or b""
-        kinds = between(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))
-        if tool.id in order or not kinds or not title:
+        diff = tool_texts.compare(raw, tool.raw)
+        if tool.id in order or diff is None or not title:
             continue
         skipped = "volatile-value" in work.skip
-        alike = exact(raw.decode("utf-8", "replace"), tool.raw.decode("utf-8", "replace"))
-        applied = work.on and not skipped and (alike or not work.narrow)
+        applied = work.on and not skipped and (diff.exact or not work.narrow)
         undone |= skipped
-        why = f"the {' and '.join(kinds)} in this tool changes by itself"
-        work.report("volatile-value", tool.block, why, applied=applied, exact=alike)
+        why = f"the {' and '.join(diff.kinds)} in this tool changes by itself"
+        work.report("volatile-value", tool.block, why, applied=applied, exact=diff.exact)
         if applied:
             known = work.state.kept_tools.get(kept, b"")
             name = known[:_NAME] or work.memory.keep(raw)
@@ -374,7 +373,8 @@ def _say(work: Work, title: str, first: bytes, now: bytes) -> set[bytes]:
     for kind, said in ((b"d", Said(one, other)), (b"r", Said(f"{title}: {rest}", f"{title}: {others}"))):
         slots.add(slot := kind + texts.digest(f"{title}: {masked(said.now)}"))
         if said.first != said.now or work.told(slot):
-            work.lines[slot] = said
+            prose = tool_texts.in_schema(now) if kind == b"r" else ""
+            work.lines[slot] = said._replace(of=f"tool {title}", told=prose)
     return slots
 
 

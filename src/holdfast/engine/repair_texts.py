@@ -148,14 +148,15 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
         return _begin_anew(work, place, fresh, literal, slots, "repair_forgotten" if kept.applied or slots else None)
     if max(len(before), len(literal)) > LONGEST:
         return _begin_anew(work, place, fresh, literal, slots)
-    diff = texts.compare(first := string_of(before) or "", now, place)
+    above, below = _around(work, place)
+    diff = texts.compare(first := string_of(before) or "", now, place, above, below)
     if diff.repairable:
         applied = work.on and (diff.exact or not work.narrow)
         _report(work, number, diff, applied)
         if applied:
             if first != now:
                 kept.patch, kept.applied = repair_firsts.keep(work, before, literal, kept.patch), True
-            _gather(work, place, first, now, diff, slots)
+            _gather(work, place, [first, *above, *below], [now, *above, *below], diff, slots)
             return before
     elif diff.splits and _can_split(work, place, number):
         if not work.on or work.narrow:
@@ -164,7 +165,15 @@ def _changed(work: Work, place: int, number: int, now: str, literal: bytes, slot
             fresh.split, fresh.head = kept.split, kept.head
         else:
             fresh.split, fresh.head = diff.stable, _head(now, diff.stable)
-    return _begin_anew(work, place, fresh, literal, slots)
+    ours = kept.applied and diff.only_values  # the client's text is as repairable as it was, but for what we allow
+    return _begin_anew(work, place, fresh, literal, slots, "volatile_system_changed" if ours else None)
+
+
+def _around(work: Work, place: int) -> tuple[list[str], list[str]]:
+    """The system texts in front of one, and those behind it, as the client says them."""
+    spans = [rewrite.text_span(work.body, work.origin[number]) for number in work.texts]
+    found = ["" if span is None else string_of(work.body.raw[slice(*span)]) or "" for span in spans]
+    return found[:place], found[place + 1 :]
 
 
 def _begin_anew(
@@ -191,11 +200,15 @@ def _report(work: Work, number: int, diff: texts.Difference, applied: bool) -> N
         work.report("memory-to-tail", number, why, applied=applied)
 
 
-def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference, slots: list[bytes]) -> None:
-    """What the model may have to be told: what differs, and what was told before and may have changed back."""
+def _gather(
+    work: Work, place: int, before: Sequence[str], after: Sequence[str], diff: texts.Difference, slots: list[bytes]
+) -> None:
+    """What the model may have to be told: what differs, and what was told before and may have changed back. Of the
+    texts before and after, the first is the one that this is about, and none of the others may look like it."""
+    first, now = before[0], after[0]
     work.lines |= diff.values
     others = [slot for slot in slots if slot[:1] == b"v" and slot not in diff.values]
-    for slot, found in texts.value_lines(now, place, others).items():
+    for slot, found in texts.value_lines(after, place, others).items():
         if len(found) != 1:  # it is gone, or one of several that look alike
             raise BeginAnewError("volatile_system_changed")
         work.lines[slot] = Said(found[0], found[0])
@@ -205,7 +218,7 @@ def _gather(work: Work, place: int, first: str, now: str, diff: texts.Difference
     for slot in slots:
         if slot[:1] != b"s" or (diff.section is not None and slot == diff.section.slot):
             continue
-        if max(texts.headings(now, place, slot), texts.headings(first, place, slot)) > 1:
+        if max(texts.headings(after, place, slot), texts.headings(before, place, slot)) > 1:
             raise BeginAnewError("memory_block_changed")
         section, old = texts.section_of(now, place, slot), texts.section_of(first, place, slot)
         if section is not None:

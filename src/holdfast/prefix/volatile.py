@@ -13,29 +13,29 @@ from collections.abc import Iterable, Sequence
 
 KINDS = ("clock", "date", "uuid", "git", "meter", "counter")
 
-_DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
+MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
 _ZONE = r"(?:\ ?(?:Z|UTC|GMT|CES?T|[ECMP][SD]T)\b|\ ?[+-]\d\d:?\d\d\b)"
-_TIME = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:\ ?[AaPp]\.?[Mm]\.?)?" + _ZONE + "?"
+TIME = r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:\ ?[AaPp]\.?[Mm]\.?)?" + _ZONE + "?"
 _AMOUNT = r"\d[\d,]{0,20}(?:\.\d{1,9})?"
-_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+NTH = r"\d{1,2}(?:st|nd|rd|th)?"
 
 _plain = re.compile(
     rf"""
     (?P<uuid>\b[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}\b)
     |(?P<clock>\b(?:
         \d{{4}}-\d\d-\d\d[T\ ]\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?{_ZONE}?
-        |{_DAY},?\ {_MONTH}\ +\d{{1,2}}\ \d\d:\d\d:\d\d(?:\ \w{{3,5}})?\ \d{{4}}
-        |{_DAY},\ \d\d\ {_MONTH}\ \d{{4}}\ \d\d:\d\d:\d\d(?:{_ZONE})?
+        |{DAY},?\ {MONTH}\ +\d{{1,2}}\ \d\d:\d\d:\d\d(?:\ \w{{3,5}})?\ \d{{4}}
+        |{DAY},\ \d\d\ {MONTH}\ \d{{4}}\ \d\d:\d\d:\d\d(?:{_ZONE})?
         |1[5-9]\d{{8}}(?:\d{{3}}){{0,3}}(?:\.\d{{1,9}})?\b
     ))
-    |(?P<weak_clock>\b{_TIME})
+    |(?P<weak_clock>\b{TIME})
     |(?P<date>\b(?:
-        (?:{_DAY},?\ )?{_MONTH}\ {_NTH},?\ \d{{4}}
-        |(?:{_DAY},?\ )?{_NTH}\.?\ {_MONTH},?\ \d{{4}}
+        (?:{DAY},?\ )?{MONTH}\ {NTH},?\ \d{{4}}
+        |(?:{DAY},?\ )?{NTH}\.?\ {MONTH},?\ \d{{4}}
         |\d{{4}}[-/.]\d\d?[-/.]\d\d?|\d\d?[/.]\d\d?[/.]\d{{4}}
     )\b)
-    |(?P<weak_date>\b(?:(?:{_DAY},?\ )?(?:{_MONTH}\ {_NTH}|{_NTH}\ {_MONTH})|{_DAY})\b)
+    |(?P<weak_date>\b(?:(?:{DAY},?\ )?(?:{MONTH}\ {NTH}|{NTH}\ {MONTH})|{DAY})\b)
     |(?P<id>\b(?:[A-Za-z]{{2,12}}[-_])?(?![0-9a-f]{{40}}\b)(?=[A-Za-z]{{0,20}}\d[A-Za-z]{{0,20}}\d)[A-Za-z0-9]{{16,64}}\b)
     |(?P<meter>\$\ ?{_AMOUNT}
         |\b{_AMOUNT}(?:[kKM]\b)?\ ?(?:[%€]|(?:USD|EUR|tokens?|bytes|[kKMG]i?B|seconds?|minutes?|hours?)\b)

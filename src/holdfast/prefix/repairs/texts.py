@@ -6,6 +6,7 @@ Works on lines. What is equal is not looked at.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from ..volatile import between, masked, parted
-from .exact import exact, is_written
+from .exact import exact
 
 LONGEST_SECTION = 16_000
 """Characters of a section that is told anew when it changes."""
@@ -32,6 +33,8 @@ _BILLING = "x-anthropic-billing-header:"
 _LONGEST = 160  # characters of a line that are told whole
 _DIGEST = 8
 _MOST = 256  # values of a line that have a number
+_MOST_LEADS = 64  # beginnings of lines by which those that look alike are found; of more, all lines are compared
+_AROUND = " \t-*•.;:!?"  # characters around a sentence by which nobody tells it from another
 _stop = re.compile(r"[.;!?](?=\s)|\n")
 
 Slot = bytes
@@ -48,18 +51,23 @@ class Section(Struct, frozen=True):
 
 
 class Said(NamedTuple):
-    """A line, or what a tool says of itself: as it was first sent, and as it is now."""
+    """A line, or what a tool says of itself: as it was first sent, and as it is now.
+
+    `of` names what it belongs to, where the line itself does not; `told` is told in its place, where it is no prose.
+    """
 
     first: str
     now: str
+    of: str = ""
+    told: str = ""
 
 
 class Difference(Struct, frozen=True):
     """What changed. `values` are the lines that differ in such values alone, as they were and as they are.
 
-    `repairable` if values and the one section are all there is, and each can be told from all others. `exact` if there
-    is no section and every value is unambiguous. `stable` is the character in the new text up to which nothing else
-    changed, on a border of paragraphs or lines.
+    `repairable` if values and the one section are all there is, and each can be told from all others in all system
+    texts. `only_values` if no line differs in anything else, `exact` if every value is unambiguous besides. `stable` is
+    the character in the new text up to which nothing else changed, on a border of paragraphs or lines.
     """
 
     values: dict[Slot, Said]
@@ -68,6 +76,7 @@ class Difference(Struct, frozen=True):
     first_section: tuple[str, ...] = ()
     repairable: bool = True
     stable: int = 0
+    only_values: bool = False
     exact: bool = False
 
     @property
@@ -85,8 +94,9 @@ def digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
 
 
-def compare(first: str, now: str, place: int) -> Difference:
-    """How `now` differs from what was sent first, in the system text with this number."""
+def compare(first: str, now: str, place: int, above: Sequence[str] = (), below: Sequence[str] = ()) -> Difference:
+    """How `now` differs from what was sent first, in the system text with this number. `above` and `below` are the
+    texts around it."""
     if first == now:
         return Difference({}, stable=len(now))
     before, after = first.split("\n"), now.split("\n")
@@ -96,11 +106,14 @@ def compare(first: str, now: str, place: int) -> Difference:
     pairs = [*zip(before[:head], after[:head], strict=True), *zip(before[old_end:], after[end:], strict=True)]
     changed = [Said(one, other) for one, other in pairs if one != other]
     values = {_slot(b"v", place, masked(said.now)): said for said in changed}
-    alone = len(values) == len(changed)
+    alone = all(
+        told_apart([said[version] for said in changed], "\n".join([*above, text, *below]).split("\n"))
+        for version, text in enumerate((first, now))
+    )
     found = between("\n".join(said.first for said in changed), "\n".join(said.now for said in changed))
     if head == len(before) == len(after):
-        plain = alone and _all_exact(before, after)
-        return Difference(values, found, repairable=alone, stable=len(now), exact=plain)
+        plain = alone and exact(before, after, above)
+        return Difference(values, found, repairable=alone, stable=len(now), only_values=True, exact=plain)
     at = _border(after, head)
     stable = sum(len(line) + 1 for line in after[:at])
     section = _section(before[head:old_end], after, head, end, place)
@@ -109,40 +122,43 @@ def compare(first: str, now: str, place: int) -> Difference:
         old = before[section.start : section.end - len(after) + len(before)]
         new = after[section.start : section.end]
         grows = _entries(old) <= _entries(new)
-        alike = max(headings(first, place, section.slot), headings(now, place, section.slot))
+        alike = max(headings([*above, text, *below], place, section.slot) for text in (first, now))
         if not (grows or _remembers(section.title)) or sum(map(len, new)) > LONGEST_SECTION or alike > 1:
             section = None
     repairable = alone and section is not None
     return Difference(values, found, section, tuple(old), repairable, 0 if stable >= len(now) else stable)
 
 
-def _all_exact(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether lines that differ do so in unambiguous values alone, none of them below a heading of memory."""
-    headings: dict[int, str] = {}
-    for one, other in zip(before, after, strict=True):
-        if (level := _level(other)) is not None:
-            headings = {known: title for known, title in headings.items() if known < level}
-            headings[level] = other
-        elif other.lstrip().startswith("</"):
-            headings.pop(0, None)
-        if one != other and not (exact(one, other) and not is_written(headings.values())):
-            return False
-    return True
+def told_apart(changed: Iterable[str], lines: Iterable[str]) -> bool:
+    """Whether what is told of these lines, which are among the others, looks like nothing else there."""
+    wanted = {mask for line in changed for each in _tellings(line) if "\0" in (mask := masked(each))}
+    if not wanted:
+        return True
+    leads = tuple({mask.partition("\0")[0] for mask in wanted})
+    others = (each for line in lines for each in _tellings(line))
+    alike = Counter(masked(each) for each in others if len(leads) > _MOST_LEADS or each.startswith(leads))
+    return all(alike[mask] == 1 for mask in wanted)
 
 
-def value_lines(now: str, place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:
-    """The lines of a text that these slots stand for."""
+def _tellings(line: str) -> list[str]:
+    """What may be told of a line: all of it, or the sentences of a long one."""
+    line = line.strip()
+    return [each.strip(_AROUND) for each in ([line] if len(line) <= _LONGEST else _stop.split(line))]
+
+
+def value_lines(texts: Sequence[str], place: int, wanted: Iterable[Slot]) -> dict[Slot, list[str]]:
+    """The lines of texts that look like those that these slots stand for."""
     found: dict[Slot, list[str]] = {slot: [] for slot in wanted}
-    for line in now.split("\n") if found else ():
+    for line in "\n".join(texts).split("\n") if found else ():
         slot = _slot(b"v", place, masked(line))
         if slot in found:
             found[slot].append(line)
     return found
 
 
-def headings(text: str, place: int, slot: Slot) -> int:
-    """How many headings of a text this slot may stand for."""
-    found = (line for line in text.split("\n") if _level(line) is not None)
+def headings(texts: Sequence[str], place: int, slot: Slot) -> int:
+    """How many headings of texts this slot may stand for."""
+    found = (line for line in "\n".join(texts).split("\n") if _level(line) is not None)
     return sum(_slot(b"s", place, masked(line)) == slot for line in found)
 
 
@@ -214,9 +230,10 @@ def tell_values(told: Mapping[Slot, Sequence[bytes]], lines: Mapping[Slot, Said]
         named = {n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b or len(one) != len(other)}
         named.update(number for each in before for number in each[_DIGEST:])
         known = named if all(len(each) > _DIGEST for each in before) and max(named, default=0) < _MOST else None
-        shown.append(
+        text = (
             clauses(said.now, None if known is None else frozenset(known)) if before else clause(said.first, said.now)
         )
+        shown.append(": ".join(filter(None, (said.of, said.told or text))))
         news[slot] = now if known is None else now + bytes(sorted(known))
     return ("Current values: " + "; ".join(shown), news) if shown else ("", {})
 
