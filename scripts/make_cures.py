@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.cli.tables import dollars
 from holdfast.observe.pages.words import MEANINGS
-from holdfast.prefix.cures import FAULTS, MANAGE, NAMES, REPAIR
+from holdfast.prefix.cures import FAULTS, MANAGE, NAMES, REPAIR, VALUES
 from holdfast.prefix.suspects import Cause
 from scripts.cures.examples import EXAMPLES, WANTED, departures
 from scripts.cures.playing import Example, Found, Played, play
@@ -30,6 +30,7 @@ _FACT = re.compile(r"\{\{(floor|lookback|write_5m|write_1h) ([\w.-]+)\}\}")
 ROWS = {
     "as sent": "as the client sends it",
     "defaults": "Holdfast as it comes",
+    "values": f"`{VALUES}`",
     "repairs": f"`{REPAIR}`",
     "manage": f"`{MANAGE}`",
 }
@@ -91,7 +92,8 @@ def run(name: str) -> Case:
     example = EXAMPLES[name]
     first = play(example, example.way)
     shown = next(found for found in first.found if found.cure.name == name)
-    wanted = ["as sent", "defaults", "repairs", *(["manage"] if shown.cure.setting == MANAGE else [])]
+    wanted = ["as sent", "defaults", *(["values"] if shown.cure.setting == VALUES else []), "repairs"]
+    wanted += ["manage"] if shown.cure.setting == MANAGE else []
     if shown.finding.cause is None:
         wanted = [example.way]
     return Case(name, example, shown, {way: first if way == example.way else play(example, way) for way in wanted})
@@ -174,6 +176,8 @@ def mended(case: Case) -> str | None:
     """What mends it: nothing beyond Holdfast itself (the empty text), a setting, or None."""
     if not case.left("defaults"):
         return ""
+    if "values" in case.ways and not case.left("values"):
+        return VALUES
     if not case.left("repairs"):
         return REPAIR
     return MANAGE if "manage" in case.ways and case.left("manage") < case.left("as sent") else None
@@ -184,6 +188,7 @@ def _verdict(case: Case) -> str:
         return "It comes of what Holdfast itself puts into requests, so it is for you to say what it may:"
     told: dict[str | None, str] = {
         "": "Holdfast mends it as it comes, without any setting:",
+        VALUES: f"Holdfast mends it with `{VALUES}`; as it comes it changes no content and only says so:",
         REPAIR: f"Holdfast mends it with `{REPAIR}`; as it comes it changes no content and only says so:",
         MANAGE: f"Holdfast leaves a client's own markers as they are. With `{MANAGE}` it places them itself, with "
         "lifetimes by what the pauses have been so far:",

@@ -31,10 +31,12 @@ HEADERS = {"x-api-key": "k", "authorization": "Bearer k", "anthropic-version": "
 WAYS: dict[str, Cache] = {
     "as sent": Cache(strategy="passthrough", client_markers="respect", repair="off"),
     "defaults": Cache(),
+    "values": Cache(repair="values"),
     "repairs": Cache(repair="on"),
     "manage": Cache(client_markers="manage"),
 }
-"""Nothing is changed; Holdfast as it comes; all its repairs; our markers instead of the client's."""
+"""Nothing is changed; Holdfast as it comes; its repairs of unambiguous values; all its repairs; our markers instead of
+the client's."""
 
 
 class Ask(Struct, frozen=True, kw_only=True):

@@ -126,7 +126,7 @@ def test_what_holdfast_saved_or_lost(saved: str, words: str, workspace: Path, mo
     text = piped(command)
     assert "SAVED" in text.splitlines()[0]
     assert f"Through Holdfast it was {words} the clients alone would have paid" in text
-    assert ("bounds what is advanced" in text) is saved.startswith("-")
+    assert ("nobody has read yet" in text) is saved.startswith("-")
     assert text.splitlines()[2].endswith(" -"), "no call of this model says what it saved"
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import replay, run
 from holdfast.traces import write
+from holdfast.traces.lab import Options
 from holdfast.traces.logs.picking import Picking
 from holdfast.traces.logs.values import Record, Source
 from tests.traces.lab import made
@@ -120,6 +121,16 @@ def test_faults_noise_and_clients(trace: Path, capsys: pytest.CaptureFixture[str
     assert "seed 23" in out
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["economic", "passthrough"]
     assert "/OPTIMAL" not in out
+
+
+def test_values_are_mended_too(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What moves values needs bodies, whatever moves beside them: the whole engine plays a shape trace then."""
+    assert Options(repair="values").whole_engine
+    faulty = ("--strategy", "rolling", "--no-optimum", "--fault", "clock-at-head", "--format", "json", "--repair")
+    costs = [
+        json.loads(said(capsys, trace, *faulty, level)[0])["results"][0]["cost_usd"] for level in ("suggest", "values")
+    ]
+    assert costs[1] < costs[0] / 2
 
 
 def test_lifetimes_that_are_raised(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def test_a_session_has_its_lanes_and_calls_with_prediction_beside_what_was_read(
     assert "side: a title" in row(text, worked.calls["title"])
     assert "bypassed: slow" in row(text, worked.calls["past"])
     assert "clock (1 break, $0.0" in text
-    assert 'Or set cache.repair = "on".' in text
+    assert 'Or set cache.repair = "values" (`holdfast repair values`).' in text
 
 
 def test_calls_name_their_lane_where_there_are_several() -> None:

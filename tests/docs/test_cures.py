@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.config.keys import KEYS
 from holdfast.config.values import parse
-from holdfast.prefix.cures import NAMES, reset_cure
+from holdfast.prefix.cures import NAMES, REPAIR, VALUES, reset_cure
 from scripts.cures.examples import EXAMPLES, WANTED
 from scripts.cures.playing import play
 from scripts.make_cures import PAGES, PROSE, mended, pages, prose, wanted
@@ -54,7 +54,7 @@ def test_what_is_said_to_mend_it_is_what_the_cure_names(name: str) -> None:
         return
     by = mended(case)
     assert by in ("", setting), "'' is Holdfast as it comes, whose settings are the defaults"
-    way = {"": "defaults", 'cache.repair = "on"': "repairs"}.get(by, "manage")
+    way = {"": "defaults", VALUES: "values", REPAIR: "repairs"}.get(by, "manage")
     assert case.ways[way].cost < case.ways["as sent"].cost
 
 

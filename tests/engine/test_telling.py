@@ -134,7 +134,12 @@ def test_a_row_grows_with_its_call(tmp_path: Path) -> None:
     assert row.first_token_at is not None
     assert row.ended_at is not None
     assert row.started_at + 2_000_000 == row.first_token_at == row.ended_at - 1_000_000
-    assert msgspec.json.decode(row.verdict or b"") == {"explained": True, "saved": f"{verdict.saved:.9f}"}
+    unrepaired = {"repairs": "0.000000000", "exact": False}  # nothing is suggested for it
+    assert msgspec.json.decode(row.verdict or b"") == {
+        "explained": True,
+        "saved": f"{verdict.saved:.9f}",
+        **unrepaired,
+    }
     effects = effects_from(row.chain or b"")
     assert effects is not None
     assert effects.sent.first_token == prepared.core.first_token

@@ -129,7 +129,7 @@ class TestWrongQuestions:
 class TestFront:
     def test_health(self, gate: Gated) -> None:
         found = Client(gate.address).get("/healthz")
-        assert (found["status"], found["store"]) == ("ok", "ok")
+        assert (found["status"], found["store"], found["repair"]) == ("ok", "ok", "suggest")
         assert found["version"]
 
     def test_what_this_is(self, gate: Gated) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,23 +12,29 @@ from typing import Any
 import pytest
 
 from holdfast import observe
+from holdfast.canonical import Usage
+from holdfast.engine import repair_savings as engine_savings
 from holdfast.engine.repair_savings import Shadow
+from holdfast.engine.worker import Worker
 from holdfast.observe import RepairSavings
 from holdfast.observe.repair_savings import LEAST, repair_savings
 from holdfast.simulator import Simulator
 from holdfast.simulator.serve import running as simulating
+from holdfast.store import Store
 from tests.simulator.served import Client
 
-from .gate import Gated, gated
+from .gate import Gated, eventually, gated
 from .test_repairs import Witness
 
 HOST = "You look after a loader that reads every record of a file. " * 400
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+LOGIN = {"authorization": "Bearer sk-ant-oat01-abcdefghijklmnop", "anthropic-version": "2023-06-01"}
 TURNS = 10
+PATIENCE = 20
 
 
 def clock(turn: int) -> str:
-    return f"{HOST}\nIt is 2026-11-02T09:{turn:02}:00Z."
+    return f"{HOST}\nCurrent time: 2026-11-02 09:{turn:02}:00"
 
 
 def memory(turn: int) -> str:
@@ -38,13 +45,21 @@ def nothing(turn: int) -> str:
     return HOST
 
 
-def ask(gate: Gated, system: Any, turns: int = TURNS, session: str = "s", *, marked: bool = False) -> None:
+def ask(
+    gate: Gated,
+    system: Any,
+    turns: int = TURNS,
+    session: str = "s",
+    *,
+    marked: bool = False,
+    headers: dict[str, str] = KEY,
+) -> None:
     client, messages = Client(gate.address), []
     for turn in range(turns):
         text = {"type": "text", "text": system(turn)} | ({"cache_control": {"type": "ephemeral"}} if marked else {})
         messages.append({"role": "user", "content": f"What of record {turn}? " * 20})
         body = {"model": "claude-sonnet-4-6", "max_tokens": 40, "system": [text], "messages": messages}
-        answer = client.post("/v1/messages", body, KEY | {"x-holdfast-session": session})
+        answer = client.post("/v1/messages", body, headers | {"x-holdfast-session": session})
         assert answer.status == 200, answer
         messages.append({"role": "assistant", "content": f"Record {turn} is well."})
 
@@ -59,12 +74,26 @@ def paid(home: Path, system: Any, level: str, *, marked: bool = False) -> tuple[
     """What a session cost at this level, and what is said of repairs."""
     with opened(home, cache__repair=level) as gate:
         ask(gate, system, marked=marked)
-        store = gate.gateway.store
-        assert store is not None
-        store.flush()
+        store = settled(gate)
         cost = observe.bill(store).total.cost
         assert cost is not None
         return cost, repair_savings(store, level)
+
+
+def settled(gate: Gated) -> Store:
+    """The store, when every call has its cost and has been played: an answer is there before it is accounted for."""
+    store = gate.gateway.store
+    assert store is not None
+
+    def written() -> bool:
+        store.flush()
+        sql = "SELECT count(*) FROM calls WHERE cost IS NULL"
+        return store._read(lambda each: each.execute(sql).fetchone()[0]) == 0
+
+    eventually(written)
+    gate.gateway.engine._repair_savings.flush()
+    store.flush()
+    return store
 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["unmarked", "marked"])
@@ -87,9 +116,7 @@ def test_a_client_without_such_a_fault_hears_nothing(tmp_path: Path) -> None:
 def test_below_a_twentieth_nothing_is_said(tmp_path: Path) -> None:
     with opened(tmp_path) as gate:
         ask(gate, clock, turns=3, session="faulty")
-        store = gate.gateway.store
-        assert store is not None
-        store.flush()
+        store = settled(gate)
         saves, exact = store.repair_savings()
         assert saves > 0
         assert saves == exact
@@ -97,16 +124,17 @@ def test_below_a_twentieth_nothing_is_said(tmp_path: Path) -> None:
         assert cost is not None
         assert observe.worth_saying(saves, exact, saves / LEAST, "suggest") is not None
         assert observe.worth_saying(saves, exact, saves / LEAST + 1, "suggest") is None
-        assert repair_savings(store, "suggest", cost=saves * 21) is None
+        assert repair_savings(store, "suggest") is not None
+        ask(gate, lambda _: HOST * 60, turns=1, session="large")
+        settled(gate)
+        assert repair_savings(store, "suggest") is None
 
 
 def test_sessions_and_calls_are_told_apart(tmp_path: Path) -> None:
     with opened(tmp_path) as gate:
         ask(gate, clock, turns=4, session="faulty")
         ask(gate, nothing, turns=4, session="sound")
-        store = gate.gateway.store
-        assert store is not None
-        store.flush()
+        store = settled(gate)
         sessions = {each.session: each.tenant for each in store.active_sessions()}
         found = {name: repair_savings(store, "suggest", session=name) for name in sessions}
         assert sorted(said is not None for said in found.values()) == [False, True]
@@ -122,7 +150,7 @@ def test_what_is_sent_stays_the_clients(tmp_path: Path) -> None:
         witness = Witness()
         with simulating(witness) as upstream, gated(tmp_path / name, upstream) as gate:
             if name == "without":
-                gate.gateway.engine._repair_savings.judged = lambda *_: None  # type: ignore[method-assign]
+                gate.gateway.engine._repair_savings.play = lambda *_: None  # type: ignore[method-assign]
             ask(gate, clock, turns=5)
         sent.append(witness.bodies)
     assert sent[0] == sent[1]
@@ -141,3 +169,89 @@ def test_a_figure_that_fails_harms_nobody(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("level", ["off", "values"])
 def test_who_has_chosen_hears_nothing(tmp_path: Path, level: str) -> None:
     assert paid(tmp_path, clock, level)[1] is None
+
+
+def clock_and_memory_once(turn: int) -> str:
+    return f"{clock(turn)}\n\n# Memory\n- likes tea\n" + ("- likes milk\n" if turn > 3 else "")
+
+
+def memory_behind_a_clock(turn: int) -> str:
+    """A clock that stands still after a while, and a memory that grows from then on."""
+    return f"{clock(min(turn, 3))}\n\n# Memory\n- likes tea" + "\n- likes milk" * max(0, turn - 3)
+
+
+def test_values_are_not_enough_where_memory_goes_on_to_change(tmp_path: Path) -> None:
+    _, said = paid(tmp_path, memory_behind_a_clock, "suggest")
+    assert said is not None
+    assert said.command == "holdfast repair on"
+
+
+def test_values_are_enough_where_memory_changed_once(tmp_path: Path) -> None:
+    """Each request is judged by what is suggested for it, not by what was suggested for one before it."""
+    with opened(tmp_path) as gate:
+        ask(gate, clock_and_memory_once, turns=40)
+        store = settled(gate)
+        saves, exact = store.repair_savings()
+        said = repair_savings(store, "suggest")
+        assert saves > exact > 0
+        assert said is not None
+        assert said.command == "holdfast repair values"
+
+
+def test_other_requests_do_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    would_cost = Shadow.would_cost
+
+    def slow(*given: Any) -> Usage:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return would_cost(*given)
+
+    monkeypatch.setattr(Shadow, "would_cost", slow)
+    with opened(tmp_path) as gate:
+        try:
+            ask(gate, clock, turns=2)
+            assert begun.wait(PATIENCE)
+            ask(gate, clock, turns=3)  # the same lane
+            ask(gate, clock, turns=2, session="faulty too")
+            ask(gate, nothing, turns=2, session="sound")
+            assert gate.gateway.engine.repairs_save.saves == 0
+        finally:
+            go_on.set()
+        store = settled(gate)
+        assert gate.gateway.engine.repairs_save.saves == store.repair_savings()[0] > 0
+        store.check(whole=True)  # rows were written again: sums count them once
+
+
+def test_a_lane_that_is_behind_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "do", lambda *_: False)
+    with opened(tmp_path) as gate:
+        ask(gate, clock, turns=3)
+        assert repair_savings(settled(gate), "suggest") is None
+        monkeypatch.undo()
+        ask(gate, lambda turn: clock(turn + 10), turns=5)
+        assert repair_savings(settled(gate), "suggest") is not None
+
+
+def test_large_bodies_are_not_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_savings, "LARGEST", 20_000)
+    _, said = paid(tmp_path, clock, "suggest")
+    assert said is None
+
+
+def test_the_share_is_of_what_was_paid_with_suggestions(tmp_path: Path) -> None:
+    """Neither what was made at another level counts nor what a subscription pays."""
+    _, alone = paid(tmp_path, clock, "suggest")
+    assert alone is not None
+    with opened(tmp_path, cache__repair="values") as gate:
+        ask(gate, clock, session="repaired")
+        settled(gate)
+    with opened(tmp_path, gateway__subscriptions="manage") as gate:
+        ask(gate, clock, session="subscription", headers=LOGIN)
+        ask(gate, nothing, session="another", headers=LOGIN)
+        store = settled(gate)
+        bill = observe.bill(store).total
+        said = repair_savings(store, "suggest")
+        assert bill.list_price
+        assert said is not None
+        assert (said.saves, said.cost) == (alone.saves, alone.cost)

@@ -23,7 +23,7 @@ def test_a_break_says_where_whose_what_it_cost_and_what_to_do(store: SqliteStore
     sent = worked.prepared["clock"].sent.raw
     assert one.offset is not None
     assert sent[one.offset - len("2026-11-15 13:0") : one.offset] == b"2026-11-15 13:0"
-    assert (one.cure, one.setting) == ("clock", 'cache.repair = "on"')
+    assert (one.cure, one.setting) == ("clock", 'cache.repair = "values"')
     assert one.advice is not None
     assert "system[1]" in one.advice
     assert (one.call, one.session, one.tenant) == (worked.calls["clock"], CODING, "t-one")

@@ -17,6 +17,7 @@ from holdfast.prefix.counterfactuals import (
     AHEAD,
     BOUND,
     ENOUGH,
+    HISTORY,
     MEMORY,
     OTHERS,
     allowance,
@@ -122,14 +123,21 @@ def test_through_the_core_the_choice_follows_what_was_cheapest() -> None:
 
 def test_a_conversation_may_cost_a_tenth_more_until_a_few_are_known() -> None:
     experience, ledger = Experience(), Ledger(automatic=8.0, spent=8.0)
-    assert allowance(experience, ledger, 2.0) == pytest.approx(BOUND * 10 - 10)
+    assert allowance(experience, ledger, 2.0, 0.5) == pytest.approx(BOUND * 10 - 10)
     experience.clients["cli"] = Client(conversations=ENOUGH - 1, automatic=100.0, spent=50.0)
-    assert allowance(experience, ledger, 2.0) == pytest.approx(1)
+    assert allowance(experience, ledger, 2.0, 0.5) == pytest.approx(1)
     experience.clients["other"] = Client(conversations=1, automatic=20.0, spent=30.0)
     usual = AHEAD * (120 + 2) / ENOUGH
-    assert allowance(experience, ledger, 2.0) == pytest.approx(120 - 80 + usual)
+    assert allowance(experience, ledger, 2.0, 0.5) == pytest.approx(120 - 80 + usual)
     experience.clients["other"].spent += 100.0
-    assert allowance(experience, ledger, 2.0) == pytest.approx(120 - 180 + usual)
+    assert allowance(experience, ledger, 2.0, 0.5) == pytest.approx(120 - 180 + usual)
+
+
+def test_what_another_policy_would_have_saved_counts_from_the_second_conversation_on() -> None:
+    experience, ledger = Experience(), Ledger(automatic=8.0, spent=8.0)
+    for conversations, counts in ((1, 0.0), (2, HISTORY * 4)):
+        experience.clients["cli"] = Client(conversations=conversations, fixed=[20.0, 12.0, 16.0])
+        assert allowance(experience, ledger, 2.0, 0.5) == pytest.approx(1 + counts)
 
 
 @pytest.mark.parametrize("raises", ["no", "yes"])

@@ -65,10 +65,8 @@ def command(
                 session, tenant = named.id, named.tenant
             zone = UTC if json_ else None
             found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
-            level, cost = load_here().settings.cache.repair, found.total.cost
-            repairs = observe.repair_savings(
-                store, level, start=since, end=until, tenant=tenant, session=session, cost=cost
-            )
+            level = load_here().settings.cache.repair
+            repairs = observe.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
             found = replace(found, repairs=repairs)
     if json_:
         print_json(found)
@@ -183,7 +181,7 @@ def sentences(total: Sums) -> Iterator[str]:
         cost = dollars(total.missed_cost)
         yield f"{went} went past Holdfast or without markers, for {cost} more; `holdfast breaks` lists them."
     if total.saved is not None:
-        advance = " (`cache.probe_credit_usd` bounds what is advanced)" if total.saved < 0 else ""
+        advance = " (writes that nobody has read yet)" if total.saved < 0 else ""
         yield f"Through Holdfast it was {tables.saving(total.saved)} the clients alone would have paid{advance}."
 
 

@@ -21,7 +21,7 @@ from holdfast.cli.asking import (
     window_options,
 )
 from holdfast.cli.break_changes import change_lines, shown_words, with_changes
-from holdfast.cli.repair_words import sentence
+from holdfast.cli.repair_words import or_set, sentence
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.config import load_here
@@ -181,12 +181,11 @@ def cures(found: tuple[BreakReport, ...], room: int | None) -> Iterator[str]:
     yield "What to do:"
     for name, those in sorted(by_cure.items(), key=lambda item: -(_sum(item[1]) or Decimal(0))):
         newest = those[0]
-        setting = f" Or set {newest.setting}." if newest.setting else ""
         kind = "break" if newest.reason is None else "turn" if newest.reason in MISSED else "reset"
         cost = f"{counted(len(those), kind)}, {dollars(_sum(those))}"
         first = newest.advice or ""
         told = with_others(first, others(first, (each.advice or "" for each in those[1:])))
-        yield from tables.wrapped(f"  {name} ({cost}): {told}{setting}", room, indent="    ")
+        yield from tables.wrapped(f"  {name} ({cost}): {told}{or_set(newest.setting)}", room, indent="    ")
     yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
     yield ""
 

@@ -6,16 +6,20 @@ import os
 from collections.abc import Iterator
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast import observe
 from holdfast.cli import tables
-from holdfast.cli.asking import looking
-from holdfast.cli.repair_words import LEVELS, sentence
+from holdfast.cli.asking import looking, print_json
+from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, load_here
 from holdfast.config.document import FILE
 from holdfast.config.load import holdfast_home
+from holdfast.config.resolve import resolve
 from holdfast.config.writing import write_value
+from holdfast.gateway import presence, reach
 
 KEY = "cache.repair"
 MEANINGS = {
@@ -26,9 +30,30 @@ MEANINGS = {
 }
 
 
+class Running(Struct, frozen=True):
+    """A gateway that was started with another level than the one that was written; None where it does not say which."""
+
+    address: str
+    level: str | None
+
+
+class Report(Struct, frozen=True):
+    """The level that holds here and where it comes from, those of agents that have their own, what was written where,
+    the gateways that keep another level until they are started again, and what repairs would have saved."""
+
+    level: str
+    origin: str
+    agents: dict[str, str]
+    written: str | None = None
+    file: str | None = None
+    gateways: tuple[Running, ...] = ()
+    repairs: observe.RepairSavings | None = None
+
+
 @click.command()
-@click.argument("level", required=False, metavar="[on|values|suggest|off]", type=click.Choice(LEVELS))
-def command(level: str | None) -> None:
+@click.argument("level", required=False, metavar="[on|values|suggest|off]", type=Level())
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def command(level: str | None, json_: bool) -> None:
     """Say, or set, how much is repaired of what breaks the cache in a client's prompts.
 
     A clock, a counter or a memory in the head of a prompt makes the provider read all of it anew. `values` moves single
@@ -45,31 +70,65 @@ def command(level: str | None) -> None:
       holdfast repair
       holdfast repair values
       holdfast repair on
+      holdfast repair --json
     """
-    if level is not None:
-        file = holdfast_home(os.environ) / FILE
-        write_value(file, "cache", "repair", level)
-        click.echo(f'Wrote {KEY} = "{level}" to {tables.printable(file)}.')
+    file = None if level is None else _write(level)
     use_configured_facts()
-    for line in _lines(load_here(), level):
+    found = _report(load_here(), level, file)
+    if json_:
+        print_json(found)
+        return
+    for line in _lines(found):
         click.echo("\n".join(tables.wrapped(line, tables.width())))
 
 
-def _lines(config: Config, written: str | None) -> Iterator[str]:
-    level, origin = config.settings.cache.repair, config.origin(KEY)
-    if written is not None and level != written:
-        yield f'Here {KEY} is "{level}" all the same: {origin} wins over that file.'
-    elif written is None:
-        yield f'{KEY} = "{level}" ({origin})'
-    yield f"{level}: {MEANINGS[level]}."
-    for agent in config.agents:
-        own = config.for_agent(agent).cache.repair
-        if own != level:
-            yield f'Agent {tables.printable(agent)}: "{own}".'
+def _write(level: str) -> str:
+    """Write the setting; what the environment says wrongly is refused first. The file."""
+    home = holdfast_home(os.environ)
+    resolve((), os.environ, {}, home=home, user_home=home, workspace=None)
+    write_value(home / FILE, "cache", "repair", level)
+    return tables.printable(home / FILE)
+
+
+def _report(config: Config, written: str | None, file: str | None) -> Report:
+    level = config.settings.cache.repair
+    own = {agent: config.for_agent(agent).cache.repair for agent in config.agents}
+    found = Report(
+        level=level,
+        origin=str(config.origin(KEY)),
+        agents={agent: other for agent, other in own.items() if other != level},
+        written=written,
+        file=file,
+    )
     if written is not None:
-        yield "It holds for what is started from now on."
-        return
+        return replace(found, gateways=tuple(_keeping(config, written)))
     with looking() as store:
-        found = None if store is None else observe.repair_savings(store, level)
-    if found is not None:
-        yield sentence(found)
+        return found if store is None else replace(found, repairs=observe.repair_savings(store, level))
+
+
+def _keeping(config: Config, written: str) -> Iterator[Running]:
+    """The gateways of this home that run with another level."""
+    for each in presence.find_all(config):
+        level = reach.repair_level(each.gateway.address) if each.alive else written
+        if level != written:
+            yield Running(each.gateway.address, level)
+
+
+def _lines(found: Report) -> Iterator[str]:
+    level, written = found.level, found.written
+    if written is not None:
+        yield f'Wrote {KEY} = "{written}" to {found.file}.'
+    else:
+        yield f'{KEY} = "{level}" ({found.origin})'
+    if written is not None and level != written:
+        yield f'Here {KEY} is "{level}" all the same: {found.origin} wins over that file.'
+    yield f"{level}: {MEANINGS[level]}."
+    for agent, own in found.agents.items():
+        yield f'Agent {tables.printable(agent)}: "{own}".'
+    for each in found.gateways:
+        known = "its level" if each.level is None else f'"{each.level}"'
+        yield f"The gateway on {tables.printable(each.address)} keeps {known} until it is started again."
+    if written == level:
+        yield "It holds for what is started from now on."
+    if found.repairs is not None:
+        yield sentence(found.repairs)

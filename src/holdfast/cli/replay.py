@@ -14,6 +14,7 @@ from holdfast.caches.noise import Noise
 from holdfast.cli import completing, replay_shown, tables
 from holdfast.cli.asking import as_json, write_report
 from holdfast.cli.noise import read_noise
+from holdfast.cli.repair_words import Level
 from holdfast.cli.replay_reading import Gathered, StoppedError, gather
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
@@ -69,7 +70,7 @@ SMALL = 8_192
 )
 @click.option(
     "--repair",
-    type=click.Choice(["off", "suggest", "on"]),
+    type=Level(),
     default="suggest",
     show_default=True,
     help="What the engine mends of the client's requests.",

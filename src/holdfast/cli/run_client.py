@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 from msgspec.structs import asdict
@@ -88,14 +89,14 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
     if launch.subscribed(client, os.environ):
         _say(f"{treatment(config)}.")
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
-        code, seen = _through(config, client, Path(scratch), repair)
-    for line in (*said, *_bill(config, name, seen)):
+        code, seen, level = _through(config, client, Path(scratch), repair)
+    for line in (*said, *_bill(config, name, seen, level)):
         _say(line)
     return code
 
 
-def _through(config: Config, client: Sequence[str], scratch: Path, repair: str | None) -> tuple[int, Seen | None]:
-    """Run the client; its exit code, and what the gateway saw of it."""
+def _through(config: Config, client: Sequence[str], scratch: Path, repair: str | None) -> tuple[int, Seen | None, str]:
+    """Run the client; its exit code, what the gateway saw of it, and how much that repairs."""
     run = secrets.token_hex(8)
     environ = launch.environment(client, os.environ)
     chosen = launch.chosen(launch.client_name(client), environ, reach.place(config), asdict(Upstream()))
@@ -104,10 +105,10 @@ def _through(config: Config, client: Sequence[str], scratch: Path, repair: str |
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
     for variable in chosen.kept:
         _say(f"the address in {variable} is none that a gateway can forward to; it stays, and calls to it go past us")
-    with _gateway(config, upstreams, repair) as (address, begin, report):
-        begin(run, str(project_of(Path.cwd())), launch.started(client))
-        code = _attend(launch.launch(client, os.environ, f"{address}/run/{run}", scratch, chosen.kept))
-    return code, report(run)
+    with _gateway(config, upstreams, repair) as gateway:
+        gateway.begin(run, str(project_of(Path.cwd())), launch.started(client))
+        code = _attend(launch.launch(client, os.environ, f"{gateway.address}/run/{run}", scratch, chosen.kept))
+    return code, gateway.report(run), gateway.level
 
 
 def _is_free(config: Config, upstream: str) -> bool:
@@ -118,15 +119,22 @@ def _is_free(config: Config, upstream: str) -> bool:
     return origin.kind == "default"
 
 
+class _Used(NamedTuple):
+    """The gateway of a run: its address, how it is told where a run begins, what it saw of one, how much it repairs."""
+
+    address: str
+    begin: Callable[[str, str, str], None]
+    report: Callable[[str], Seen | None]
+    level: str
+
+
 @contextlib.contextmanager
-def _gateway(
-    config: Config, upstreams: dict[str, str], repair: str | None
-) -> Iterator[tuple[str, Callable[[str, str, str], None], Callable[[str], Seen | None]]]:
-    """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked for;
-    its address, how it is told where a run begins, and what it saw of one."""
+def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> Iterator[_Used]:
+    """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked
+    for."""
     found = None if upstreams or repair else reach.find(config)
     if found is not None:
-        yield found, partial(reach.begin, config), partial(reach.seen, config)
+        yield _Used(found, partial(reach.begin, config), partial(reach.seen, config), _its_level(config))
         return
     if not upstreams and not repair and reach.answers(config):
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
@@ -138,7 +146,19 @@ def _gateway(
         _say(gateway.retention.sentence(gateway.store, time.time()))
         gateway.retention.announced(gateway.store, time.time())
     with running(own, gateway=gateway) as address:
-        yield address, gateway.runs.begin, gateway.runs.seen
+        yield _Used(address, gateway.runs.begin, gateway.runs.seen, own.settings.cache.repair)
+
+
+def _its_level(config: Config) -> str:
+    """How much the gateway that runs repairs; said where it is not what is configured."""
+    place, configured = reach.place(config), config.settings.cache.repair
+    level = reach.repair_level(place) or configured
+    if level != configured:
+        _say(
+            f'the gateway on {place} keeps cache.repair = "{level}", with which it was started; "{configured}" holds '
+            "when it is started again"
+        )
+    return level
 
 
 def _attend(ready: launch.Launch) -> int:
@@ -183,7 +203,7 @@ def _in_foreground() -> bool:
         return False
 
 
-def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
+def _bill(config: Config, name: str, seen: Seen | None, level: str) -> Iterator[str]:
     """What the session cost, in lines."""
     if seen is None or not seen.requests:
         yield (
@@ -191,7 +211,7 @@ def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
             "counted; it may have an address of its own in its settings"
         )
         return
-    total, last, repairs = _settled(config, seen) if seen.calls else (None, None, None)
+    total, last, repairs = _settled(config, seen, level) if seen.calls else (None, None, None)
     if total is None or not total.calls:
         yield f"{tables.counted(seen.requests, 'request')} came through the gateway, nothing was stored of them"
         return
@@ -216,7 +236,9 @@ def _bill(config: Config, name: str, seen: Seen | None) -> Iterator[str]:
         yield f"`holdfast sessions` lists its {known}."
 
 
-def _settled(config: Config, seen: Seen) -> tuple[observe.Sums | None, Call | None, observe.RepairSavings | None]:
+def _settled(
+    config: Config, seen: Seen, level: str
+) -> tuple[observe.Sums | None, Call | None, observe.RepairSavings | None]:
     """The sums of the run's calls, when all of them are written, the last one, and what repairs would have saved."""
     deadline = time.monotonic() + _SETTLING_S
     while True:
@@ -226,8 +248,7 @@ def _settled(config: Config, seen: Seen) -> tuple[observe.Sums | None, Call | No
         with store:
             calls = [store.call(None, id) for id in seen.calls]
             total = observe.bill(store, calls=frozenset(seen.calls)).total  # after that: a call may end in between
-            level = config.settings.cache.repair
-            repairs = observe.repair_savings(store, level, calls=seen.calls, cost=total.cost)
+            repairs = observe.repair_savings(store, level, calls=seen.calls)
         if all(call is not None and call.status != "pending" for call in calls) or time.monotonic() > deadline:
             return total, calls[-1], repairs
         time.sleep(0.1)

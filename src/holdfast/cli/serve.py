@@ -83,31 +83,31 @@ def command(host: str | None, port: int | None, repair: str | None, verbose: boo
 
 
 class _RepairNews:
-    """What repairs would have saved, told once as soon as it is worth saying, and at the end."""
+    """What repairs would have saved, told once as soon as it is worth saying, and at the end if more came."""
 
     FEW = 5
     """Requests before anything is said: of fewer the share says little."""
 
     def __init__(self, gateway: Gateway, level: str) -> None:
         self._gateway, self._level = gateway, level
-        self._looked, self._told = 0, False
+        self._looked, self._told = 0, ""
 
     def tick(self) -> None:
         totals = self._gateway.engine.repairs_save
         if self._told or totals.requests in (self._looked, *range(self.FEW)):
             return
         self._looked = totals.requests
-        self._told = self._say()
+        self._say()
 
     def end(self) -> None:
         self._say()
 
-    def _say(self) -> bool:
+    def _say(self) -> None:
         totals = self._gateway.engine.repairs_save
         found = worth_saying(totals.saves, totals.exact, totals.cost, self._level)
-        if found is not None:
-            _tell(sentence(found))
-        return found is not None
+        if found is not None and (said := sentence(found)) != self._told:
+            _tell(said)
+            self._told = said
 
 
 def _begin(gateway: Gateway, text: str) -> None:

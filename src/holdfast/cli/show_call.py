@@ -8,6 +8,7 @@ from datetime import datetime
 from holdfast.cli import tables
 from holdfast.cli.break_changes import change_lines
 from holdfast.cli.breaks import what, where
+from holdfast.cli.repair_words import or_set
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import cost, dollars
 from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
@@ -124,5 +125,4 @@ def _break(each: BreakReport) -> Iterator[tuple[str, str]]:
     yield "Break", f"{what(each)}{place}{owner}: {each.tokens:,} tokens lost, {dollars(each.dollars)}{listed}"
     yield from (("Changed", line) for line in change_lines(each))
     if each.advice:
-        setting = f" Or set {each.setting}." if each.setting else ""
-        yield "Cure", f"{each.cure}: {each.advice}{setting}"
+        yield "Cure", f"{each.cure}: {each.advice}{or_set(each.setting)}"

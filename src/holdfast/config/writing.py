@@ -12,7 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.document import FILE, MalformedError, parse
+from holdfast.config.document import FILE, Document, parse
+from holdfast.config.load import _read
 from holdfast.config.origin import printable
 from holdfast.errors import HoldfastError
 
@@ -21,7 +22,7 @@ _VALUE = re.compile(r"""^([^=]*=\s*)(?:"[^"\\\n]*"|'[^'\n]*')""")
 
 
 class NoPlaceError(Exception):
-    """The file is written in a way in which the value cannot be changed by itself."""
+    """The file is written in a way in which the value cannot be changed by itself; says what to do instead."""
 
 
 def with_value(text: str, section: str, key: str, value: str) -> str:
@@ -32,10 +33,13 @@ def with_value(text: str, section: str, key: str, value: str) -> str:
     lines = text.split("\n")
     literal = json.dumps(value)
     known = document.table.get(section)
+    advice = _advice(document, lines, section, f"{key} = {literal}")
+    if known is not None and not isinstance(known, dict):
+        raise NoPlaceError(advice)
     if known is None:
         gap = "" if not text.strip() else end if text.endswith("\n") else end * 2
         changed = f"{text}{gap}[{section}]{end}{key} = {literal}{end}"
-    elif isinstance(known, dict) and key in known:
+    elif key in known:
         place = document.lines.get((section, key))
         line = "" if place is None else lines[place - 1]
         replaced = _VALUE.sub(lambda found: found[1] + literal, line)
@@ -46,17 +50,35 @@ def with_value(text: str, section: str, key: str, value: str) -> str:
     try:
         found = tomllib.loads(changed)
     except tomllib.TOMLDecodeError as problem:
-        raise NoPlaceError from problem
+        raise NoPlaceError(advice) from problem
     if found != wanted:
-        raise NoPlaceError
+        raise NoPlaceError(advice)
     return bom + changed
+
+
+def _advice(document: Document, lines: list[str], section: str, assignment: str) -> str:
+    """What to do by hand."""
+    place = document.line((section, assignment.split(" ")[0]))
+    line = "" if place is None else lines[place - 1]
+    if not isinstance(document.table.get(section, {}), dict):
+        return f"line {place} is no table; write [{section}] and below it {assignment} instead"
+    if re.match(rf"\s*{_spelt(section)}\s*=\s*{{", line):
+        return f"write {assignment} inside the braces of `{section} = {{…}}` on line {place} yourself"
+    if place is not None and "=" in line:
+        return f"write {assignment} on line {place} yourself"
+    return f"write {assignment} under [{section}] yourself"
+
+
+def _spelt(name: str) -> str:
+    """A bare key as it may be spelt."""
+    return rf"""(?:{re.escape(name)}|"{re.escape(name)}"|'{re.escape(name)}')"""
 
 
 def _added(lines: list[str], section: str, assignment: str, end: str) -> str:
     """A new key: behind the header of its table, in front of its first dotted key, or in a table at the end."""
     carriage = end[:-1]
-    header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
-    dotted = re.compile(rf"\s*{re.escape(section)}\s*\.")
+    header = re.compile(rf"\s*\[\s*{_spelt(section)}\s*\]")
+    dotted = re.compile(rf"\s*{_spelt(section)}\s*\.")
     for place, line in enumerate(lines):
         if header.match(line):
             if place == len(lines) - 1:
@@ -72,20 +94,16 @@ def _added(lines: list[str], section: str, assignment: str, end: str) -> str:
 def write_value(file: Path, section: str, key: str, value: str) -> None:
     """Write a value into a file, which is made where there is none: the whole file or nothing."""
     where = printable(file)
+    _read(file, workspace=False)  # what could not be read afterwards is refused now
     try:
         there = file.resolve()  # a link stays one
         before = there.read_bytes().decode() if there.exists() else ""
         after = with_value(before, section, key, value)
         _replace(there, after.encode())
-    except (NoPlaceError, MalformedError) as problem:
-        raise HoldfastError(
-            f'{where} was left as it is: it cannot be changed by a program; write {key} = "{value}" under [{section}] '
-            "yourself"
-        ) from problem
-    except UnicodeDecodeError as problem:
-        raise HoldfastError(f"{where}: the file is not UTF-8 (byte {problem.start}); save it as UTF-8") from problem
-    except OSError as problem:
-        why = problem.strerror or str(problem)
+    except NoPlaceError as problem:
+        raise HoldfastError(f"{where} was left as it is: {problem}") from problem
+    except (OSError, RuntimeError) as problem:  # RuntimeError: links that lead in a circle, before Python 3.13
+        why = getattr(problem, "strerror", None) or str(problem)
         raise HoldfastError(
             f"{where} cannot be written ({why}); mend its rights, or set HOLDFAST_HOME to a directory of yours"
         ) from problem
@@ -94,13 +112,13 @@ def write_value(file: Path, section: str, key: str, value: str) -> None:
 def _replace(file: Path, data: bytes) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_name(f".{FILE}.{secrets.token_hex(4)}")
-    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
-    if mode is not None and not os.access(file, os.W_OK):
+    old = file.stat() if file.exists() else None
+    if old is not None and not os.access(file, os.W_OK):
         raise PermissionError(13, "Permission denied")
     try:
         with beside.open("xb") as writing:
-            if mode is not None:
-                os.fchmod(writing.fileno(), mode)  # who may read it stays as it was
+            if old is not None:
+                _give(writing.fileno(), old)
             writing.write(data)
             writing.flush()
             os.fsync(writing.fileno())
@@ -108,3 +126,10 @@ def _replace(file: Path, data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def _give(descriptor: int, old: os.stat_result) -> None:
+    """Whose it is and who may read it stays as it was, as far as this user may say so."""
+    with contextlib.suppress(OSError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

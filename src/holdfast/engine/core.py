@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast import facts
 from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
@@ -40,6 +42,7 @@ from .keeping import WAIT, wait
 from .late import Row, row_of
 from .marking import marked
 from .partial import Partial, billed
+from .repair_saving import Saving
 from .repair_savings import RepairSavings, Totals
 from .reports import Reports
 from .state import State, facts_of
@@ -176,7 +179,9 @@ class Engine(Beside):
                 )
             verdict = prepared.verdict = self._judged(prepared, priced, now)
             prepared.estimated = None
-            self._teller.settled(prepared, verdict, now, self._row(prepared, "settled", now, verdict))
+            row = self._row(prepared, "settled", now, verdict)
+            self._teller.settled(prepared, verdict, now, row)
+            self._play_repaired(prepared, priced, row, now)
             state.keeper.save_lane(lane)
             state.keeper.save_tenant(lane.tenant, tenant)
             return verdict
@@ -188,14 +193,25 @@ class Engine(Beside):
         if found.asked.model.ref not in tenant.loaded:
             state.pools(lane.tenant, found.asked.model, now)
         verdict = core.settle(tenant, ledger, found, usage, now, state.settings(lane))
-        prepared.repairs_save = self._repair_savings.judged(
-            prepared, usage, tenant.experience, state.settings(lane), now
-        )
+        prepared.repairs_save = self._repair_savings.judged(prepared, usage, state.settings(lane))
         if prepared.sent.dialect == "gemini":
             verdict = objects.with_storage(state, prepared, verdict, now)
         if prepared.waited is not None:
             idle.returned(ledger, prepared, verdict)
         return verdict
+
+    def _play_repaired(self, prepared: Prepared, usage: Usage, row: Row | None, now: float) -> None:
+        """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
+        state, lane = self._state, prepared.lane
+
+        def save(saving: Saving) -> None:
+            with self._lock:
+                prepared.repairs_save = saving
+                if row is not None:
+                    state.keeper.leave_call(LateCall(lane.tenant, prepared.call, replace(row, repairs_save=saving)))
+
+        experience = state.tenant(lane.tenant).experience
+        self._repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
 
     def abandon(
         self, prepared: Prepared, *, now: float, error: str = "", partial: Partial | None = None
@@ -220,6 +236,7 @@ class Engine(Beside):
             self._teller.abandoned(prepared, now, error, row, verdict)
             state.keeper.save_lane(lane)
             if verdict is not None:
+                self._play_repaired(prepared, verdict.usage, row, now)
                 state.keeper.save_tenant(lane.tenant, tenant)
             return prepared.estimated
 
@@ -317,6 +334,7 @@ class Engine(Beside):
     def close(self, *, now: float) -> None:
         """Leave behind what makes the next start quick; whatever happened is stored already. The store stays open."""
         self._teller.flush()
+        self._repair_savings.flush()
         with self._lock:
             self._state.close(now)
 

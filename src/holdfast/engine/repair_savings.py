@@ -6,15 +6,19 @@ engine, at the same times. What a call was billed less what its shadow would hav
 saved; what the provider lost for us, the shadow loses too. A shadow begins with the request before the first
 suggestion as it was really sent, and knows nothing of other lanes, so that it rather reads too little than too much.
 
-It is worked out when the answer has come, so no request waits for it, and it changes nothing that is sent. If it fails,
-there is no figure (law 8).
+It is worked out on a thread of its own when the answer has come, so that no request waits for it, and it changes
+nothing that is sent. A lane whose bodies are large, or for which there is no room in the queue, loses its shadow and
+gets another one later. If it fails, there is no figure (law 8).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 from msgspec import Struct
 
@@ -32,18 +36,24 @@ from holdfast.prefix.experience import decode as decode_experience
 from holdfast.prefix.experience import encode as encode_experience
 from holdfast.prefix.ledger import Ledger
 from holdfast.prefix.plans import marked
-from holdfast.prefix.repairs import ByteMemory, Repair
+from holdfast.prefix.repairs import ByteMemory, Repair, RepairState
 from holdfast.prefix.tenants import Tenant
 from holdfast.prefix.values import Plan
+from holdfast.store.tenants import is_subscription
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.prompts import PromptReader, Reading
 
 from . import repairing
 from .repair_saving import Saving
 from .values import Prepared
+from .worker import Worker
 
 log = logging.getLogger(__name__)
 
+LARGEST = 2_000_000
+"""Bytes of a body; a lane with a larger one has no shadow until its bodies are small again."""
+MOST_WAITING = 32
+"""Requests that wait to be played."""
 MOST_SHADOWS = 64
 """Lanes with a shadow; the least recently used begin again."""
 FIRST_BYTES = 8_000_000
@@ -57,19 +67,19 @@ AS_SENT = Cache(strategy="passthrough", client_markers="respect", repair="off")
 
 
 class Totals(Struct):
-    """What this process has seen: answered requests, their cost, and what repairs would have saved of it."""
+    """What this process has seen: requests that could have been repaired and were not, their cost, and what repairs
+    would have saved of it."""
 
     requests: int = 0
     cost: Decimal = Decimal(0)
     saves: Decimal = Decimal(0)
     exact: Decimal = Decimal(0)
 
-    def add(self, cost: Decimal | None, saving: Saving | None) -> None:
+    def add(self, cost: Decimal | None, saving: Saving) -> None:
         self.requests += 1
         self.cost += cost or 0
-        if saving is not None:
-            self.saves += saving.dollars
-            self.exact += saving.dollars if saving.exact else 0
+        self.saves += saving.dollars
+        self.exact += saving.dollars if saving.exact else 0
 
 
 class Billed(Struct, frozen=True, kw_only=True):
@@ -97,27 +107,43 @@ class Readers:
 
 
 class Shadow:
-    """A lane as it would be with all repairs on."""
+    """A lane as it would be with all repairs on. `exact` if unambiguous values are enough for its last request;
+    `failed` if it cannot go on."""
 
     def __init__(self, shared: Readers, model: ModelFacts, experience: Experience, client: str = "") -> None:
-        self._shared, self._model = shared, model
+        self.model = model
+        self._shared = shared
         self._tenant = Tenant(experience)
         self._tenant.room = shared.room
         self._ledger = Ledger(client=client)
+        self._suggesting = RepairState()
         self._calls = 0
-        self.exact = True
+        self.exact = self.failed = False
+
+    def note(self, repairs: tuple[Repair, ...]) -> None:
+        """Take in what is suggested for a request; one for which nothing is suggested is judged as the one before."""
+        if is_suggested(repairs):
+            self.exact = all(each.exact or each.applied for each in repairs)
+
+    def suggest(self, body: Body) -> bool:
+        """Work out what is suggested for a request of a log, which no engine has seen, and take it in. Whether it is
+        anything."""
+        prompt = self._shared.reader.read(body, self.model).prompt
+        found = repairing.repair(body, prompt, self._suggesting, self._shared.memory, mode="suggest").repairs
+        self.note(found)
+        return is_suggested(found)
 
     def sent(
         self, body: Body, at: float, first_token: float | None = None, marks: tuple[Mark, ...] | None = None
     ) -> None:
         """The request before the first suggestion, as it went out, with these markers or with its own: the same with
         repairs and without."""
-        reading = self._shared.reader.read(body, self._model)
+        reading = self._shared.reader.read(body, self.model)
         repairing.repair(body, reading.prompt, self._ledger.repairs, self._shared.memory, mode="on")
         prompt = reading.prompt
         if marks is not None:
             prompt = marked(prompt, Plan(strategy="passthrough", marks=marks))
-        asked = core.Asked(call=self._call(), prompt=prompt, alone=prompt, model=self._model, settings=reading.settings)
+        asked = core.Asked(call=self._call(), prompt=prompt, alone=prompt, model=self.model, settings=reading.settings)
         prepared = core.prepare(self._tenant, self._ledger, asked, at, AS_SENT)
         began = at if first_token is None else first_token
         self._settle(prepared, prepared.outcome.usage(), began, began, AS_SENT)
@@ -125,7 +151,7 @@ class Shadow:
     def would_cost(self, call: Billed, cache: Cache) -> Usage:
         """What a request would have been billed with repairs."""
         body = call.body
-        alone = self._shared.reader.read(body, self._model)
+        alone = self._shared.reader.read(body, self.model)
         done = repairing.repair(body, alone.prompt, self._ledger.repairs, self._shared.memory, mode="on")
         sent, reading = (body, alone) if done.raw is body.raw else self._read(body, done.raw)
         places = {block.path: number for number, block in enumerate(sent.blocks)} if done.volatile_paths else {}
@@ -135,7 +161,7 @@ class Shadow:
             call=self._call(),
             prompt=reading.prompt,
             alone=alone.prompt,
-            model=self._model,
+            model=self.model,
             settings=reading.settings,
             reset=done.reset or call.reset,
             volatile=frozenset(number for number, place in enumerate(origin) if place in named),
@@ -154,7 +180,7 @@ class Shadow:
         parsed = self._shared.reader.parse(DIALECTS[body.dialect], raw, model=body.model)
         if isinstance(parsed, Unreadable):
             raise RuntimeError(f"a repaired body cannot be read: {parsed.reason}")
-        return parsed, self._shared.reader.read(parsed, self._model)
+        return parsed, self._shared.reader.read(parsed, self.model)
 
     def _call(self) -> str:
         self._calls += 1
@@ -186,64 +212,134 @@ def is_suggested(repairs: tuple[Repair, ...]) -> bool:
 
 
 class RepairSavings:
-    """The shadows of one engine. Not safe for threads: the engine holds a lock."""
+    """The shadows of one engine, which calls it under its lock. They are played on one thread."""
 
     def __init__(self) -> None:
         self.totals = Totals()
+        self._counting = threading.Lock()
         self._shared = Readers()
         self._shadows: OrderedDict[tuple[str, str], Shadow] = OrderedDict()
+        self._worker = Worker("holdfast-repairs", most=MOST_WAITING)
 
-    def judged(
-        self, prepared: Prepared, usage: Usage, experience: Experience, cache: Cache, now: float
-    ) -> Saving | None:
-        """What repairs would have saved of a call that was billed; None where nothing is suggested for its lane."""
-        saving = None
-        try:
-            saving = self._saving(prepared, usage, experience, cache, now)
-        except Exception as problem:  # noqa: BLE001  a figure that is missing harms nobody (law 8)
-            self._shadows.pop((prepared.lane.tenant, prepared.lane.id), None)
-            log.warning("what repairs would have saved is not known (%s: %s)", type(problem).__name__, problem)
-        self.totals.add(usage.cost, saving)
-        return saving
-
-    def _saving(
-        self, prepared: Prepared, usage: Usage, experience: Experience, cache: Cache, now: float
-    ) -> Saving | None:
-        lane, found = prepared.lane, prepared.core
-        name = (lane.tenant, lane.id)
-        if cache.repair != "suggest" or lane.observed or usage.cost is None:
-            self._shadows.pop(name, None)
+    def judged(self, prepared: Prepared, usage: Usage, cache: Cache) -> Saving | None:
+        """What repairs would have saved of a call, where that is known at once: 0 where nothing is suggested for its
+        lane. None where it has to be played, and where nobody asks for it."""
+        if not self._is_asked(prepared, usage, cache) or self._shadow(prepared) is not None:
             return None
-        shadow = self._shadows.get(name)
+        return None if is_suggested(prepared.repairs) else self._counted(usage, Saving(Decimal(0), exact=False))
+
+    def play(
+        self,
+        prepared: Prepared,
+        usage: Usage,
+        experience: Experience,
+        cache: Cache,
+        now: float,
+        save: Callable[[Saving], None],
+    ) -> None:
+        """Queue a call that was billed, if it has to be played; `save` is given what repairs would have saved of it."""
+        if not self._is_asked(prepared, usage, cache) or prepared.repairs_save is not None:
+            return
+        if _size(prepared) > LARGEST:
+            self._forget(prepared)
+            return
+        shadow, first = self._shadow(prepared), None
         if shadow is None:
-            if not is_suggested(prepared.repairs):
-                return None
-            shadow = self._begin(prepared, experience)
-        self._shadows.move_to_end(name)
-        shadow.exact &= all(each.exact or each.applied for each in prepared.repairs)
-        at = found.outcome.at
-        began = now if found.first_token is None else found.first_token
-        call = Billed(
-            body=prepared.sent,
-            tokens=found.outcome.prompt.tokens,
-            usage=usage,
-            at=at,
-            first_token=began,
-            ended=now,
-            reset=found.asked.reset,
-            subagent=lane.subagent,
-            foreseen=found.outcome.read,
-        )
-        would = facts.price(shadow.would_cost(call, cache), found.asked.model.ref).cost
-        return None if would is None else Saving(usage.cost - would, shadow.exact)
+            shadow, first = self._begin(prepared, experience), _before(prepared)
+        self._shadows.move_to_end(_name(prepared))
+        call = _billed(prepared, usage, now)
+        if not self._worker.do(partial(self._play, shadow, first, call, prepared.repairs, cache, save)):
+            self._forget(prepared)
+
+    def flush(self) -> None:
+        """Until everything is played that was queued."""
+        self._worker.flush()
+
+    def _is_asked(self, prepared: Prepared, usage: Usage, cache: Cache) -> bool:
+        """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
+        observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
+        asked = cache.repair == "suggest" and not observed and usage.cost is not None
+        if not asked:
+            self._forget(prepared)
+        return asked
+
+    def _shadow(self, prepared: Prepared) -> Shadow | None:
+        shadow = self._shadows.get(_name(prepared))
+        if shadow is not None and (shadow.failed or shadow.model != prepared.core.asked.model):
+            self._forget(prepared)
+            return None
+        return shadow
+
+    def _forget(self, prepared: Prepared) -> None:
+        self._shadows.pop(_name(prepared), None)
 
     def _begin(self, prepared: Prepared, experience: Experience) -> Shadow:
-        lane, before = prepared.lane, prepared.core.before
         known = decode_experience(encode_experience(experience))
-        shadow = Shadow(self._shared, prepared.core.asked.model, known, lane.client)
-        if prepared.earlier is not None and before is not None:
-            shadow.sent(prepared.earlier, before.at, before.first_token, before.marks)
-        self._shadows[lane.tenant, lane.id] = shadow
+        shadow = Shadow(self._shared, prepared.core.asked.model, known, prepared.lane.client)
+        self._shadows[_name(prepared)] = shadow
         if len(self._shadows) > MOST_SHADOWS:
             self._shadows.popitem(last=False)
         return shadow
+
+    def _play(
+        self,
+        shadow: Shadow,
+        first: _Sent | None,
+        call: Billed,
+        repairs: tuple[Repair, ...],
+        cache: Cache,
+        save: Callable[[Saving], None],
+    ) -> None:
+        if shadow.failed:
+            return
+        try:
+            if first is not None:
+                shadow.sent(*first)
+            shadow.note(repairs)
+            would = facts.price(shadow.would_cost(call, cache), shadow.model.ref).cost
+            if call.usage.cost is not None and would is not None:
+                save(self._counted(call.usage, Saving(call.usage.cost - would, shadow.exact)))
+        except Exception as problem:  # noqa: BLE001  a figure that is missing harms nobody (law 8)
+            shadow.failed = True
+            log.warning("what repairs would have saved is not known (%s: %s)", type(problem).__name__, problem)
+
+    def _counted(self, usage: Usage, saving: Saving) -> Saving:
+        with self._counting:
+            self.totals.add(usage.cost, saving)
+        return saving
+
+
+_Sent = tuple[Body, float, float | None, tuple[Mark, ...]]
+"""A request that was sent, when, when its answer began, and its markers."""
+
+
+def _before(prepared: Prepared) -> _Sent | None:
+    before = prepared.core.before
+    if prepared.earlier is None or before is None:
+        return None
+    return prepared.earlier, before.at, before.first_token, before.marks
+
+
+def _billed(prepared: Prepared, usage: Usage, now: float) -> Billed:
+    found = prepared.core
+    return Billed(
+        body=prepared.sent,
+        tokens=found.outcome.prompt.tokens,
+        usage=usage,
+        at=found.outcome.at,
+        first_token=now if found.first_token is None else found.first_token,
+        ended=now,
+        reset=found.asked.reset,
+        subagent=prepared.lane.subagent,
+        foreseen=found.outcome.read,
+    )
+
+
+def _name(prepared: Prepared) -> tuple[str, str]:
+    return prepared.lane.tenant, prepared.lane.id
+
+
+def _size(prepared: Prepared) -> int:
+    """Bytes of the larger of the two bodies that are compared."""
+    earlier = prepared.earlier
+    return max(len(prepared.sent.raw), 0 if earlier is None else len(earlier.raw))

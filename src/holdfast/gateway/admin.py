@@ -66,9 +66,10 @@ class Pages:
         refused: Callable[[str], None],
         switch: Switch,
         store_health: StoreHealth,
+        repair: str,
     ) -> None:
         self._store, self._runs, self._admin, self._refused = store, runs, admin, refused
-        self._switch, self._store_health = switch, store_health
+        self._switch, self._store_health, self._repair = switch, store_health, repair
 
     def app(self) -> Starlette:
         guarded = {
@@ -119,6 +120,7 @@ class Pages:
             "version": __version__,
             "mode": "off" if self._switch.off else "on",
             "store": "ok" if reason is None else "down",
+            "repair": self._repair,
         }
         if reason is not None:
             said["reason"] = reason

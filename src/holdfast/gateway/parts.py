@@ -89,7 +89,7 @@ class Gateway:
             access=Access(access_key),
             admin=admin,
             own_keys=OwnKeys(token, *(() if access_key is None else (access_key,))),
-            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health).app(),
+            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health, settings.cache.repair).app(),
             refused=refusals.tell,
             limits=limits,
             runs=self.runs,

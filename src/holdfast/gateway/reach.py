@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from http.client import HTTPException
-from typing import Any
+from typing import Any, get_args
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.config import Config
 from holdfast.config.secrets import secret
+from holdfast.prefix.repairs import Mode
 from holdfast.serving import is_loopback
 
 from .auth import proof, serves
@@ -26,6 +27,7 @@ from .runs import Seen
 PATIENCE_S = 2.0
 _MOST = 10_000_000
 _open = build_opener(ProxyHandler({})).open  # this machine is not behind a proxy
+_LEVELS = get_args(Mode)
 _UNREACHABLE = (OSError, ValueError, HTTPException, msgspec.MsgspecError)
 
 
@@ -80,6 +82,16 @@ def ails(address: str) -> tuple[str | None, bool]:
         return None, False
     reason = said.get("reason") if isinstance(said, dict) else None
     return (str(reason) if reason else None), isinstance(said, dict) and said.get("mode") == "off"
+
+
+def repair_level(address: str) -> str | None:
+    """How much a gateway repairs (`cache.repair`), as it says itself; None where it does not."""
+    try:
+        said = _get(f"{address}/healthz")
+    except _UNREACHABLE:
+        return None
+    level = said.get("repair") if isinstance(said, dict) else None
+    return level if level in _LEVELS else None
 
 
 def seen(config: Config, run: str) -> Seen | None:

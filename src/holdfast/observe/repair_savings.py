@@ -1,6 +1,6 @@
 """What repairs would have saved: whether it is worth saying, and which level is enough for it.
 
-The engine has worked out for every call of a lane with suggestions what it would have cost with repairs
+With `cache.repair = "suggest"` the engine works out for every call what it would have cost with repairs
 (`engine.repair_savings`); here it is added up.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from decimal import Decimal
 
-from holdfast.store import Store
+from holdfast.store import Call, Store
 
-from .billing import bill
 from .tally import judged
 from .values import RepairSavings
 
@@ -45,28 +44,30 @@ def repair_savings(
     tenant: str | None = None,
     session: str | None = None,
     calls: Collection[str] | None = None,
-    cost: Decimal | None = None,
 ) -> RepairSavings | None:
-    """The same of stored calls: those of the window, of one session, or those with these ids. `cost` is what they
-    cost, where that is known already."""
+    """The same of stored calls: those of the window, of one session, or those with these ids."""
     if level != "suggest":
         return None
-    if calls is None:
-        saves, exact = store.repair_savings(tenant, session=session, start=start, end=end)
-    else:
-        saves, exact = _of(store, tenant, calls)
-    if saves <= 0:
-        return None
-    if cost is None:
-        cost = bill(store, start=start, end=end, tenant=tenant, session=session, calls=calls).total.cost
-    return worth_saying(saves, exact, cost, level)
+    found = _Sums()
+    if calls is not None:
+        for id_ in dict.fromkeys(calls):
+            if (row := store.call(tenant, id_)) is not None:
+                found.add(row)
+    elif store.repair_savings(tenant, session=session, start=start, end=end)[0] > 0:
+        store.visit_calls(found.add, tenant, session=session, start=start, end=end)
+    return worth_saying(found.saves, found.exact, found.cost, level)
 
 
-def _of(store: Store, tenant: str | None, calls: Collection[str]) -> tuple[Decimal, Decimal]:
-    saves = exact = Decimal(0)
-    for id_ in dict.fromkeys(calls):
-        row = store.call(tenant, id_)
-        if row is not None and (said := judged(row)).repairs is not None:
-            saves += said.repairs
-            exact += said.repairs if said.exact else 0
-    return saves, exact
+class _Sums:
+    """Sums of the calls of which is stored what repairs would have saved: those that were made with `suggest` and are
+    paid by the token."""
+
+    def __init__(self) -> None:
+        self.saves = self.exact = self.cost = Decimal(0)
+
+    def add(self, call: Call) -> None:
+        said = judged(call)
+        if said.repairs is not None and call.usage is not None and call.usage.cost is not None:
+            self.cost += call.usage.cost
+            self.saves += said.repairs
+            self.exact += said.repairs if said.exact else 0

@@ -53,7 +53,9 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
     gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
     price = costs(model, prompt.tokens)
     automatic = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now) * price.input
-    allowance = counterfactuals.allowance(tenant.experience, ledger, automatic) / price.input if automatic else inf
+    allowance = inf
+    if automatic:
+        allowance = counterfactuals.allowance(tenant.experience, ledger, automatic, price.input) / price.input
     pool, alone = tenant.both(model)
     begins = comparison is None or comparison.course not in ("extension", "resend")
     start = tenant.start(prompt, blocks.head) if begins and asked.common is None else Start()

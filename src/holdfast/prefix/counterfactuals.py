@@ -38,6 +38,8 @@ ENOUGH = 3
 """Conversations of the tenant, of two requests or more, after which it is known."""
 AHEAD = 1.0
 """Conversations of the usual size whose cost may be spent before it is saved, once the tenant is known."""
+HISTORY = 0.25
+"""Of what another policy would have saved so far: the part that may be spent on following it."""
 
 
 def lasting(route: Route) -> float:
@@ -98,16 +100,19 @@ def see(client: Client, paid: Sequence[float], *, second: bool) -> None:
     client.conversations += second
 
 
-def allowance(experience: Experience, ledger: Ledger, here: float) -> float:
+def allowance(experience: Experience, ledger: Ledger, here: float, price: float) -> float:
     """How many dollars a request may cost more than with the short lifetime, where it costs `here` (law 7): a share of
     what the conversation would have cost so far, and as soon as some of the tenant's are known, what they have saved
-    together and the cost of a single one of them."""
+    together and the cost of a single one of them. From the second conversation on a part of what another policy would
+    have saved counts too; `price` is that of a plain token."""
     clients = experience.clients.values()
     known = sum(client.conversations for client in clients)
+    history = sum(client.fixed[0] - min(client.fixed) for client in clients) * price if known > 1 else 0.0
     if known < ENOUGH:
-        return BOUND * (ledger.automatic + here) - ledger.spent - here
+        return BOUND * (ledger.automatic + here) - ledger.spent - here + HISTORY * history
     automatic = sum(client.automatic for client in clients)
-    return (1 + AHEAD / known) * (automatic + here) - sum(client.spent for client in clients) - here
+    spent = sum(client.spent for client in clients)
+    return (1 + AHEAD / known) * (automatic + here) - spent - here + HISTORY * history
 
 
 def tests_the_long(outcome: Outcome, gap: float | None) -> bool:

@@ -52,7 +52,7 @@ def test_a_clock_is_named_with_its_byte_and_its_cure() -> None:
     body = records[3].body
     assert body is not None
     assert found.offset is not None
-    assert (found.path, found.cure, found.setting) == ("system[1]", "clock", 'cache.repair = "on"')
+    assert (found.path, found.cure, found.setting) == ("system[1]", "clock", 'cache.repair = "values"')
     assert body[: found.offset].endswith(b"13:0")
     assert body[found.offset : found.offset + 1] == b"3"
     assert report.totals.cures[0].cure == "clock"

@@ -89,7 +89,7 @@ class Cache(Struct, frozen=True):
     probe_credit_usd: Annotated[
         float,
         about(
-            "Dollars that a client without markers may cost more than alone until its savings pay for writes.",
+            "Dollars that a client without markers may cost more than with automatic caching until its savings pay.",
             ge=0,
             le=MANY,
         ),

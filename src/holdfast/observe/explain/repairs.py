@@ -14,13 +14,11 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.canonical import Usage
-from holdfast.engine import repairing
-from holdfast.engine.repair_savings import AS_SENT, Billed, Readers, Shadow, is_suggested
+from holdfast.engine.repair_savings import AS_SENT, Billed, Readers, Shadow
 from holdfast.facts import ModelFacts, Rates
 from holdfast.observe.repair_savings import worth_saying
 from holdfast.observe.values import RepairSavings
 from holdfast.prefix.experience import Experience
-from holdfast.prefix.repairs import ByteMemory, RepairState
 from holdfast.traces.logs.values import Logged
 from holdfast.wire import Body
 
@@ -68,15 +66,16 @@ class Repairs:
         """One more request, before its body is remembered as its lane's last one."""
         record = request.record
         if record.judged:
-            self._count(request, request.usage.cost, record.repairs, record.repairs_exact)
+            if record.repairs is not None:
+                self._count(request, request.usage.cost, record.repairs, record.repairs_exact)
             return
-        if record.body is None or request.rates is None or request.at is None:
+        if record.body is None or request.rates is None or request.at is None or record.subscription:
             return
         saves, exact = None, False
         try:
-            shadow = self._shadow(request)
-            body = None if shadow is None else self._bodies.parsed(record)
-            if shadow is not None and body is not None:
+            playable = self._shadow(request)
+            if playable is not None:
+                shadow, body = playable
                 saves, exact = self._played(shadow, body, request, request.rates), shadow.exact
         except Exception as problem:  # noqa: BLE001  the report goes on without this figure
             self._shadows.pop(request.lane, None)
@@ -89,33 +88,33 @@ class Repairs:
             self._saves += saves or 0
             self._exact += (saves or 0) if exact else 0
 
-    def _shadow(self, request: Request) -> Shadow | None:
-        """The lane as it would be with repairs; it begins where a request could be repaired."""
+    def _shadow(self, request: Request) -> tuple[Shadow, Body] | None:
+        """The lane as it would be with repairs, and the request; it begins where a request could be repaired."""
         known = self._shadows.get(request.lane)
         if known is not None and self._bodies.knows(request.lane):
             self._shadows.move_to_end(request.lane)
-            return known
+            body = self._bodies.parsed(request.record)
+            if body is None:
+                return None
+            known.suggest(body)
+            return known, body
         self._shadows.pop(request.lane, None)
         looked = self._looked[request.lane] = self._looked.pop(request.lane, 0) + 1
         if len(self._looked) > MOST_LANES:
             self._looked.popitem(last=False)
         alike = 1.0 if looked <= LOOKED_AT + 1 else ALIKE  # the first of a lane has none before it
         pair = self._bodies.departing(request.record, request.lane, alike=alike)
-        if pair is None or not self._suggested(pair.earlier, pair.now, request.model):
+        if pair is None:
             return None
         shadow = Shadow(self._shared, request.model, Experience())
+        shadow.suggest(pair.earlier)
+        if not shadow.suggest(pair.now):
+            return None
         shadow.sent(pair.earlier, pair.at)
         self._shadows[request.lane] = shadow
         if len(self._shadows) > MOST_SHADOWS:
             self._shadows.popitem(last=False)
-        return shadow
-
-    def _suggested(self, earlier: Body, now: Body, model: ModelFacts) -> bool:
-        state, memory, found = RepairState(), ByteMemory(), False
-        for body in (earlier, now):
-            prompt = self._shared.reader.read(body, model).prompt
-            found = is_suggested(repairing.repair(body, prompt, state, memory, mode="suggest").repairs)
-        return found
+        return shadow, pair.now
 
     def _played(self, shadow: Shadow, body: Body, request: Request, rates: Rates) -> Decimal:
         at = request.at or 0.0

@@ -6,7 +6,7 @@ anything, the cause has a plain cure. Knows nothing of how a break is found or k
 
 from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
 from .skills import owner as skill_owner
-from .values import ECONOMIC, IMPROVE, MANAGE, REPAIR, Case, Cure, case
+from .values import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
 
 __all__ = [
     "ECONOMIC",
@@ -16,6 +16,7 @@ __all__ = [
     "NAMES",
     "RECOGNISERS",
     "REPAIR",
+    "VALUES",
     "Case",
     "Cure",
     "case",

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ..suspects import Cause
 from . import skills, structure, texts
 from .in_your_code import for_program
-from .repairable import would_repair
-from .values import IMPROVE, REPAIR, Case, Cure
+from .repairable import repaired_by
+from .values import IMPROVE, REPAIR, VALUES, Case, Cure
 
 Recogniser = Callable[[Case], Cure | None]
 
@@ -168,9 +168,11 @@ def reset_cure(reason: str, where: str | None = None) -> Cure:
 
 def cure_for(case: Case) -> Cure:
     """The cure of the first fault that is recognised, or the plain one of the cause. Repairs are named only where they
-    would act."""
+    would act, and the least level that does."""
     cure = for_program(_cure(case), case)
-    return replace(cure, setting=None) if cure.setting == REPAIR and not would_repair(case) else cure
+    if cure.setting != REPAIR:
+        return cure
+    return replace(cure, setting={"values": VALUES, "on": REPAIR, None: None}[repaired_by(case)])
 
 
 def _cure(case: Case) -> Cure:

@@ -22,6 +22,7 @@ LINE = 400
 """Characters of a line that are compared."""
 
 REPAIR = 'cache.repair = "on"'
+VALUES = 'cache.repair = "values"'
 ECONOMIC = 'cache.strategy = "economic"'
 IMPROVE = 'cache.client_markers = "improve"'
 MANAGE = 'cache.client_markers = "manage"'

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.caches.noise import Noise
 from holdfast.errors import HoldfastError
+from holdfast.prefix.repairs import MOVES
 
 from ..client_faults import FAULTS
 from ..gaps import PATTERNS, SEEDS
@@ -54,4 +55,4 @@ class Options(Struct, frozen=True, kw_only=True):
     @property
     def whole_engine(self) -> bool:
         """Whether bodies are needed even where a trace has none."""
-        return self.fault is not None or self.dump is not None or self.repair == "on"
+        return self.fault is not None or self.dump is not None or self.repair in MOVES
