@@ -117,7 +117,7 @@ def test_below_a_twentieth_nothing_is_said(tmp_path: Path) -> None:
     with opened(tmp_path) as gate:
         ask(gate, clock, turns=3, session="faulty")
         store = settled(gate)
-        saves, exact = store.repair_savings()
+        saves, exact, _ = store.repair_savings()
         assert saves > 0
         assert saves == exact
         cost = observe.bill(store).total.cost
@@ -191,7 +191,7 @@ def test_values_are_enough_where_memory_changed_once(tmp_path: Path) -> None:
     with opened(tmp_path) as gate:
         ask(gate, clock_and_memory_once, turns=40)
         store = settled(gate)
-        saves, exact = store.repair_savings()
+        saves, exact, _ = store.repair_savings()
         said = repair_savings(store, "suggest")
         assert saves > exact > 0
         assert said is not None

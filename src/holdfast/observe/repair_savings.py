@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from decimal import Decimal
 
-from holdfast.store import Call, Store
+from holdfast.store import Store
 
 from .tally import judged
 from .values import RepairSavings
@@ -48,26 +48,20 @@ def repair_savings(
     """The same of stored calls: those of the window, of one session, or those with these ids."""
     if level != "suggest":
         return None
-    found = _Sums()
-    if calls is not None:
-        for id_ in dict.fromkeys(calls):
-            if (row := store.call(tenant, id_)) is not None:
-                found.add(row)
-    elif store.repair_savings(tenant, session=session, start=start, end=end)[0] > 0:
-        store.visit_calls(found.add, tenant, session=session, start=start, end=end)
-    return worth_saying(found.saves, found.exact, found.cost, level)
+    if calls is None:
+        saves, exact, cost = store.repair_savings(tenant, session=session, start=start, end=end)
+    else:
+        saves, exact, cost = _of(store, tenant, calls)
+    return worth_saying(saves, exact, cost, level)
 
 
-class _Sums:
-    """Sums of the calls of which is stored what repairs would have saved: those that were made with `suggest` and are
-    paid by the token."""
-
-    def __init__(self) -> None:
-        self.saves = self.exact = self.cost = Decimal(0)
-
-    def add(self, call: Call) -> None:
-        said = judged(call)
-        if said.repairs is not None and call.usage is not None and call.usage.cost is not None:
-            self.cost += call.usage.cost
-            self.saves += said.repairs
-            self.exact += said.repairs if said.exact else 0
+def _of(store: Store, tenant: str | None, calls: Collection[str]) -> tuple[Decimal, Decimal, Decimal]:
+    saves = exact = cost = Decimal(0)
+    for id_ in dict.fromkeys(calls):
+        row = store.call(tenant, id_)
+        paid = None if row is None or row.usage is None else row.usage.cost
+        if row is not None and paid is not None and (said := judged(row)).repairs is not None:
+            saves += said.repairs
+            exact += said.repairs if said.exact else 0
+            cost += paid
+    return saves, exact, cost

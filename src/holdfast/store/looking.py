@@ -66,8 +66,9 @@ class Looks(Protocol):
         session: str | None = None,
         start: int | None = None,
         end: int | None = None,
-    ) -> tuple[Decimal, Decimal]:
-        """The dollars that repairs would have saved, and those of them for which unambiguous values are enough."""
+    ) -> tuple[Decimal, Decimal, Decimal]:
+        """Of calls of which it is known: the dollars that repairs would have saved, those of them for which unambiguous
+        values are enough, and what the calls cost."""
         ...
 
     def visit_events(
@@ -144,7 +145,7 @@ class Looking:
         session: str | None = None,
         start: int | None = None,
         end: int | None = None,
-    ) -> tuple[Decimal, Decimal]:
+    ) -> tuple[Decimal, Decimal, Decimal]:
         return self._read(_savings, *_where({"tenant": tenant, "session": session}, "started_at", start, end))
 
     def visit_events(
@@ -206,15 +207,17 @@ def _visit(connection: sqlite3.Connection, visit: Callable[[Call], None], where:
         visit(read_call(row))
 
 
-def _savings(connection: sqlite3.Connection, where: str, values: list[Any]) -> tuple[Decimal, Decimal]:
-    saves = exact = Decimal(0)
+def _savings(connection: sqlite3.Connection, where: str, values: list[Any]) -> tuple[Decimal, Decimal, Decimal]:
+    saves = exact = cost = Decimal(0)
     # The condition is that of the index `calls_repairable`, without which an older store is read through.
-    sql = f"""SELECT verdict FROM calls WHERE instr(verdict, '"repairs":') > 0 AND {where}"""
-    for (verdict,) in connection.execute(sql, values):
+    sql = f"""SELECT verdict, cost FROM calls WHERE instr(verdict, '"repairs":') > 0 AND {where}"""
+    for verdict, paid in connection.execute(sql, values):
         said = bill_sums.judged(verdict)
-        saves += said.repairs or 0
-        exact += (said.repairs or 0) if said.exact else 0
-    return saves, exact
+        if said.repairs is not None and paid is not None:
+            saves += said.repairs
+            exact += said.repairs if said.exact else 0
+            cost += Decimal(paid)
+    return saves, exact, cost
 
 
 _TOLD = "SELECT tenant, session, at, payload FROM"

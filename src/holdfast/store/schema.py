@@ -153,7 +153,7 @@ _BILLS = (
 )
 
 _REPAIRABLE = (
-    # Calls of which is known what repairs would have saved: few, and asked for by every bill.
+    # Calls of which it is known what repairs would have saved: asked for by every bill.
     "CREATE INDEX calls_repairable ON calls (started_at) WHERE instr(verdict, '\"repairs\":') > 0",
 )
 
