@@ -209,3 +209,53 @@ def test_through_the_core_a_marker_is_dropped_once_it_has_cost_what_is_risked() 
     written = [bool(outcome.writes) for outcome in replay(lane, SMALL, Cache(), client="cli")]
     assert written[:5] == [True] * 5
     assert not any(written[7:])
+
+
+@pytest.mark.parametrize(("tokens", "subagent"), [(100, True), (100, False), (3_000, False)])
+def test_through_the_core_single_requests_beside_conversations_do_not_stop_their_caching(
+    tokens: int, subagent: bool
+) -> None:
+    """Titles and small questions that go on with nothing, in between conversations that are worth far more."""
+    tenant = Tenant()
+    for number in range(12):
+        for shot in range(5):
+            asked = prompt([said(2 * shot, tokens, name=f"shot {number}")], model=SMALL)
+            prepared = core.prepare(
+                tenant,
+                ledger := Ledger(client="cli"),
+                core.Asked(call="", prompt=asked, alone=asked, model=SMALL, subagent=subagent),
+                0.0,
+                NOTHING,
+            )
+            core.settle(tenant, ledger, prepared, prepared.outcome.usage(), 1.0, NOTHING)
+        blocks = [system(f"host {number}", 20_000), *(said(turn) for turn in range(8))]
+        lane = [Call(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 2], model=SMALL)) for turn in range(4)]
+        sent = replay(lane, SMALL, NOTHING, tenant=tenant, client="cli")
+        assert [bool(outcome.read) for outcome in sent] == [False, True, True, True], number
+
+
+def test_through_the_core_what_cannot_be_cached_says_nothing_of_what_can() -> None:
+    """Many single requests below the model's floor, and then a conversation."""
+    tenant = Tenant()
+    for number in range(40):
+        replay(
+            [Call(0.0, 2.0, prompt([said(2 * number, 100)], model=SMALL))], SMALL, NOTHING, tenant=tenant, client="cli"
+        )
+    sent = replay(without_markers(calls(3)), SMALL, NOTHING, tenant=tenant, client="cli")
+    assert [bool(outcome.read) for outcome in sent] == [False, True, True]
+
+
+@pytest.mark.parametrize(("lost", "dropped"), [(0.0, True), (1.0, False)])
+def test_through_the_core_what_dropping_has_lost_is_deducted_from_what_may_be_risked(
+    lost: float, dropped: bool
+) -> None:
+    """A clock at the head, in a lane that has cost so much more than it would have alone."""
+    tenant, ledger = Tenant(), Ledger(client="cli")
+    for turn in range(9):
+        asked = prompt([system(f"clock {turn}", 9_000), said(0)], (1, "5m"), model=SMALL)
+        ledger.saved = min(ledger.saved, -lost)
+        prepared = core.prepare(
+            tenant, ledger, core.Asked(call=str(turn), prompt=asked, alone=asked, model=SMALL), 20.0 * turn, NOTHING
+        )
+        core.settle(tenant, ledger, prepared, prepared.outcome.usage(), 20.0 * turn + 2, NOTHING)
+    assert (prepared.outcome.prompt.marks == ()) is dropped

@@ -40,7 +40,7 @@ def seen(*requests: tuple[int, int, float]) -> Client:
     """A client of one conversation: tokens, those in common with the request before, seconds since it."""
     client = Client()
     for tokens, common, idle in requests:
-        see(client, priced(OPUS, tokens, 5_000, common, idle), second=False)
+        see(client, priced(OPUS, tokens, 5_000, common, idle), tokens, second=False)
     return client
 
 
@@ -66,7 +66,7 @@ def test_each_policy_is_priced_by_the_rules() -> None:
 def test_below_the_floor_all_cost_the_same_and_conversations_fade() -> None:
     assert seen((4_000, 0, 0.0)).fixed == [4_000, 4_000, 4_000]
     client = Client(fixed=[10.0, 20.0, 30.0])
-    see(client, priced(OPUS, 10, 0, 0, 1.0), second=True)
+    see(client, priced(OPUS, 10, 0, 0, 1.0), 10, second=True)
     assert client.fixed == pytest.approx([10 + each * (1 - 1 / MEMORY) for each in (10, 20, 30)])
     assert client.conversations == 1
 
@@ -160,7 +160,7 @@ def test_the_documented_lifetime_is_believed_until_an_entry_was_lost() -> None:
     assert pauses().provider.long > lasting(Route(pauses=20, survived=10)) > 0.5
     kept, lost = Client(), Client()
     for client, route in ((kept, Route()), (lost, Route(pauses=10, survived=7))):
-        see(client, priced(OPUS, 10_000, 2_000, 9_000, 900.0, route), second=False)
+        see(client, priced(OPUS, 10_000, 2_000, 9_000, 900.0, route), 10_000, second=False)
     assert lost.fixed[0] == kept.fixed[0]
     assert lost.fixed[1] > kept.fixed[1]
     assert lost.fixed[2] > kept.fixed[2]

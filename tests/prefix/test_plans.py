@@ -10,6 +10,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.facts import model
 from holdfast.prefix.check import checked
 from holdfast.prefix.costs import costs
+from holdfast.prefix.experience import Client, Experience
 from holdfast.prefix.plans import affordable
 from holdfast.prefix.pool import Pool
 from holdfast.prefix.situation import Situation
@@ -50,6 +51,16 @@ def steps(asked: Situation, planned: Plan) -> list[list[tuple[int, str]]]:
         if not found or found[-1] != marks:
             found.append(marks)
     return found
+
+
+@pytest.mark.parametrize(("long_marks", "marks"), [(0.0, [(1, "5m"), (9, "5m")]), (1.0, [(9, "5m")])])
+def test_nothing_short_is_put_in_the_way_of_a_client_that_marks_for_longer(
+    long_marks: float, marks: list[tuple[int, str]]
+) -> None:
+    """The long lifetime for tools and system text cannot be paid for; a short one would cost nothing now."""
+    known = Experience(clients={"other": Client(long_marks=long_marks)})
+    asked = replace(situation(BLOCKS, (9, "5m")), experience=known)
+    assert affords(asked, plan((1, "1h"), (9, "5m")), 0.0)[0] == marks
 
 
 def test_what_can_be_paid_for_is_left_alone() -> None:

@@ -248,7 +248,8 @@ def _seen(
         return None
     ledger.asked += 1
     client.long_marks += any(mark.ttl != asked.model.default_ttl for mark in asked.alone.marks)
-    client.count(ledger.asked, subagent=asked.subagent)
+    if ledger.asked > 1 or prompt.tokens >= asked.model.floor:  # what cannot be cached says nothing of what can
+        client.count(ledger.asked, subagent=asked.subagent)
     if last is None or comparison is None:
         ledger.kind = kind
         return None
@@ -300,7 +301,7 @@ def _compared_policies(
     route = tenant.experience.route(model.ref)
     each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, route)
     if comparison is None or comparison.course != "resend":
-        counterfactuals.see(client, each, second=ledger.asked == 2)
+        counterfactuals.see(client, each, prompt.tokens, second=ledger.asked == 2)
     return each[0]
 
 
@@ -358,7 +359,7 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
     limit = _limit(situation, client, price)
     if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
         return plan, 0.0  # the same, for the same price
-    risk = max(limit, situation.ledger.wasted)
+    risk = max(limit, situation.ledger.wasted + min(0.0, situation.ledger.saved))
     return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone), risk=risk)
 
 

@@ -92,11 +92,12 @@ def priced(
     )
 
 
-def see(client: Client, paid: Sequence[float], *, second: bool) -> None:
-    """Add what a request costs under each policy to the client's sums. `second` says that a conversation is one only
-    now."""
+def see(client: Client, paid: Sequence[float], tokens: int, *, second: bool) -> None:
+    """Add what a request of so many tokens costs under each policy, and without a cache, to the client's sums. `second`
+    says that a conversation is one only now."""
     faded = 1 - 1 / MEMORY if second else 1.0
     client.fixed = [before * faded + more for before, more in zip(client.fixed, paid, strict=True)]
+    client.plain = client.plain * faded + tokens
     client.conversations += second
 
 
@@ -105,14 +106,16 @@ def allowance(experience: Experience, ledger: Ledger, here: float, price: float)
     what the conversation would have cost so far, and as soon as some of the tenant's are known, what they have saved
     together and the cost of a single one of them. From the second conversation on a part of what another policy would
     have saved counts too; `price` is that of a plain token."""
-    clients = experience.clients.values()
-    known = sum(client.conversations for client in clients)
-    history = sum(client.fixed[0] - min(client.fixed) for client in clients) * price if known > 1 else 0.0
+    known = automatic = spent = missed = 0.0
+    for client in experience.clients.values():
+        known += client.conversations
+        automatic += client.automatic
+        spent += client.spent
+        missed += client.fixed[0] - min(client.fixed)
+    history = HISTORY * missed * price if known > 1 else 0.0
     if known < ENOUGH:
-        return BOUND * (ledger.automatic + here) - ledger.spent - here + HISTORY * history
-    automatic = sum(client.automatic for client in clients)
-    spent = sum(client.spent for client in clients)
-    return (1 + AHEAD / known) * (automatic + here) - spent - here + HISTORY * history
+        return BOUND * (ledger.automatic + here) - ledger.spent - here + history
+    return (1 + AHEAD / known) * (automatic + here) - spent - here + history
 
 
 def tests_the_long(outcome: Outcome, gap: float | None) -> bool:

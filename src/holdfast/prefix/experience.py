@@ -79,8 +79,9 @@ class Client(Struct):
     `asked` counts requests by how many their lane had made (`age`), `followed` those of them that another came after.
     `heads` counts lanes that began with tools and system text that an earlier lane of the tenant had sent, and others.
     `sub_asked` and `sub_followed` are the same of sub-agents' lanes alone, many of which end with their first request.
-    `fixed` is what its conversations would have cost under fixed lifetimes (`counterfactuals`), `conversations` counts
-    those of two requests or more. `long_marks` counts requests that it marked for longer than the short lifetime.
+    `fixed` is what its conversations would have cost under fixed lifetimes (`counterfactuals`), `plain` what they would
+    have without a cache; `conversations` counts those of two requests or more. `long_marks` counts requests that it
+    marked for longer than the short lifetime.
     """
 
     gaps: Gaps = field(default_factory=Gaps)
@@ -92,6 +93,7 @@ class Client(Struct):
     sub_asked: list[float] = field(default_factory=ages)
     sub_followed: list[float] = field(default_factory=ages)
     fixed: list[float] = field(default_factory=three)
+    plain: float = 0.0
     conversations: float = 0.0
     long_marks: float = 0.0
     automatic: float = 0.0

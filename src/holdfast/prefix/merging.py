@@ -46,7 +46,7 @@ def _client(stored: Client, mine: Client, base: Client) -> Client:
     total = _added(*(msgspec.to_builtins(each) for each in (stored, mine, base)))
     client = msgspec.convert(total, Client)
     fixed = [max(0.0, paid) for paid in client.fixed]  # what fades in two processes may fade below nothing
-    return replace(client, reserved=mine.reserved, fixed=fixed)
+    return replace(client, reserved=mine.reserved, fixed=fixed, plain=max(0.0, client.plain))
 
 
 def _added(stored: Any, mine: Any, base: Any) -> Any:

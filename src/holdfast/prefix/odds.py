@@ -68,6 +68,8 @@ def odds(ledger: Ledger, experience: Experience | None, kind: Kind, tokens: int,
         soon = _user(others.after_tools, lanes.after_tools, here.after_tools)
     usual = _user(others.after_any if others is not _NOTHING else _NEVER, lanes.after_any)
     ends, remaining = _life(client, ledger.asked, subagent)
+    if not subagent and client.fixed[0] < client.plain:  # few long conversations pay for many that end at once
+        ends = min(ends, 1 / PRIOR_LENGTH)
     return Odds(
         next=_mix(soon, _after(user, ledger.pause), tools),
         later=_mix(usual, user, tools),

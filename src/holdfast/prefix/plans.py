@@ -74,12 +74,12 @@ def covered_by(outcome: Outcome) -> int:
 
 def _versions(plan: Plan, situation: Situation) -> Iterator[Plan]:
     """The plan, with short lifetimes only, with its markers dropped from the end, with one marker further and further
-    to the front; pinned markers and the client's stay."""
+    to the front; pinned markers and the client's stay. None shorter where that would be in the way of a client."""
     yield plan
     kept = {*situation.pinned, *situation.prompt.marks}
     theirs = tuple(mark for mark in plan.marks if mark in kept)
     ours = [mark.block for mark in plan.marks if mark not in kept]
-    if not ours:
+    if not ours or situation.in_the_way:
         return
     yield _poorer(plan, situation, theirs, ours, "short lifetimes only")
     for number in range(len(ours) - 1, 0, -1):

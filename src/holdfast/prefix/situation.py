@@ -43,5 +43,13 @@ class Situation(Struct, frozen=True, kw_only=True):
     kind: Kind | None = None
     head: int | None = None
 
+    @property
+    def in_the_way(self) -> bool:
+        """Whether a short entry of ours might be read where a client of the tenant's would have written a long one,
+        which would then live no longer than ours."""
+        if not self.prompt.marks or self.experience is None:
+            return False
+        return any(client.long_marks for client in self.experience.clients.values())
+
 
 Strategy = Callable[[Situation], Plan]

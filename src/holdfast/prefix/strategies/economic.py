@@ -70,7 +70,7 @@ def economic(situation: Situation) -> Plan:
     if fixed == "long" and long is not None:
         tail_ttl, head_ttl, probe, why = long, long, 0.0, f"retention is long for {model.ref}"
     wishes, marked = [], []
-    in_the_way = head_ttl == short and _in_the_way(situation)
+    in_the_way = head_ttl == short and situation.in_the_way
     for block in () if in_the_way else (last_tool(situation), last_system(situation)):
         if block is not None and _pays(situation, state, price, block):
             wishes.append(Wish(block, head_ttl, "tools and system text come again"))
@@ -171,14 +171,6 @@ def _lifetimes(
     if policy == "short" or not bare_head or price.premium * bare_head > situation.allowance:
         return plain
     return short, long, 0.0, "the conversation goes on"
-
-
-def _in_the_way(situation: Situation) -> bool:
-    """Whether a short entry of ours might be read where a client of the tenant's would have written a long one: that
-    would live no longer than ours."""
-    if not situation.prompt.marks or situation.experience is None:
-        return False
-    return any(client.long_marks for client in situation.experience.clients.values())
 
 
 def _supported(situation: Situation) -> bool:
