@@ -39,6 +39,7 @@ from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
 from holdfast.identity import Identities
 from holdfast.prefix.core import Tenant
+from holdfast.prefix.counterfactuals import BOUND
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.traces import Trace, read, with_gaps
@@ -281,7 +282,7 @@ def recorded_sessions(*, quick: bool) -> Iterator[Result]:
         automatic = _played(sessions, marks, facts, lambda: None)
         ratios = _ratios(unmarked, automatic)
         note = f"{len(ratios)} sessions, in sum {float(sum(unmarked) / sum(automatic)):.3f}, each by a new client"
-        limit = 1.1 if recordings.JUDGED else None
+        limit = BOUND * TOLERANCE if recordings.JUDGED else None
         yield Result(f"sessions without markers, {name}: worst, over automatic", max(ratios), "x", limit, "lower", note)
 
 

@@ -30,7 +30,7 @@ def knowing(gaps: Gaps = FAST, *, lanes: int = 400, requests: int = 4_000, route
     routes = {} if route is None else {SMALL.ref: route}
     lived = [float(lanes)] * 4 + [float(requests - 4 * lanes)]
     followed = [*lived[:4], lived[4] - lanes]
-    client = Client(gaps=gaps, lanes=lanes, asked=lived, followed=followed)
+    client = Client(gaps=gaps, lanes=lanes, asked=lived, followed=followed, conversations=float(lanes))
     return Experience(clients={"c": client}, routes=routes)
 
 

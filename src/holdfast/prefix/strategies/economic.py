@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -152,8 +151,11 @@ def _lifetimes(
     new, bare = tokens - min(state.live, tokens), tokens - min(state.long, tokens)
     odds, supported = state.odds, _supported(situation)
     if situation.model.knobs.ttl_raise == "yes":
-        begun = situation.allowance < inf
-        if (supported or begun) and price.premium * new <= situation.allowance and raise_now(odds, price, new, bare):
+        if (
+            (supported or _young(situation))
+            and price.premium * new <= situation.allowance
+            and raise_now(odds, price, new, bare)
+        ):
             return long, long, 0.0, f"a pause is worth {odds.next[1]:.1%}, {bare} tokens are not protected yet"
         return plain
     if not supported:
@@ -176,6 +178,12 @@ def _lifetimes(
 def _supported(situation: Situation) -> bool:
     """Whether anything but the short lifetime is backed by the tenant's own conversations (law 7)."""
     return situation.experience is not None and counterfactuals.supported(situation.experience)
+
+
+def _young(situation: Situation) -> bool:
+    """Whether the tenant is not known yet."""
+    known = situation.experience
+    return known is not None and counterfactuals.conversations(known) < counterfactuals.ENOUGH
 
 
 def _policy(situation: Situation, tokens: int) -> counterfactuals.Policy:
