@@ -282,7 +282,7 @@ def recorded_sessions(*, quick: bool) -> Iterator[Result]:
         automatic = _played(sessions, marks, facts, lambda: None)
         ratios = _ratios(unmarked, automatic)
         note = f"{len(ratios)} sessions, in sum {float(sum(unmarked) / sum(automatic)):.3f}, each by a new client"
-        limit = BOUND * TOLERANCE if recordings.JUDGED else None
+        limit = BOUND if recordings.JUDGED else None
         yield Result(f"sessions without markers, {name}: worst, over automatic", max(ratios), "x", limit, "lower", note)
 
 

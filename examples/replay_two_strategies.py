@@ -1,6 +1,7 @@
-"""A recorded session under two strategies and with two kinds of pauses: what each would have cost, and the least.
+"""Recorded sessions under two strategies and with two kinds of pauses: what each would have cost, and the least.
 
-The session is made here; a path names a trace of your own. For the logs that clients keep there is the command:
+The sessions are made here, and played in order with what is learned from one to the next; a path names traces of your
+own. For the logs that clients keep there is the command:
 `holdfast replay --strategy economic,rolling --gaps office`.
 """
 
@@ -27,8 +28,9 @@ def session(path: Path, requests: int = 40) -> Path:
 
 
 with tempfile.TemporaryDirectory() as directory:
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else session(Path(directory, "session.json"))
-    traces = read(path)
+    for number in range(4):
+        session(Path(directory, f"session-{number}.json"))
+    traces = read(Path(sys.argv[1] if len(sys.argv) > 1 else directory))
     for gaps in ("none", "office"):  # a user turn every ten seconds; bursts with long pauses, as in an office
         replayed = run(traces, ["economic", "rolling", "optimal"], ["claude-opus-4-6"], gaps=gaps)
         for result in replayed.results:

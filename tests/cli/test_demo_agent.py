@@ -51,8 +51,8 @@ def test_everything_happens_in_one_session(whole: Played) -> None:
     assert not summary.elided
     assert summary.tokens_after < summary.tokens_before
     assert whole.done
-    assert whole.read > 0.9 * whole.prompt
-    assert whole.cost < whole.without / 4
+    assert whole.read > 0.8 * whole.prompt
+    assert whole.cost < whole.without / 3
 
 
 @pytest.mark.slow
@@ -66,7 +66,8 @@ def test_skills_in_the_system_text_are_not_loaded(whole: Played, tmp_path: Path)
     found = played(alternative("skills loaded on request"), tmp_path)
     assert found.done
     assert found.count(SkillLoaded) == 0
-    assert found.cost > whole.cost
+    assert found.without > whole.without
+    assert found.prompt > whole.prompt
 
 
 @pytest.mark.slow

@@ -130,10 +130,16 @@ class TestClient:
         )
         assert "3 calls" in looked.stdout
 
-    def test_turns_that_went_without_markers_have_their_price(self, world: World) -> None:
-        """A client that marks nothing and has no credit: law 7 leaves it as it is."""
-        unmarked = CLIENT.replace(', "cache_control": {"type": "ephemeral"}', "")
-        done = world.run(sys.executable, "-c", unmarked, "4", "0", HOLDFAST_CACHE_PROBE_CREDIT_USD="0")
+    def test_turns_that_went_past_it_have_their_price(self, world: World) -> None:
+        """A client that asks to be left alone in the middle of its conversation, without its markers."""
+        asked = CLIENT.replace("for _ in range", "for turn in range").replace(
+            "    body =",
+            """    if turn == 2:
+        headers["x-holdfast"] = "off"
+        del system[0]["cache_control"]
+    body =""",
+        )
+        done = world.run(sys.executable, "-c", asked, "3", "0")
         assert done.returncode == 0, done.stderr
         assert "holdfast: 1 turn went past Holdfast or without markers, for $0.0" in done.stderr
 

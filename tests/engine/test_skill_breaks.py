@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.config.sections.cache import Cache
 from holdfast.prefix.cures import Cure
 from tests.prefix.test_cures_skills import BASE, PDF, ZIP, listed, section, text
 from tests.prefix.test_cures_skills import HEAD as INDEX
@@ -83,7 +84,7 @@ def test_d39_an_edited_body_that_is_not_preloaded_breaks_nothing(tmp_path: Path)
 
 
 def test_a_block_of_its_own_for_the_index(tmp_path: Path) -> None:
-    told = Told(tmp_path)
+    told = Told(tmp_path, Cache(strategy="rolling"))
     told.send(talk(1, system=(HOST, listed(BASE), "Be kind.")))
     told.send(talk(2, system=(HOST, listed({"pdf": PDF}), "Be kind.")))
     told.send(talk(3, system=(HOST, "Be kind.")))

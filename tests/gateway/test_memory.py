@@ -252,7 +252,7 @@ class TestProjects:
 
     def test_a_gateway_that_runs_is_told(self, tmp_path: Path) -> None:
         with running_at_its_port(tmp_path) as (config, gateway):
-            with _gateway(config, {}, None) as (address, begin, _):
+            with _gateway(config, {}, None) as (address, begin, *_):
                 assert address == reach.place(config)
                 begin("r1", "/home/me/app")
             assert gateway.runs.directory("r1") == "/home/me/app"

@@ -17,7 +17,7 @@ from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, Client
 
 from .gate import Gated, eventually, gated
-from .test_warmed_outside import body, paid
+from .test_warmed_outside import LONG, body, paid
 
 PATH = "/v1/messages"
 
@@ -54,22 +54,30 @@ def fails(*_: Any, **__: Any) -> Any:
     raise RuntimeError("not today")
 
 
-def test_turns_that_law_7_left_unmarked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their price is what marking every last block would have saved."""
+def test_turns_that_were_left_unmarked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After many single requests a conversation's first one is not written. The price of that is what marking every
+    last block would have saved."""
     simulator = Simulator()
-    with simulating(simulator) as address, gated(tmp_path, address, cache__probe_credit_usd=0.0) as gate:
+    with simulating(simulator) as address, gated(tmp_path, address) as gate:
+        for number in range(25):
+            shot = body(0, frozenset()) | {"tools": [], "system": f"Only {number}. {LONG}"}
+            before = len(gate.calls)
+            assert Client(gate.address).post(PATH, shot, ANTHROPIC | {"x-holdfast-session": f"{number}"}).status == 200
+            eventually(lambda before=before: len(gate.calls) > before)
+        shots = len(simulator.journal.records())
         for turn in range(2):
-            ask(gate, turn)
-        found, session = listed(gate, monkeypatch)
-        two = paid(simulator)
-        ask(gate, 2)
+            ask(gate, turn, **{"x-holdfast-session": "last"})
+        store = gate.gateway.store
+        assert store is not None
+        store.flush()
+        use(gate.config.home / "holdfast.db", monkeypatch)
+        found = json.loads(piped(breaks.command, "--json"))["breaks"]
+        total = observe.bill(store).total
+        two = paid(simulator, shots)
     assert [each["reason"] for each in found] == ["unmarked"]
-    assert {each["setting"] for each in found} == {"cache.probe_credit_usd"}
     more = sum(Decimal(each["dollars"]) for each in found)
-    assert two == direct(frozenset(), 2)
     assert abs(more - (two - direct(frozenset({"tail"}), 2))) < Decimal("0.0001")
-    assert (session["missed"], Decimal(session["missed_cost"])) == (1, more)
-    assert paid(simulator) > direct(frozenset(), 3)  # what came twice is written
+    assert (total.missed, total.missed_cost) == (1, more)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

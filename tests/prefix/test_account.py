@@ -246,9 +246,7 @@ def test_through_the_core_what_cannot_be_cached_says_nothing_of_what_can() -> No
 
 
 @pytest.mark.parametrize(("lost", "dropped"), [(0.0, True), (1.0, False)])
-def test_through_the_core_what_dropping_has_lost_is_deducted_from_what_may_be_risked(
-    lost: float, dropped: bool
-) -> None:
+def test_through_the_core_what_dropping_lost_is_deducted_from_what_may_be_risked(lost: float, dropped: bool) -> None:
     """A clock at the head, in a lane that has cost so much more than it would have alone."""
     tenant, ledger = Tenant(), Ledger(client="cli")
     for turn in range(9):

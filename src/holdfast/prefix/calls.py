@@ -99,7 +99,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
     the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
     `outcome` and `alone` are what happened in the pools, as far as the usage tells; `missed` is what it cost more
-    because law 7 left it without markers.
+    because its conversation was left without markers until then.
     """
 
     usage: Usage

@@ -218,7 +218,7 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         saved=alone - paid,
         changes=changes,
         raises=raises,
-        missed=missed(prepared, usage, second=ledger.settled == 2) if finding is None else None,
+        missed=missed(prepared, usage) if finding is None else None,
         outcome=outcome,
         alone=client_alone,
     )

@@ -38,7 +38,7 @@ ENOUGH = 3
 """Conversations of the tenant, of two requests or more, after which it is known."""
 AHEAD = 1.0
 """Conversations of the usual size whose cost may be spent before it is saved, once the tenant is known."""
-HISTORY = 0.2
+HISTORY = 0.25
 """Of what another policy would have saved so far: the part that may be spent on following it."""
 
 
@@ -104,15 +104,15 @@ def see(client: Client, paid: Sequence[float], tokens: int, *, second: bool) -> 
 def allowance(experience: Experience, ledger: Ledger, here: float, price: float) -> float:
     """How many dollars a request may cost more than with the short lifetime, where it costs `here` (law 7): a share of
     what the conversation would have cost so far, and as soon as some of the tenant's are known, what they have saved
-    together and the cost of a single one of them; beyond that a part of what another policy would have saved, where a
-    plain token has this `price`."""
+    together and the cost of a single one of them. From the second conversation on a part of what another policy would
+    have saved counts too; `price` is that of a plain token."""
     known = conversations(experience)
     automatic = spent = missed = 0.0
     for client in experience.clients.values():
         automatic += client.automatic
         spent += client.spent
         missed += client.fixed[0] - min(client.fixed)
-    history = HISTORY * missed * price
+    history = HISTORY * missed * price if known > 1 else 0.0
     if known < ENOUGH:
         return BOUND * (ledger.automatic + here) - ledger.spent - here + history
     return (1 + AHEAD / known) * (automatic + here) - spent - here + history

@@ -25,7 +25,7 @@ _WEIGHT_USER, _WEIGHT_TOOLS, _WEIGHT_NEXT = _PRIOR.human.authors, 200.0, 4.0
 _MOST = (20.0, 40.0, 20.0)  # of the tenant's other clients, the client, the lane
 _TOOLS = 10.0  # tool loops are ten times as frequent as user turns, and their levels may weigh as much more
 PRIOR_LENGTH = _PRIOR.sessions.requests
-_YOUNG, _OLD, _OLD_AGE = 2.0, 40.0, 3
+_FIRST, _YOUNG, _OLD, _OLD_AGE = 2.0, 10.0, 40.0, 3
 """Requests of a lane before anything has been seen, and how many requests of an age that assumption weighs: whether a
 client's lanes go on at all is believed soon, how long they go on later."""
 _YOUNG_SUBAGENT = 4.0
@@ -109,7 +109,7 @@ def _ends(client: Client, number: int, subagent: bool, *, lane: bool) -> float:
     if subagent:
         asked, followed = client.sub_asked[number], client.sub_followed[number]
     ended = asked - followed - lane
-    weight = _OLD if number >= _OLD_AGE else _YOUNG_SUBAGENT if subagent else _YOUNG
+    weight = _OLD if number >= _OLD_AGE else _YOUNG_SUBAGENT if subagent else _YOUNG if number else _FIRST
     return (weight / PRIOR_LENGTH + (ended if ended > 0.0 else 0.0)) / (weight + asked)
 
 

@@ -28,7 +28,7 @@ MEANINGS = {
     "history_trimmed": "Old messages were dropped to make room.",
     "repair_forgotten": "A repair of earlier requests was no longer known.",
     "bypassed": "Requests in between went past Holdfast.",
-    "unmarked": "Savings did not pay for cache markers yet, so the request went without.",
+    "unmarked": "Most conversations ended with their first request, so the request went without cache markers.",
 }
 
 EVIDENCE = {

@@ -144,9 +144,8 @@ _RESETS: dict[str, Cure] = {
     ),
     "unmarked": Cure(
         "no_marker",
-        "The client's savings did not pay for markers, so it went without them and paid for what it had sent before: "
-        "mark the last block of every request, or give it more credit.",
-        "cache.probe_credit_usd",
+        "Most conversations of this client ended with their first request, so this one's was not written, and the "
+        "second paid for it again: mark the last block of every request.",
     ),
 }
 """What can be done about a reset; most are wanted."""

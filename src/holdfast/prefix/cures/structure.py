@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .values import ECONOMIC, IMPROVE, MANAGE, Case, Cure
+from .values import ECONOMIC, IMPROVE, Case, Cure
 
 
 def tool_order(case: Case) -> Cure | None:
@@ -97,7 +97,6 @@ def mixed_ttl(case: Case) -> Cure | None:
         "mixed_ttl",
         f"The entry asked for {entry.ttl} but stands on one that lives {entry.seconds:.0f} s and went with it: give "
         "all markers of a conversation the same lifetime from its first request on.",
-        MANAGE,
     )
 
 
