@@ -385,7 +385,7 @@ class TestServe:
 
     def test_it_does_not_say_the_same_again(self, tmp_path: Path) -> None:
         with running(Simulator()) as upstream, Program(tmp_path, upstream) as program:
-            self._ask(program, 6)
+            self._ask(program, 5)
             eventually(lambda: SAID.search(program.out), 10)
             time.sleep(1.5)  # whatever was still to be said while it runs
             assert program.end(signal.SIGTERM)[0] == 0

@@ -218,7 +218,7 @@ def test_through_the_core_single_requests_beside_conversations_do_not_stop_their
     """Titles and small questions that go on with nothing, in between conversations that are worth far more."""
     tenant = Tenant()
     for number in range(12):
-        for shot in range(5):
+        for shot in range(9):
             asked = prompt([said(2 * shot, tokens, name=f"shot {number}")], model=SMALL)
             prepared = core.prepare(
                 tenant,
@@ -235,25 +235,32 @@ def test_through_the_core_single_requests_beside_conversations_do_not_stop_their
 
 
 def test_through_the_core_what_cannot_be_cached_says_nothing_of_what_can() -> None:
-    """Many single requests below the model's floor, and then a conversation."""
+    """Many single requests below the model's floor, and then a conversation without tools and system text."""
     tenant = Tenant()
     for number in range(40):
-        replay(
-            [Call(0.0, 2.0, prompt([said(2 * number, 100)], model=SMALL))], SMALL, NOTHING, tenant=tenant, client="cli"
-        )
-    sent = replay(without_markers(calls(3)), SMALL, NOTHING, tenant=tenant, client="cli")
+        shot = prompt([said(2 * number, 100)], model=SMALL)
+        replay([Call(0.0, 2.0, shot)], SMALL, NOTHING, tenant=tenant, client="cli")
+    blocks = [said(turn, 3_000, name="long") for turn in range(6)]
+    lane = [Call(20.0 * turn, 20.0 * turn + 2, prompt(blocks[: 2 * turn + 1], model=SMALL)) for turn in range(3)]
+    sent = replay(lane, SMALL, NOTHING, tenant=tenant, client="cli")
     assert [bool(outcome.read) for outcome in sent] == [False, True, True]
 
 
-@pytest.mark.parametrize(("lost", "dropped"), [(0.0, True), (1.0, False)])
-def test_through_the_core_what_dropping_lost_is_deducted_from_what_may_be_risked(lost: float, dropped: bool) -> None:
-    """A clock at the head, in a lane that has cost so much more than it would have alone."""
+def first_dropped(lost: float) -> int:
+    """The turn at which a client with a clock at its head goes without its marker, in a lane that has cost so much more
+    than it would have alone."""
     tenant, ledger = Tenant(), Ledger(client="cli")
-    for turn in range(9):
+    for turn in range(20):
         asked = prompt([system(f"clock {turn}", 9_000), said(0)], (1, "5m"), model=SMALL)
         ledger.saved = min(ledger.saved, -lost)
-        prepared = core.prepare(
-            tenant, ledger, core.Asked(call=str(turn), prompt=asked, alone=asked, model=SMALL), 20.0 * turn, NOTHING
-        )
+        sent = core.Asked(call=str(turn), prompt=asked, alone=asked, model=SMALL)
+        prepared = core.prepare(tenant, ledger, sent, 20.0 * turn, NOTHING)
         core.settle(tenant, ledger, prepared, prepared.outcome.usage(), 20.0 * turn + 2, NOTHING)
-    assert (prepared.outcome.prompt.marks == ()) is dropped
+        if not prepared.outcome.prompt.marks:
+            return turn
+    return 20
+
+
+def test_through_the_core_what_dropping_lost_is_deducted_from_what_may_be_risked() -> None:
+    gain = 10_000 * (costs(SMALL, 0).write("5m") - costs(SMALL, 0).input)
+    assert first_dropped(0.0) < first_dropped(0.9 * gain) < 20

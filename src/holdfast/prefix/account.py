@@ -1,4 +1,5 @@
-"""Law 7 as accounting: through us a client pays at most what it would have paid alone, plus one probing credit.
+"""Law 7 as accounting: through us a client that marks pays at most what it would have paid alone, and one that does not
+at most what automatic caching costs, plus one probing credit.
 
 Every call is priced twice: as it went out, and as the client's own bytes and markers would have fared alone (a second
 pool that only ever sees those). What was saved funds later writes; a plan that costs more than alone now, in the hope
