@@ -62,9 +62,9 @@ def command(
     """List what broke the cache, what it cost, what to do.
 
     The newest comes first. WHERE is the path of the block that changed and the first byte that differs, COST what the
-    lost tokens were billed beyond the price of reading them. Turns that went past Holdfast (bypassed), and those that
-    went without markers because the client's savings do not pay for them yet (unmarked), are listed with what they cost
-    more for that. Below, every cure once, the dearest first; then, where `store.keep_bodies` is set, what changed.
+    lost tokens were billed beyond the price of reading them. Turns that went past Holdfast (bypassed), and those whose
+    conversation was left without markers until then (unmarked), are listed with what they cost more for that.
+    Below, every cure once, the dearest first; then, where `store.keep_bodies` is set, what changed.
 
     \b
     Examples:

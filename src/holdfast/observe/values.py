@@ -28,9 +28,9 @@ class Sums(Struct, frozen=True, kw_only=True):
     which is None if no call has one. `without_cache` is what the priced calls would have cost if every prompt token
     had been billed as plain input, and no ping sent; as paid where no price is known any more. `saved` is what the
     client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
-    reason; `break_cost` is None if none of them has a price. `missed` counts turns that went past us, and those that
-    law 7 left without markers; `missed_cost` is what they cost more for that. `list_price` is the part of `cost` that
-    nobody is billed for: calls of a subscription's login at list price, None where there are none.
+    reason; `break_cost` is None if none of them has a price. `missed` counts turns that went past us, and those
+    whose conversation was left without markers until then; `missed_cost` is what they cost more for that.
+    `list_price` is the part of `cost` that nobody is billed for: calls of a subscription's login at list price, None where there are none.
     """
 
     id: str | None = None

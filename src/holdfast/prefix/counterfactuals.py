@@ -2,12 +2,12 @@
 
 Three policies: the short lifetime everywhere, the long one everywhere, the long one for tools and system text alone.
 Every request of a conversation is priced under each of them by the cache's own rules: what it has in common with the
-request before is read where the gap was within the lifetime, and written where it was not; an entry of the long one is
-read after a pause as often as such entries are (`lasting`). A client's sums fade from
-conversation to conversation, and a prior from recorded sessions (`facts.pauses`) stands beside them, so that a few
-observations refine it and do not replace it. Nothing but the short lifetime is chosen before one of the tenant's own
-conversations has come back between the two lifetimes, and in the first few conversations the long one may make none of
-them dearer than a tenth (law 7). Unit: one plain input token.
+request before is read where the gap was within the lifetime, and written where it was not; after a pause entries are
+there as often as the route has shown (`lasting`, `outliving`). A client's sums fade from conversation to conversation,
+and a prior from recorded sessions (`facts.pauses`) stands beside them, so that a few observations refine it and do not
+replace it. Nothing but the short lifetime is chosen before one of the tenant's own conversations has come back between
+the two lifetimes, and `allowance` bounds what following the cheapest may cost (law 7). Unit of the sums: one plain
+input token.
 """
 
 from __future__ import annotations

@@ -17,8 +17,6 @@ from .values import Plan
 
 NOTHING = 1e-12
 """Dollars below which sums of the same prices may differ."""
-LAW_7 = "(law 7)"
-"""How a reason ends that leaves markers out because savings do not pay for them."""
 
 
 def affordable(
@@ -111,7 +109,7 @@ def _poorer(plan: Plan, situation: Situation, theirs: tuple[Mark, ...], ours: Se
         behind = [mark for mark in theirs if body_order(prompt, mark) > at]
         longest = max((short, *behind), key=lambda mark: situation.model.ttl_seconds(mark.ttl) or 0)
         marks.append(Mark(block, longest.ttl))
-    why = f"{how}: savings do not pay for more yet {LAW_7}"
+    why = f"{how}: savings do not pay for more yet (law 7)"
     marks.sort(key=lambda mark: mark.block)
     return replace(plan, marks=tuple(marks), probe=0.0, dropped=(*plan.dropped, why))
 
@@ -121,4 +119,4 @@ def _client(plan: Plan, situation: Situation) -> Plan:
     pinned = replace(plan, marks=ordered(situation.prompt, situation.pinned, situation.model), mode="", probe=0.0)
     keeping = replace(situation, settings=replace(situation.settings, client_markers="respect"))
     least = combined(replace(pinned, strategy="economic"), keeping)
-    return replace(least, dropped=(*least.dropped, f"all of ours: savings do not pay for them {LAW_7}"))
+    return replace(least, dropped=(*least.dropped, "all of ours: savings do not pay for them (law 7)"))
