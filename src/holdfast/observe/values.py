@@ -30,7 +30,8 @@ class Sums(Struct, frozen=True, kw_only=True):
     client alone would have paid more, None where no call says so. Breaks are counted without resets, which have a
     reason; `break_cost` is None if none of them has a price. `missed` counts turns that went past us, and those
     whose conversation was left without markers until then; `missed_cost` is what they cost more for that.
-    `list_price` is the part of `cost` that nobody is billed for: calls of a subscription's login at list price, None where there are none.
+    `list_price` is the part of `cost` that nobody is billed for: calls of a subscription's login at list price,
+    None where there are none.
     """
 
     id: str | None = None
