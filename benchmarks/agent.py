@@ -21,19 +21,19 @@ from benchmarks import Result
 from benchmarks.agent_script import Reply, model
 from benchmarks.agent_workloads import WORKLOADS, Workload
 from holdfast import facts
+from holdfast.agent.contract import Answering, Outgoing, Task
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Answering, Outgoing, Task
-from holdfast.canonical import Request, Text, Usage, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
+from holdfast.core.call import Verdict
 from holdfast.engine import Engine, Prepared
 from holdfast.facts import estimate
-from holdfast.prefix.calls import Verdict
+from holdfast.records import Request, Text, Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
-from holdfast.tools.confirming import Decision, Question
+from holdfast.tools.confirmation import Decision, Question
 
 Padding = Literal["off", "economic", "always"]
 

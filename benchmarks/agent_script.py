@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 
 Reply = str | dict[str, Any]
 

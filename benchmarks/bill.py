@@ -20,9 +20,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from benchmarks import Result
-from holdfast.canonical.usage import usage
-from holdfast.events import Ulids
 from holdfast.facts import price
+from holdfast.records.events import Ulids
+from holdfast.records.usage import usage
 from holdfast.store import Break, Call, Lane, Session, SqliteStore, open_store
 from holdfast.store.rollups import HOUR
 

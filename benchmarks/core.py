@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from benchmarks import Result
 from benchmarks.simulator import Sessions
 from holdfast.config.schema import Settings
+from holdfast.core.ledger import encode
 from holdfast.engine import Engine, Lane
-from holdfast.prefix.ledger import encode
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body, rewrite
 

@@ -19,13 +19,13 @@ from msgspec.structs import replace
 from benchmarks import Result, first_sessions
 from benchmarks.recordings import JUDGED, SOURCE, dialogue_calls, dialogues, many, seeds, shaped_calls
 from holdfast.config.sections.cache import Cache
+from holdfast.core.planner import Tenant
+from holdfast.core.situation import Strategy
+from holdfast.core.strategies import STRATEGIES, rolling, two_point
 from holdfast.facts import ModelFacts, model
-from holdfast.prefix.core import Tenant
-from holdfast.prefix.situation import Strategy
-from holdfast.prefix.strategies import STRATEGIES, rolling, two_point
-from holdfast.traces import Call, optimal
-from holdfast.traces.lab.playing import billed, replay
-from holdfast.traces.lab.running import run as run_lab
+from holdfast.lab import Call, optimal
+from holdfast.lab.playback import billed, replay
+from holdfast.lab.replay import run as run_lab
 
 ANTHROPIC = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5")
 OPENAI = "openai:gpt-6.1-sol"

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, session
-from holdfast.canonical import Request
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane
 from holdfast.facts import model
+from holdfast.lab import FAULTS, SEEDS, Trace, with_gaps
+from holdfast.lab.client_faults import memory_in_system
+from holdfast.records import Request
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.traces import FAULTS, SEEDS, Trace, with_gaps
-from holdfast.traces.client_faults import memory_in_system
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "claude-opus-4-6"

@@ -25,30 +25,30 @@ from benchmarks import Result, recordings
 from benchmarks.agent import START, Ticking
 from benchmarks.first_session_clients import JUDGED, OTHERS, Recorded, Sent, documents, one_shots
 from benchmarks.mechanisms_driving import prompt_cost
+from holdfast.agent.contract import Answering, Outgoing
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Answering, Outgoing
+from holdfast.caches.prompt import Cache as Provider
+from holdfast.caches.prompt import Outcome
 from holdfast.caches.providers import cache
-from holdfast.caches.values import Cache as Provider
-from holdfast.caches.values import Outcome
-from holdfast.canonical import Request, Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
+from holdfast.core.counterfactuals import BOUND
+from holdfast.core.planner import Tenant
 from holdfast.engine import Engine
+from holdfast.engine.identity import Identities
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
-from holdfast.identity import Identities
-from holdfast.prefix.core import Tenant
-from holdfast.prefix.counterfactuals import BOUND
+from holdfast.lab import Trace, read, with_gaps
+from holdfast.lab.filler import words
+from holdfast.lab.peers import PEERS
+from holdfast.lab.playback import Core, Marks, play
+from holdfast.lab.sessions import Turn, turns
+from holdfast.lab.timed_prompts import prices
+from holdfast.records import Request, Usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
-from holdfast.traces import Trace, read, with_gaps
-from holdfast.traces.calls import prices
-from holdfast.traces.lab.filler import words
-from holdfast.traces.lab.peers import PEERS
-from holdfast.traces.lab.playing import Core, Marks, play
-from holdfast.traces.lab.sessions import Turn, turns
-from holdfast.wire import DIALECTS, Body, caching
+from holdfast.wire import DIALECTS, Body, cache_parameters
 from holdfast.wire.prompts import PromptReader
 
 LENGTH, GAP, ANSWERED = 5, 20.0, 3.0
@@ -92,7 +92,7 @@ class Bill:
         body = self._body(raw)
         facts = facts_of(body)
         if automatic:
-            body = self._body(body.apply(caching.set_automatic(body, "5m", facts)))
+            body = self._body(body.apply(cache_parameters.set_automatic(body, "5m", facts)))
         provider = self._caches.setdefault(facts.ref, cache(facts))
         outcome = provider.begin(self._reader.read(body, facts).prompt, now)
         provider.first_token(outcome, now + ANSWERED)

@@ -26,13 +26,13 @@ from benchmarks.agent_script import Reply, Scene, Step, call, calls, fixed, mode
 from holdfast import facts
 from holdfast.agent.costs import add
 from holdfast.agent.sessions import Sessions
-from holdfast.canonical import Usage, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
+from holdfast.lab import SEEDS
+from holdfast.records import Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
-from holdfast.traces import SEEDS
 
 CODING_MODEL, CHANNEL_MODELS = (
     "anthropic:claude-opus-4-6",

@@ -18,7 +18,7 @@ from random import Random
 from statistics import NormalDist
 from typing import Any
 
-from holdfast.cli import demo_session
+from holdfast.demo import session as demo_session
 
 DATA = Path(__file__).parent / "data"
 CODING, DIALOGUES, TURNS, RULES = 8, 40, 18, 140

@@ -18,15 +18,15 @@ from benchmarks.agent import LINE, RULE, START, Ticking
 from benchmarks.agent_script import Reply, Step, call, calls, fixed, model
 from benchmarks.mechanisms_driving import QUICK, Effect, prompt_cost, ratio
 from benchmarks.tools_catalogue import catalogue
+from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Task
-from holdfast.canonical import Message, Request, Text
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Deferral, Delegates, Offload, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane
 from holdfast.facts import estimate
+from holdfast.records import Message, Request, Text
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput

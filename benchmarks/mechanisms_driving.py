@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.core.call import Verdict
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.reports import Reports
-from holdfast.prefix.calls import Verdict
+from holdfast.records import Usage
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 

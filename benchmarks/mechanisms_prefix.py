@@ -31,13 +31,13 @@ from holdfast import facts
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini, OpenAI
+from holdfast.core.call import Verdict
+from holdfast.core.gemini_contents import Create
 from holdfast.engine import Engine, Lane
+from holdfast.engine.lane import SideCall
 from holdfast.engine.reports import Reports
-from holdfast.engine.values import SideCall
-from holdfast.prefix.calls import Verdict
-from holdfast.prefix.contents import Create
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.core import workspace
+from holdfast.simulator.provider import workspace
 from holdfast.tools.masking import Masker
 from holdfast.wire import DIALECTS, Body
 

@@ -24,14 +24,14 @@ from holdfast import facts
 from holdfast.agent.log import log_path, read_log
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
-from holdfast.canonical import Request, Usage, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Memory
 from holdfast.engine import Engine
-from holdfast.events.tools import MemorySurfaced
 from holdfast.facts import estimate
+from holdfast.memory.entries import KnowledgeEntry
 from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.values import KnowledgeEntry
+from holdfast.records import Request, Usage, usage
+from holdfast.records.events.tools import MemorySurfaced
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.store import Store, open_store

@@ -24,19 +24,19 @@ from benchmarks.agent import START
 from benchmarks.memory import ANSWER, ASKED, EVERY, LIMIT, MODELS, PAUSE, SUBJECTS, TURNS, change, fill
 from holdfast import facts
 from holdfast.agent.costs import add
-from holdfast.canonical import Usage, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
-from holdfast.events import Bus
-from holdfast.events.tools import MemorySurfaced
-from holdfast.identity import Identities
-from holdfast.memory.injecting import Injecting
+from holdfast.engine.identity import Identities
+from holdfast.engine.passage import Incoming, Passages
+from holdfast.memory.injection import Injecting
 from holdfast.memory.knowledge import Knowledge
+from holdfast.records import Usage, usage
+from holdfast.records.events import Bus
+from holdfast.records.events.tools import MemorySurfaced
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.store import open_store
-from holdfast.transport import Incoming, Passages
 from holdfast.wire import DIALECTS
 
 Arm = Literal["none", "deltas", "blocks"]

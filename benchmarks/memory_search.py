@@ -17,7 +17,7 @@ from random import Random
 
 from benchmarks import Result
 from holdfast.memory.knowledge import Knowledge
-from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, finding, open_store
+from holdfast.store import KnowledgeEntry, KnowledgeFilter, SqliteStore, open_store, text_search
 
 SIZES = ((10_000, 5.0), (100_000, 60.0))
 """Entries, and how many milliseconds half of the questions may take."""
@@ -72,15 +72,15 @@ def _asked(store: SqliteStore, size: int, limit: float, questions: Sequence[Ques
 
 def _agreement(store: SqliteStore, size: int, questions: Sequence[Question]) -> Result:
     """How many of the first ten are those that are found where every entry is weighed."""
-    among, kept = KnowledgeFilter(project=PROJECT), finding.WEIGHED
+    among, kept = KnowledgeFilter(project=PROJECT), text_search.WEIGHED
     same = total = 0
     for asked in questions[:60]:
         found = _first(store, asked, among)
         try:
-            finding.WEIGHED = size * len(asked)
+            text_search.WEIGHED = size * len(asked)
             whole = _first(store, asked, among)
         finally:
-            finding.WEIGHED = kept
+            text_search.WEIGHED = kept
         same, total = same + len(found & whole), total + len(whole)
     return Result(
         name=f"memory: {size:,} entries: first ten as with every entry weighed",

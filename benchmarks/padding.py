@@ -20,12 +20,12 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
+from holdfast.core.costs import costs
+from holdfast.core.padding import Outlook, SkillBody, pad
 from holdfast.engine import Engine, Lane
 from holdfast.facts import model
-from holdfast.prefix.costs import costs
-from holdfast.prefix.padding import Outlook, SkillBody, pad
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.wire import DIALECTS, Body
 

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from benchmarks.recordings import PUBLIC
 from holdfast import __version__
-from holdfast.traces import read
-from holdfast.traces.lab import RECORDED, Replayed, run
+from holdfast.lab import RECORDED, Replayed, read, run
 
 FIGURES = Path(__file__).with_suffix(".json")
 STRATEGIES = ("economic", "rolling", "rolling-1h", "automatic", "claude-code", "none", "optimal")

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.caches import chain
-from holdfast.canonical import Request
 from holdfast.facts import ModelFacts
-from holdfast.traces import SEEDS, Call, Trace, lanes, read, with_gaps
-from holdfast.traces.lab.sessions import calls_of
-from holdfast.traces.rebuild import rebuild
+from holdfast.lab import SEEDS, Call, Trace, lanes, read, with_gaps
+from holdfast.lab.rebuild import rebuild
+from holdfast.lab.sessions import calls_of
+from holdfast.records import Request
 
 ROOT = Path(__file__).parents[1]
 _NAMED = os.environ.get("HOLDFAST_TRACES", "")

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, shaped
-from holdfast.traces import lab
-from holdfast.traces.lab import Replayed
-from holdfast.traces.lab.contenders import Repair
+from holdfast import lab
+from holdfast.lab import Replayed
+from holdfast.lab.contenders import Repair
 
 MODEL = "claude-opus-4-6"
 LEAST = 1_000.0

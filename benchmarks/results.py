@@ -18,11 +18,10 @@ from benchmarks import headlines, public_sessions, tools
 from benchmarks.make_data import DATA
 from benchmarks.peers.versions import installed
 from holdfast import facts
-from holdfast.traces import FAULTS, SEEDS, Trace, read
-from holdfast.traces.lab import RECORDED, run
-from holdfast.traces.lab.contenders import summary
-from holdfast.traces.lab.peers import PEERS
-from holdfast.traces.lab.values import Replayed, Result
+from holdfast.lab import FAULTS, RECORDED, SEEDS, Trace, read, run
+from holdfast.lab.contenders import summary
+from holdfast.lab.peers import PEERS
+from holdfast.lab.results import Replayed, Result
 
 MODELS = ("claude-opus-4-6", "claude-sonnet-5-5", "openai:gpt-6.1-sol")
 """A model of each kind of multiplier: reads at a tenth, at a twentieth, and one lifetime of the provider's own."""

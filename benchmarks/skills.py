@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from benchmarks import Result
 from benchmarks.tools import START, exchanged, said
-from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane
+from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.skills import SessionSkills, SkillStore, load_skills

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks import Result
-from holdfast.canonical.usage import Usage
-from holdfast.events import Envelope, Event, Ulids, encode_payload
-from holdfast.events.calls import CacheVerdict, LlmCallCompleted
-from holdfast.events.sessions import TurnStarted
-from holdfast.events.tools import ToolCalled
+from holdfast.records.events import Envelope, Event, Ulids, encode_payload
+from holdfast.records.events.calls import CacheVerdict, LlmCallCompleted
+from holdfast.records.events.sessions import TurnStarted
+from holdfast.records.events.tools import ToolCalled
+from holdfast.records.usage import Usage
 from holdfast.store import Call, SqliteStore, open_store
 from holdfast.store.connections import connect, use_wal
 from holdfast.store.rollups import HOUR
@@ -82,7 +82,7 @@ def _ingest(store: SqliteStore, bare: sqlite3.Connection, total: int) -> Result:
         unit="x",
         limit=0.5,
         better="higher",
-        note=f"{total:,} events, median of {ROUNDS} rounds, {statistics.median(rates):,.0f} events/s",
+        note=f"{total:,} events, median of {ROUNDS} rounds, {statistics.median(rates):,.0f} records/events/s",
     )
 
 

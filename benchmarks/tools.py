@@ -24,11 +24,11 @@ from msgspec.structs import replace
 
 from benchmarks import Result
 from benchmarks.tools_catalogue import ASKED, Definition, catalogue
-from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
+from holdfast.core.call import Verdict
 from holdfast.engine import Engine, Lane, Prepared
-from holdfast.prefix.calls import Verdict
+from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from holdfast.agent import Watch, open_agent
-from holdfast.canonical import ToolUse
+from holdfast.records import ToolUse
 from holdfast.simulator import Simulator, load_script
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.tools import tool
 
 SKILL = """---

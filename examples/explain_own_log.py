@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import usage
-from holdfast.observe.explain import Explainer
+from holdfast.records import usage
+from holdfast.report.explain import Explainer
+from holdfast.report.logs.records import Logged
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.traces.logs.values import Logged
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
 RULES = "Answer in one sentence. Say so if you do not know. " * 150

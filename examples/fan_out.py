@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.agent import Task, open_agent
 from holdfast.simulator import Simulator
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 
 GUIDE = "Reviews name the file, the line, what is wrong and what to do about it.\n" * 120
 FILES = ("parser.py", "writer.py", "server.py", "tests.py")

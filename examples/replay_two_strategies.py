@@ -12,8 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast.traces import read
-from holdfast.traces.lab import run
+from holdfast.lab import read, run
 
 
 def session(path: Path, requests: int = 40) -> Path:

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from holdfast import facts
 from holdfast.cli.tables import dollars
-from holdfast.observe.pages.words import MEANINGS
-from holdfast.prefix.cures import FAULTS, MANAGE, NAMES, REPAIR, VALUES
-from holdfast.prefix.suspects import Cause
+from holdfast.core.cures import FAULTS, MANAGE, NAMES, REPAIR, VALUES
+from holdfast.core.suspects import Cause
+from holdfast.report.pages.words import MEANINGS
 from scripts.cures.examples import EXAMPLES, WANTED, departures
 from scripts.cures.playing import Example, Found, Played, play
 

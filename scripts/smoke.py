@@ -15,11 +15,11 @@ from decimal import Decimal
 import anthropic
 
 from holdfast import facts
-from holdfast.canonical import usage
 from holdfast.config.schema import Settings
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.facts import estimate, rates
+from holdfast.records import usage
 
 MOST = Decimal("0.05")
 MANUAL = "The station writes down temperature, wind and rain of every hour; what it does not know it leaves out. "

@@ -21,18 +21,18 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast import facts
+from holdfast.agent.contract import Answering, Line, Outgoing, Provider, Watch
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Answering, Line, Outgoing, Provider, Watch
-from holdfast.canonical import Message, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Upstream
+from holdfast.config.sections.server import Upstream
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
+from holdfast.records import Message, usage
 from holdfast.simulator import Simulator
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 
 MOST = Decimal("0.05")
 QUESTIONS = (

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from holdfast.transport.certificates import VARIABLES
+from holdfast.upstream.certificates import VARIABLES
 
 __all__ = ["VARIABLES", "Authority", "authority", "secured"]
 

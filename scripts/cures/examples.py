@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from holdfast.events.fields import ResetReason
-from holdfast.prefix.skill_texts import HEADING, HINT
+from holdfast.core.skill_texts import HEADING, HINT
+from holdfast.records.events.fields import ResetReason
 
 from .playing import Ask, Example
 from .talking import HOUSE, MODEL, TOOLS, conversation, from_third, grown, source, talk, text, tool

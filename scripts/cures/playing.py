@@ -10,20 +10,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.core.breaks import Finding
+from holdfast.core.cures import Cure, case, cure_for, reset_cure
 from holdfast.engine import Engine, Lane, Prepared
-from holdfast.engine.where import Where, where
-from holdfast.events import Bus
-from holdfast.events.calls import CacheReset
-from holdfast.observe.explain.explainer import Explainer
-from holdfast.observe.explain.values import Explained
-from holdfast.prefix.breaks import Finding
-from holdfast.prefix.cures import Cure, case, cure_for, reset_cure
+from holdfast.engine.byte_diff import Where, where
+from holdfast.records import Usage
+from holdfast.records.events import Bus
+from holdfast.records.events.calls import CacheReset
+from holdfast.report.explain.explainer import Explainer
+from holdfast.report.explain.results import Explained
+from holdfast.report.logs.records import Logged
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.core import Exchange
-from holdfast.traces.logs.values import Logged
+from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS, Body
 
 PATHS = {"anthropic": "/v1/messages", "openai_chat": "/v1/chat/completions"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.agent.values import Outgoing, Provider
+from holdfast.agent.contract import Outgoing, Provider
 from holdfast.wire.answers import Answer, answer_reader
 
 

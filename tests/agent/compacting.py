@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.compaction.asking import INSTRUCTION, SECTIONS
+from holdfast.agent.compaction.summary_request import INSTRUCTION, SECTIONS
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted
-from holdfast.canonical import Request, Text
 from holdfast.config.schema import Settings
-from holdfast.events import Event
+from holdfast.records import Request, Text
+from holdfast.records.events import Event
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.agent.driving import Bench, obey, settings

@@ -10,17 +10,17 @@ from typing import Any
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
-from holdfast.canonical import Message, Request, Text, Usage, validate
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Mask, Skills, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine
-from holdfast.events import Bus, Envelope
-from holdfast.events.agent import WindowSent
+from holdfast.records import Message, Request, Text, Usage, validate
+from holdfast.records.events import Bus, Envelope
+from holdfast.records.events.agent import WindowSent
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
+from holdfast.simulator.messages import Reply, ToolCall
 from holdfast.simulator.script import Script
-from holdfast.simulator.values import Reply, ToolCall
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 

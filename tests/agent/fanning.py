@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import facts
+from holdfast.agent.contract import Task, Watch
 from holdfast.agent.session import Session
-from holdfast.agent.values import Task, Watch
-from holdfast.canonical import Request, Text, ToolResult, Usage, usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Delegates
+from holdfast.records import Request, Text, ToolResult, Usage, usage
 from holdfast.wire.answers import Unreachable
 from tests.agent.driving import MODEL, Bench, settings
 

@@ -31,8 +31,8 @@ from holdfast.agent.window.entries import (
     Window,
     message_json,
 )
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Image, Message, Text, Thinking, ToolResult, ToolUse
+from holdfast.agent.window.renderer import render
+from holdfast.records import Image, Message, Text, Thinking, ToolResult, ToolUse
 from tests.agent.stories import START, STATIC, said, window
 
 AT: dict[str, Any] = {"at": START}

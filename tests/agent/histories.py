@@ -17,7 +17,7 @@ from holdfast.agent.window.entries import (
     ToolServerGone,
     UserMessage,
 )
-from holdfast.canonical import Message, Text, ToolResult, ToolUse
+from holdfast.records import Message, Text, ToolResult, ToolUse
 from holdfast.skills.tools import POINTERS
 
 CONTEXT = SessionContext(at=0, text="The workspace is empty.")

@@ -26,12 +26,12 @@ from holdfast.agent.mentions import known_models
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeTold
 from holdfast.agent.window.state import standing
-from holdfast.canonical import usage
 from holdfast.config.sections.agent import Mask
-from holdfast.events.agent import TaskUpdated
-from holdfast.events.sessions import ProcessStarted
-from holdfast.memory.hashing import entry_hash
+from holdfast.memory.hashes import entry_hash
 from holdfast.memory.knowledge import Knowledge
+from holdfast.records import usage
+from holdfast.records.events.agent import TaskUpdated
+from holdfast.records.events.sessions import ProcessStarted
 from holdfast.store import Store
 from holdfast.store.writer import Writer
 from holdfast.tools import Tool, ToolContext, ToolOutput

@@ -15,8 +15,8 @@ from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeTold
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
+from holdfast.memory.entries import KnowledgeEntry
 from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.values import KnowledgeEntry
 
 from .driving import Bench, settings
 

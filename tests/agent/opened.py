@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.agent import open_agent
 from holdfast.agent.sessions import Sessions
-from holdfast.canonical import Request
+from holdfast.records import Request
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.tools import tool
 from tests.agent.driving import MODEL, START, obey

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, get_args, get_type_hints
 
-from holdfast.agent.window import coalescing, entries, rendering, times, wording
+from holdfast.agent.window import coalesce, entries, renderer, texts, times
 from holdfast.agent.window.entries import Entry, Static, TimelineItem, Window
-from holdfast.canonical import Block, Document, Image, Message, Opaque, ToolDefinition
+from holdfast.records import Block, Document, Image, Message, Opaque, ToolDefinition
 
-RENDERING = (entries, rendering, coalescing, wording, times)
+RENDERING = (entries, renderer, coalesce, texts, times)
 PLAIN = {
     *(Window, Static, Message, bool, int, str, float, tuple, frozenset, type(None), object),
     *get_args(Entry),
@@ -26,7 +26,7 @@ FORBIDDEN = {
     *("time", "random", "os", "locale", "platform", "socket", "uuid", "secrets", "threading", "asyncio", "functools"),
     *("sys", "pathlib", "calendar", "subprocess", "contextvars", "io"),
 }
-OURS = {"holdfast.canonical", "holdfast.errors"}
+OURS = {"holdfast.records", "holdfast.errors"}
 ASKING = {"now", "today", "utcnow", "strftime", "getenv", "fromtimestamp", "ctime", "open", "input", "id", "hash"}
 
 

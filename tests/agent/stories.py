@@ -16,13 +16,13 @@ from holdfast.agent.window.entries import (
     message_json,
     to_json,
 )
-from holdfast.agent.window.flushing import flush
+from holdfast.agent.window.flush import flush
 from holdfast.agent.window.projection import State, advance
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Block, Message, Text, ToolResult, ToolUse
-from holdfast.events import Envelope, Event
-from holdfast.events.agent import SessionRefreshed, TurnAnswered, TurnToolsAnswered, WindowAppended, WindowSent
-from holdfast.events.sessions import CompactionCompleted, SessionStarted, TurnStarted
+from holdfast.agent.window.renderer import render
+from holdfast.records import Block, Message, Text, ToolResult, ToolUse
+from holdfast.records.events import Envelope, Event
+from holdfast.records.events.agent import SessionRefreshed, TurnAnswered, TurnToolsAnswered, WindowAppended, WindowSent
+from holdfast.records.events.sessions import CompactionCompleted, SessionStarted, TurnStarted
 
 START = 1_794_825_725_000_000
 """2026-11-16 10:42:05 UTC."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.events.calls import CacheVerdict
+from holdfast.records.events.calls import CacheVerdict
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from tests.agent.driving import START, calls, obey

@@ -16,17 +16,17 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent import cached_contents
+from holdfast.agent.contract import Task, Unreachable
 from holdfast.agent.session import Session
-from holdfast.agent.values import Task, Unreachable
-from holdfast.canonical import Request, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.engine import Prepared
+from holdfast.records import Request, ToolResult
 from holdfast.simulator import Call
-from holdfast.simulator.connecting import Simulated
-from holdfast.simulator.core import workspace
 from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.in_process import Simulated
+from holdfast.simulator.provider import workspace
 
 from .driving import Bench, calls, settings
 

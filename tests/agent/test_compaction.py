@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.calling import CallFailed, Stopped
-from holdfast.agent.compaction.asking import AGAIN, INSTRUCTION
-from holdfast.agent.compaction.composing import OUTLINE, SUMMARY
-from holdfast.agent.compaction.measuring import counted, length
-from holdfast.agent.compaction.standing import ASKED
+from holdfast.agent.compaction.carry_over import ASKED
+from holdfast.agent.compaction.measurement import counted, length
+from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY
+from holdfast.agent.compaction.summary_request import AGAIN, INSTRUCTION
+from holdfast.agent.model_call import CallFailed, Stopped
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, Static, Window
 from holdfast.agent.window.projection import project
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Message, Request, Text, validate
+from holdfast.agent.window.renderer import render
 from holdfast.config.sections.agent import Skills
-from holdfast.events.agent import SettingToggled, TaskUpdated
-from holdfast.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
+from holdfast.records import Message, Request, Text, validate
+from holdfast.records.events.agent import SettingToggled, TaskUpdated
+from holdfast.records.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
 from holdfast.simulator.faults import Fault, Options
 from holdfast.skills.tools import POINTERS
 from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput

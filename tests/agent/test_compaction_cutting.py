@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.cutting import SUMMARY_TOKENS, Cut, choose, cut_of, head_of, turn_starts
-from holdfast.agent.window.arranging import compact
+from holdfast.agent.compaction.cut import SUMMARY_TOKENS, Cut, choose, cut_of, head_of, turn_starts
 from holdfast.agent.window.entries import AssistantTurn, Compacted, Entry, GoalInjection, Static, Window
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Request, Text, ToolResult, validate
+from holdfast.agent.window.operations import compact
+from holdfast.agent.window.renderer import render
+from holdfast.records import Request, Text, ToolResult, validate
 from tests.agent.histories import CONTEXT, body, pointer, said, sized, user, windows, worked
 
 GOAL = GoalInjection(at=0, text="Finish it.")

@@ -9,25 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.compaction.limits import due, is_too_long, limit_of, reserve_of
-from holdfast.agent.compaction.reckoning import reckon
+from holdfast.agent.compaction.messages import done, in_vain
+from holdfast.agent.compaction.payback import reckon
 from holdfast.agent.compaction.sizes import message_tokens, sizes
-from holdfast.agent.compaction.wording import done, in_vain
+from holdfast.agent.contract import Compaction
 from holdfast.agent.costs import summed
-from holdfast.agent.values import Compaction
 from holdfast.agent.window.entries import Entry, Static
-from holdfast.canonical import (
-    Document,
-    Image,
-    Message,
-    Opaque,
-    RedactedThinking,
-    Text,
-    Thinking,
-    ToolResult,
-    ToolUse,
-)
 from holdfast.config.sections.agent import Compaction as Settings
 from holdfast.facts import IMAGE_TOKENS, estimate, rates
+from holdfast.records import Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolResult, ToolUse
 from tests.agent.histories import CONTEXT, user, windows, worked
 
 CONTEXT_LIMIT = 200_000

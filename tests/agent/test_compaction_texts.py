@@ -6,12 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.asking import AGAIN, INSTRUCTION, SECTIONS, Unusable, instruction, sections, summary_of
-from holdfast.agent.compaction.composing import OUTLINE, SUMMARY, Known, composed
-from holdfast.agent.compaction.cutting import SUMMARY_TOKENS
-from holdfast.agent.compaction.eliding import BOUNDS, outline
+from holdfast.agent.compaction.carry_over import ASKED, HEADING, OPENING, facts, read, standing, told_again, written
+from holdfast.agent.compaction.cut import SUMMARY_TOKENS
+from holdfast.agent.compaction.elision import BOUNDS, outline
 from holdfast.agent.compaction.sizes import Sizes
-from holdfast.agent.compaction.standing import ASKED, HEADING, OPENING, facts, read, standing, told_again, written
+from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY, Known, composed
+from holdfast.agent.compaction.summary_request import (
+    AGAIN,
+    INSTRUCTION,
+    SECTIONS,
+    Unusable,
+    instruction,
+    sections,
+    summary_of,
+)
 from holdfast.agent.window.entries import (
     Compacted,
     Context,
@@ -23,7 +31,7 @@ from holdfast.agent.window.entries import (
     UserMessage,
 )
 from holdfast.agent.window.state import DelegateState, ProcessState, TaskState
-from holdfast.canonical import Message, Text, Thinking, ToolUse
+from holdfast.records import Message, Text, Thinking, ToolUse
 from holdfast.wire.answers import Answer
 from tests.agent.histories import CONTEXT, said, user, windows, worked
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.compaction.cutting import dangling, turn_starts
-from holdfast.agent.compaction.trimming import Trim, trim
+from holdfast.agent.compaction.cut import dangling, turn_starts
+from holdfast.agent.compaction.history_trim import Trim, trim
 from holdfast.agent.window.entries import Entry
 from tests.agent.histories import CONTEXT, body, pointer, said, user, windows, worked
 

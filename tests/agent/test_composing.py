@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from holdfast import facts
-from holdfast.agent.composing import (
+from holdfast.agent.guides import DELEGATION
+from holdfast.agent.stable_text import (
     MEMORY_ANNOUNCEMENT,
     MEMORY_ANNOUNCEMENT_SYSTEM,
     MOST_INSTRUCTIONS,
@@ -20,18 +21,17 @@ from holdfast.agent.composing import (
     compose_before,
     instructions,
 )
-from holdfast.agent.guides import DELEGATION
+from holdfast.agent.window.texts import CONTINUE
 from holdfast.agent.window.times import written
-from holdfast.agent.window.wording import CONTINUE
-from holdfast.canonical import ToolDefinition
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
+from holdfast.core.operating_context import SECTIONS
+from holdfast.core.padding import Outlook
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
 from holdfast.memory import MemoryFiles, memory_tools
-from holdfast.prefix.operating_context import SECTIONS
-from holdfast.prefix.padding import Outlook
+from holdfast.records import ToolDefinition
 from tests.skills.sessions import session, sized, skill
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.contract import Delegated, Task
 from holdfast.agent.delegates import delegate_tool
-from holdfast.agent.delegating import texts
+from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
-from holdfast.agent.values import Delegated, Task
-from holdfast.canonical import Request, Text, ToolResult, usage
 from holdfast.config.sections.agent import Confirm, Tools
-from holdfast.events.sessions import DelegateCompleted, DelegateStarted
 from holdfast.facts import estimate
+from holdfast.records import Request, Text, ToolResult, usage
+from holdfast.records.events.sessions import DelegateCompleted, DelegateStarted
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.guides import wrapped
 from holdfast.wire import DIALECTS, Body

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from holdfast.agent.delegating import texts
+from holdfast.agent.contract import Task
+from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import INTERRUPTED
-from holdfast.agent.values import Task
 from holdfast.agent.window.entries import Context, Escalation, SubagentStatus, UserMessage
 from holdfast.tools import Cancel
 from holdfast.tools.guides import wrapped

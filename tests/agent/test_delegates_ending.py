@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.delegating import texts
-from holdfast.agent.delegating.crew import MOST
+from holdfast.agent.contract import Task
+from holdfast.agent.delegation import texts
+from holdfast.agent.delegation.crew import MOST
 from holdfast.agent.log import log_path, read_content
 from holdfast.agent.session import Session
-from holdfast.agent.values import Task
-from holdfast.canonical import validate
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import DelegateAsked, TurnAnswered
-from holdfast.events.sessions import DelegateFailed, TurnCancelled
+from holdfast.records import validate
+from holdfast.records.events.agent import DelegateAsked, TurnAnswered
+from holdfast.records.events.sessions import DelegateFailed, TurnCancelled
 from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput
 from tests.agent.driving import Bench, extends, sound
 from tests.agent.fanning import Door, Notices, configured, delegating, do, numbered, parent, placed, tasks

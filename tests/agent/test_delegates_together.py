@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.delegating.holding import Hold
+from holdfast.agent.delegation.prefix_warmup import Hold
 from holdfast.config.sections.cache import Cache
 from tests.agent.driving import MODELS, Bench, settings
 from tests.agent.fanning import Door, configured, delegating, do, numbered, parent, placed, tasks

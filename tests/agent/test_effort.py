@@ -12,16 +12,16 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent import open_agent
+from holdfast.agent.contract import Answering, Outgoing, Task, Watch
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
-from holdfast.agent.values import Answering, Outgoing, Task, Watch
-from holdfast.canonical import Request, Thinking
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Prepared
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import EffortSet, WindowSent
+from holdfast.records import Request, Thinking
+from holdfast.records.events.agent import EffortSet, WindowSent
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script, load
 from holdfast.tools.toolbox import dialect_of_model
 from tests.agent.driving import Bench, calls, settings, sound

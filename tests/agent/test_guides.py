@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.agent import Sessions, open_agent
-from holdfast.agent.composing import PERSONA
 from holdfast.agent.guides import CUSTOMISING, DELEGATION, GUIDES, MOST_BYTES, PRIVILEGED, SECTIONS
-from holdfast.canonical import Request, Text, ToolResult
+from holdfast.agent.stable_text import PERSONA
 from holdfast.config.sections.agent import Tools
-from holdfast.events import Bus
-from holdfast.events.tools import GuideDelivered
+from holdfast.records import Request, Text, ToolResult
+from holdfast.records.events import Bus
+from holdfast.records.events.tools import GuideDelivered
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.tools import Section, Tool, ToolContext, ToolExecutionError, ToolOutput, tool
 from holdfast.tools.builtin import builtin_tools

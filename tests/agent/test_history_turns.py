@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import Sessions, Watch
-from holdfast.canonical import Request, Text, validate
+from holdfast.records import Request, Text, validate
 from holdfast.simulator import VirtualClock
 from tests.agent.compacting import GOOD, asks_for_summary, summarizer
 from tests.agent.driving import MODELS, START, calls

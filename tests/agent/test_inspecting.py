@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.inspecting import _said
-from holdfast.canonical import Image, Request
+from holdfast.agent.inspection import _said
 from holdfast.config.sections.agent import Mask
-from holdfast.simulator.values import Reply, ToolCall, Words
+from holdfast.records import Image, Request
+from holdfast.simulator.messages import Reply, ToolCall, Words
 
 from .compacting import small, summarizer, talk
 from .driving import MODELS, Bench, calls, settings

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from holdfast.agent import keepalive
+from holdfast.agent.contract import Answering, Outgoing
 from holdfast.agent.keepalive import Keepalive
 from holdfast.agent.session import Session
-from holdfast.agent.values import Answering, Outgoing
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import Keepalive as Allowed
 from holdfast.simulator.faults import Fault, Options
-from holdfast.tools.values import Tool, ToolContext, ToolOutput
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 
 from .driving import MODELS, Bench, calls, settings
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from holdfast.agent.guides import PRIVILEGED
-from holdfast.canonical import Text, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Command
 from holdfast.facts.credentials import MASK
+from holdfast.records import Text, ToolResult
 from holdfast.tools import Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.guides import wrapped
 from tests.agent.driving import Bench, settings

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
+from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
 
 from .compacting import LIMITS, summarizer, talk

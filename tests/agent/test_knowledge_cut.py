@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Context, KnowledgeTold, UserMessage
-from holdfast.events.agent import TurnToolsAnswered
+from holdfast.records.events.agent import TurnToolsAnswered
 from holdfast.tools import Tool, ToolContext, ToolOutput
 
 from .compacting import LIMITS, summarizer, talk

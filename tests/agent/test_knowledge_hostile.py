@@ -19,9 +19,9 @@ from holdfast.agent.log import log_path, read_log
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.events.sessions import TurnStarted
-from holdfast.events.tools import MemoryEvicted
-from holdfast.memory.embedding import embedder
+from holdfast.memory.embedder import embedder
+from holdfast.records.events.sessions import TurnStarted
+from holdfast.records.events.tools import MemoryEvicted
 
 from .compacting import LIMITS, summarizer, talk
 from .driving import calls, sound
@@ -359,7 +359,7 @@ class TestAModel:
             read.append(threading.current_thread() is threading.main_thread())
             return embedder(settings)
 
-        monkeypatch.setattr("holdfast.agent.knowing.embedder", noted)
+        monkeypatch.setattr("holdfast.agent.workspace_memory.embedder", noted)
         async with Knowing(tmp_path, memory={"model_dir": str(tmp_path / "model")}) as bench:
             sessions = await asyncio.gather(*(bench.sessions.create() for _ in range(3)))
             await bench.restart()

@@ -18,10 +18,10 @@ from holdfast.agent import log as module
 from holdfast.agent.log import Log, find, listed, log_path, read_content, read_log
 from holdfast.agent.log_content import read, to_line
 from holdfast.agent.window.projection import project
-from holdfast.agent.window.rendering import render
+from holdfast.agent.window.renderer import render
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope, encode
-from holdfast.events.sessions import TurnStarted
+from holdfast.records.events import Envelope, encode
+from holdfast.records.events.sessions import TurnStarted
 from tests.agent.stories import STATIC, Story, call
 
 ID = "01JCSESSION"

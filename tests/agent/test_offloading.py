@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.values import Task
+from holdfast.agent.contract import Task
 from holdfast.simulator import VirtualClock
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.driving import START, calls

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.agent import open_agent
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 
 FLAGS: dict[str, object] = {"agent.model": "anthropic:claude-haiku-4-5", "cache.padding": "always"}
 

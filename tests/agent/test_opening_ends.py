@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent import open_agent, opening
-from holdfast.agent.values import Turn
+from holdfast.agent import open_agent, program
+from holdfast.agent.contract import Turn
 from holdfast.errors import HoldfastError
 from holdfast.simulator import Simulator
 from holdfast.simulator.serve import running
@@ -51,18 +51,18 @@ def test_a_silent_service_is_waited_for_as_long_as_the_settings_say(tmp_path: Pa
 def test_what_it_opened_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
 
-    class Way(opening.HttpProvider):
+    class Way(program.HttpProvider):
         async def close(self) -> None:
             closed.append("connections")
             await super().close()
 
-    class Closing(opening.Engine):
+    class Closing(program.Engine):
         def close(self, **given: Any) -> None:
             closed.append("engine")
             super().close(**given)
 
-    monkeypatch.setattr(opening, "HttpProvider", Way)
-    monkeypatch.setattr(opening, "Engine", Closing)
+    monkeypatch.setattr(program, "HttpProvider", Way)
+    monkeypatch.setattr(program, "Engine", Closing)
     with running(Simulator()) as address:
         assert asked(tmp_path, f'[upstream]\nanthropic = "{address}"\n').text
     assert sorted(closed) == ["connections", "engine"]

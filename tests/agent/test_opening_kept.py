@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast import facts
-from holdfast.agent.values import Task
-from holdfast.engine.learning import LEARNED
-from holdfast.prefix import experience
+from holdfast.agent.contract import Task
+from holdfast.core import experience
+from holdfast.engine.tenant_learning_store import LEARNED
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent import open_agent
-from holdfast.events import Bus
+from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.tools import Decision, Question
 from tests.agent.driving import MODEL, START, calls
 from tests.agent.opened import SKILL, opened, tide

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.composing import EXPECTED_CALLS
-from holdfast.agent.opening import open_agent
-from holdfast.agent.values import Outgoing
-from holdfast.canonical import Usage
+from holdfast.agent.contract import Outgoing
+from holdfast.agent.program import open_agent
+from holdfast.agent.stable_text import EXPECTED_CALLS
+from holdfast.core.operating_context import SECTIONS
 from holdfast.errors import HoldfastError
 from holdfast.facts import heuristic_tokens
-from holdfast.prefix.operating_context import SECTIONS
+from holdfast.records import Usage
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 
 HAIKU, SONNET, OPUS = (f"anthropic:claude-{name}" for name in ("haiku-4-5", "sonnet-5-5", "opus-4-6"))

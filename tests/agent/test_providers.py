@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
+from holdfast.agent.contract import Outgoing, Unreachable
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
-from holdfast.agent.values import Outgoing, Unreachable
-from holdfast.config.sections.serving import Limits, Upstream
+from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import address_of, listen
 from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
 from holdfast.simulator.journal import Record
+from holdfast.simulator.messages import Words
 from holdfast.simulator.serve import running, server
-from holdfast.simulator.values import Words
 from holdfast.wire import DIALECTS
 
 from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent.mentions import known_models, parse_mention
-from holdfast.agent.retrying import falls_back, retry_after, retryable
+from holdfast.agent.retry import falls_back, retry_after, retryable
 from holdfast.agent.routing import Configured, Gate, Needs, Route, capabilities, configured, fallback, route
 from holdfast.config import load
 from holdfast.errors import HoldfastError

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.contract import Watch
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Watch
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine
-from holdfast.events.agent import ModelRouted
+from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
 from holdfast.simulator.faults import Fault, Match, Options
+from holdfast.simulator.in_process import Simulated
 
 HAIKU, SONNET, SOL = "anthropic:claude-haiku-4-5", "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-sol"
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.contract import Line, Watch
 from holdfast.agent.loop import CAPPED
-from holdfast.agent.values import Line, Watch
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events.agent import TaskUpdated
-from holdfast.events.tools import SkillLoaded
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse
+from holdfast.records.events.agent import TaskUpdated
+from holdfast.records.events.tools import SkillLoaded
 from holdfast.tools import Answer, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.answering import NO_OUTPUT
+from holdfast.tools.result_blocks import NO_OUTPUT
 from tests.agent.driving import Bench, calls, confused, extends, settings, sound
 from tests.skills.writing import write_skill
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.values import Watch
+from holdfast.agent.contract import Watch
 from holdfast.config.sections.mcp import Mcp
 from tests.agent.driving import Bench, calls, extends, sound
 from tests.agent.test_session import results, said, texts

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.agent.session import Session
 from holdfast.tools import descendants
-from holdfast.tools.values import Cancel
+from holdfast.tools.contract import Cancel
 from tests.agent.driving import Bench, calls
 from tests.tools.builtins import end_running, running
 

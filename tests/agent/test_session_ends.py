@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.listing import stored
 from holdfast.agent.log import log_path, read_log
-from holdfast.canonical import Text
+from holdfast.agent.session_list import stored
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import ModelRouted
-from holdfast.events.sessions import SessionEnded, TurnCompleted
+from holdfast.records import Text
+from holdfast.records.events.agent import ModelRouted
+from holdfast.records.events.sessions import SessionEnded, TurnCompleted
 from holdfast.simulator.faults import Fault, Options
 
 from .driving import MODELS, Bench, settings

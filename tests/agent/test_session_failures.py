@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from holdfast.agent.loop import INTERRUPTED
 from holdfast.agent.session import Session
-from holdfast.canonical import Request
 from holdfast.errors import HoldfastError
+from holdfast.records import Request
 from holdfast.simulator.faults import Fault, Options
 from holdfast.tools import Cancel, Tool, ToolContext, ToolOutput
 from tests.agent.driving import Bench, calls, extends, obey, settings, sound

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.contract import Outgoing
 from holdfast.agent.loop import REFUSED
 from holdfast.agent.session import Session
-from holdfast.agent.values import Outgoing
-from holdfast.canonical import Request, ToolResult, ToolUse
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import SettingToggled
+from holdfast.records import Request, ToolResult, ToolUse
+from holdfast.records.events.agent import SettingToggled
 from tests.agent.compacting import summaries, summarizer
 from tests.agent.driving import MODEL, MODELS, Bench, settings, sound
 from tests.agent.test_session import ECHO, texts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
+from holdfast.records import Usage
 from tests.agent.driving import Bench, calls, extends, settings, sound
 from tests.agent.test_session import texts
 from tests.agent.test_session_resuming import same_head

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.contract import Task
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
-from holdfast.agent.values import Task
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Upstream
+from holdfast.config.sections.server import Upstream
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import ModelRouted
+from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
 from holdfast.simulator.script import Script

@@ -9,16 +9,22 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.calling import CallFailed
-from holdfast.agent.loading import PAID
-from holdfast.agent.window.folding_timeline import FOLDS as FOLDS_OF_TIMELINE
-from holdfast.agent.window.folding_window import FOLDS as FOLDS_OF_WINDOW
+from holdfast.agent.model_call import CallFailed
+from holdfast.agent.reopen import PAID
+from holdfast.agent.window.timeline_fold import FOLDS as FOLDS_OF_TIMELINE
+from holdfast.agent.window.window_fold import FOLDS as FOLDS_OF_WINDOW
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events.agent import DelegateAsked
-from holdfast.events.sessions import CompactionFailed, DelegateStarted, SessionEnded, SessionStarted, TurnCompleted
+from holdfast.records.events.agent import DelegateAsked
+from holdfast.records.events.sessions import (
+    CompactionFailed,
+    DelegateStarted,
+    SessionEnded,
+    SessionStarted,
+    TurnCompleted,
+)
 from holdfast.simulator.faults import Fault, Options
-from holdfast.simulator.values import Reply
+from holdfast.simulator.messages import Reply
 from tests.agent.compacting import small, summarizer, talk
 from tests.agent.driving import MODEL, Bench, calls, settings
 from tests.skills.writing import write_skill

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.agent.resets import Resets
-from holdfast.events import Envelope, Event
-from holdfast.events.agent import HistoryTrimmed, SessionRedeclared, TurnAnswered, VolatileChanged, WindowSent
-from holdfast.events.sessions import CompactionCompleted, CompactionStarted, SessionResumed
+from holdfast.records.events import Envelope, Event
+from holdfast.records.events.agent import HistoryTrimmed, SessionRedeclared, TurnAnswered, VolatileChanged, WindowSent
+from holdfast.records.events.sessions import CompactionCompleted, CompactionStarted, SessionResumed
 
 ONE, TWO = "anthropic:one", "openai:two"
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from holdfast.agent.session import Session
-from holdfast.canonical import Request
 from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope
-from holdfast.events.agent import SessionRefreshed, SurroundingsChanged, TurnAnswered
-from holdfast.events.sessions import ProcessStarted
+from holdfast.records import Request
+from holdfast.records.events import Envelope
+from holdfast.records.events.agent import SessionRefreshed, SurroundingsChanged, TurnAnswered
+from holdfast.records.events.sessions import ProcessStarted
 from holdfast.tools import Tool, ToolContext, ToolOutput
 from tests.agent.driving import MODELS, Bench, calls, extends, settings, sound
 from tests.agent.test_session import ECHO, texts

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Text, ToolResult
 from holdfast.config.sections.agent import Skills
+from holdfast.records import Text, ToolResult
 from tests.skills.writing import write_skill
 
 from .driving import Bench, calls, settings

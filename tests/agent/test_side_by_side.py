@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.values import Task
+from holdfast.agent.contract import Task
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Confirm
-from holdfast.tools.confirming import Decision, Question
-from holdfast.tools.values import Effect, Tool, ToolContext, ToolOutput
+from holdfast.tools.confirmation import Decision, Question
+from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
 from tests.agent.driving import settings
 from tests.agent.toolbench import answers, opened, steps
 

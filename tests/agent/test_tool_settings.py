@@ -16,15 +16,15 @@ import msgspec
 import pytest
 
 from holdfast.agent import open_agent
+from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
-from holdfast.agent.values import Task
-from holdfast.canonical import Request
+from holdfast.records import Request
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import PREFIX
-from holdfast.tools.values import Tool, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
 from tests.agent.driving import START
 from tests.agent.toolbench import answers, declared, in_steps, says, steps

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdfast.agent.contract import Task, Watch
 from holdfast.agent.log import Log
-from holdfast.agent.values import Task, Watch
 from holdfast.config.sections.agent import Lifecycle
 from holdfast.config.sections.cache import Cache
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope
-from holdfast.events.agent import SessionRedeclared
+from holdfast.records.events import Envelope
+from holdfast.records.events.agent import SessionRedeclared
 from tests.agent.driving import MODELS, sound
 from tests.agent.toolbench import answers, declared, deferring, keeps_law_5, opened, resets, says, steps
 

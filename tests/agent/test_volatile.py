@@ -12,9 +12,9 @@ from holdfast.agent.volatile import MEMORY_HEADING, USER_HEADING, current, news,
 from holdfast.agent.window.entries import Compacted, Context, Entry, MemoryChanged, UserMessage
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.events.tools import MemoryUpdated
 from holdfast.memory import MemoryFiles, digest
 from holdfast.memory.tools import EMPTY
+from holdfast.records.events.tools import MemoryUpdated
 from tests.agent.driving import Bench, settings
 
 

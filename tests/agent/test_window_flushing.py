@@ -12,11 +12,11 @@ from holdfast.agent.window.entries import (
     ProcessExited,
     UserMessage,
 )
-from holdfast.agent.window.flushing import flush
-from holdfast.events.agent import AttemptFailed, GoalSet
-from holdfast.events.sessions import ProcessExited as Exited
-from holdfast.events.sessions import TurnStarted
-from holdfast.events.tools import MemorySurfaced, MemoryUpdated
+from holdfast.agent.window.flush import flush
+from holdfast.records.events.agent import AttemptFailed, GoalSet
+from holdfast.records.events.sessions import ProcessExited as Exited
+from holdfast.records.events.sessions import TurnStarted
+from holdfast.records.events.tools import MemorySurfaced, MemoryUpdated
 from tests.agent.stories import START, Story, at, call, texts
 
 

@@ -19,12 +19,12 @@ from holdfast.agent.window.entries import (
     entry_json,
 )
 from holdfast.agent.window.projection import State, advance, project
-from holdfast.agent.window.rendering import entry_messages, render
-from holdfast.canonical import Image, Message, Opaque, Request, Text, Thinking, validate
-from holdfast.events import Event, decode, encode
-from holdfast.events import agent as told
-from holdfast.events import sessions as happened
-from holdfast.events import tools as tool_events
+from holdfast.agent.window.renderer import entry_messages, render
+from holdfast.records import Image, Message, Opaque, Request, Text, Thinking, validate
+from holdfast.records.events import Event, decode, encode
+from holdfast.records.events import agent as told
+from holdfast.records.events import sessions as happened
+from holdfast.records.events import tools as tool_events
 from tests.agent.stories import DIALECT, MODEL, STATIC, Story, at, call
 
 OTHER = ("openai:gpt-6.1-sol", "openai_responses")

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.agent.window.arranging import trim
 from holdfast.agent.window.entries import (
     AssistantTurn,
     Compacted,
@@ -19,11 +18,12 @@ from holdfast.agent.window.entries import (
     entry_json,
     to_json,
 )
+from holdfast.agent.window.operations import trim
 from holdfast.agent.window.projection import DelegateState, ProcessState, State, TaskState, project
-from holdfast.canonical import Image, Message, Opaque, Text
 from holdfast.errors import HoldfastError
-from holdfast.events import Event
-from holdfast.events.agent import (
+from holdfast.records import Image, Message, Opaque, Text
+from holdfast.records.events import Event
+from holdfast.records.events.agent import (
     AttemptFailed,
     DelegateAsked,
     GoalSet,
@@ -41,7 +41,7 @@ from holdfast.events.agent import (
     WindowAppended,
     WindowSent,
 )
-from holdfast.events.sessions import (
+from holdfast.records.events.sessions import (
     BusGap,
     CompactionCompleted,
     DelegateCompleted,
@@ -55,8 +55,8 @@ from holdfast.events.sessions import (
     TurnCompleted,
     TurnStarted,
 )
-from holdfast.events.sessions import ProcessStarted as ProcessBegan
-from holdfast.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
+from holdfast.records.events.sessions import ProcessStarted as ProcessBegan
+from holdfast.records.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
 from tests.agent.stories import MODEL, Story, at, call, texts
 
 COMPOSED = SessionComposed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.agent.window.coalescing import coalesce
+from holdfast.agent.window.coalesce import coalesce
 from holdfast.agent.window.entries import (
     Compacted,
     Context,
@@ -15,9 +15,10 @@ from holdfast.agent.window.entries import (
     message_from,
     message_json,
 )
-from holdfast.agent.window.rendering import render
+from holdfast.agent.window.renderer import render
 from holdfast.agent.window.times import written, zone
-from holdfast.canonical import (
+from holdfast.errors import HoldfastError
+from holdfast.records import (
     Block,
     Document,
     Image,
@@ -31,7 +32,6 @@ from holdfast.canonical import (
     ToolUse,
     validate,
 )
-from holdfast.errors import HoldfastError
 from holdfast.wire import DIALECTS
 from tests.agent.stories import DIALECT, MODEL, START, STATIC, Story, call, said, texts, window
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Message, Opaque, Request, Text, ToolDefinition, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Deferral, Lifecycle, Skills, Tools
-from holdfast.tools.values import Effect, Tool, ToolContext, ToolOutput
+from holdfast.records import Message, Opaque, Request, Text, ToolDefinition, ToolResult
+from holdfast.tools.contract import Effect, Tool, ToolContext, ToolOutput
 from tests.agent.driving import MODEL, Bench
 
 _NOT_OURS = ("likely_server_side",)

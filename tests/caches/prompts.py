@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from holdfast.caches import anthropic
-from holdfast.caches.values import Block, Mark, Prompt
+from holdfast.caches.prompt import Block, Mark, Prompt
 from holdfast.facts import ModelFacts, model
 
 OPUS = model("anthropic:claude-opus-4-6")  # floor 4,096

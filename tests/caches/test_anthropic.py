@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from holdfast.caches import anthropic
 from holdfast.caches.anthropic import AnthropicCache, diagnose
 from holdfast.caches.entries import Entries
-from holdfast.caches.values import Block, Outcome, Prompt
-from holdfast.canonical import Usage
+from holdfast.caches.prompt import Block, Outcome, Prompt
 from holdfast.facts import ModelFacts, model
+from holdfast.records import Usage
 
 from .prompts import OPUS, SMALL, block, prompt, texts
 

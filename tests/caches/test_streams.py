@@ -8,7 +8,7 @@ from holdfast import facts
 from holdfast.caches.openai import OpenAIPrefix
 from holdfast.caches.providers import cache
 from holdfast.caches.streams import Room, Stream, Streams
-from holdfast.prefix.tenants import Tenant
+from holdfast.core.tenants import Tenant
 
 from .token_prompts import ask, run, tokens
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from holdfast.caches.prompt import Block
 from holdfast.caches.streams import Stream, Streams
 from holdfast.caches.tokens import Names, Tokens, block_ids, common, read
-from holdfast.caches.values import Block
 
 from .token_prompts import block, prompt, run, tokens
 

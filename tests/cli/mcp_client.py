@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from mcp import Client, StdioServerParameters, types
 
-from holdfast.cli.mcp_server import build
-from holdfast.cli.mcp_tools import Elsewhere
+from holdfast.cli.mcp.server import build
+from holdfast.cli.mcp.tools import Elsewhere
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "holdfast", "mcp"]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canonical import Usage
 from holdfast.cli.bill import BY, command
+from holdfast.records import Usage
 from holdfast.store import open_store
-from tests.observe.worked import CHAT, CODING, GPT, SONNET, UNPRICED, Worked, work
+from tests.report.worked import CHAT, CODING, GPT, SONNET, UNPRICED, Worked, work
 from tests.store.samples import NOON, call, usage
 
 from .looking import invoke, piped, shown, use

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from holdfast.cli.breaks import COLUMNS, command
-from holdfast.prefix.cures import reset_cure
+from holdfast.core.cures import reset_cure
 from holdfast.store import open_store
-from tests.observe.worked import CHAT, CODING, UNPRICED, Worked, work
+from tests.report.worked import CHAT, CODING, UNPRICED, Worked, work
 from tests.store.samples import found
 
 from .looking import invoke, piped, shown, use

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.log import Log
-from holdfast.cli import chat as chat_module
 from holdfast.cli import run as main
-from holdfast.cli.chat_loop import parted
-from holdfast.cli.chat_screen import Plain
-from holdfast.simulator.core import Simulator
+from holdfast.cli.chat import command as chat_module
+from holdfast.cli.chat.loop import parted
+from holdfast.cli.chat.screen import Plain
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running
 from tests.cli.chats import Chatting
 
@@ -366,7 +366,7 @@ class TestScreens:
     ) -> None:
         monkeypatch.setattr(sys, "stdout", _Tty())
         monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setitem(sys.modules, "holdfast.cli.chat_terminal", None)
+        monkeypatch.setitem(sys.modules, "holdfast.cli.chat.terminal", None)
         assert isinstance(chat_module.screen_here(), Plain)
         assert "pip install 'holdfast[agent]'" in capsys.readouterr().err
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.listing import Stored
-from holdfast.agent.values import Shown
-from holdfast.cli import chat_views
-from holdfast.cli.chat_commands import COMMANDS, is_command, is_known, meant, run
+from holdfast.agent.contract import Shown
+from holdfast.agent.session_list import Stored
+from holdfast.cli.chat import views
+from holdfast.cli.chat.commands import COMMANDS, is_command, is_known, meant, run
 from holdfast.errors import HoldfastError
 from tests.cli.chats import Chatting
 
@@ -233,16 +233,16 @@ class TestCommands:
 
 class TestViews:
     def test_a_bar_shows_what_is_cached_what_is_not_and_what_is_free(self) -> None:
-        assert chat_views.bar(50, 75, 100, 42) == f"[{'#' * 20}{'+' * 10}{'.' * 10}]"
-        assert chat_views.bar(1, 2, 1_000_000, 22) == f"[#+{'.' * 18}]"
-        assert chat_views.bar(100, 100, 50, 12) == f"[{'#' * 10}]"
-        assert chat_views.bar(0, 0, 0, 12) == f"[{'.' * 10}]"
+        assert views.bar(50, 75, 100, 42) == f"[{'#' * 20}{'+' * 10}{'.' * 10}]"
+        assert views.bar(1, 2, 1_000_000, 22) == f"[#+{'.' * 18}]"
+        assert views.bar(100, 100, 50, 12) == f"[{'#' * 10}]"
+        assert views.bar(0, 0, 0, 12) == f"[{'.' * 10}]"
 
     @pytest.mark.parametrize(
         ("seconds", "shown"), [(-1, "0s"), (59.9, "59s"), (61, "1m"), (7_300, "2h"), (200_000, "2d")]
     )
     def test_ages_are_short(self, seconds: float, shown: str) -> None:
-        assert chat_views.span(seconds) == shown
+        assert views.span(seconds) == shown
 
     @pytest.mark.parametrize("room", [40, 60, 80, None])
     def test_the_next_request_fits_every_width(self, room: int | None) -> None:
@@ -251,7 +251,7 @@ class TestViews:
                   head="\x1b[2J" + "x" * 60)
             for number in range(3)
         ]  # fmt: skip
-        lines = list(chat_views.context(blocks, 200_000, 100.0, room))
+        lines = list(views.context(blocks, 200_000, 100.0, room))
         assert room is None or max(map(len, lines)) <= room
         assert not any("\x1b" in line for line in lines)
         assert any("3,702" in line for line in lines)
@@ -261,5 +261,5 @@ class TestViews:
             Stored(id=f"01{number:024}", started_at=0, last_at=0, turns=1, cost=Decimal(0), title="x", model="m:m")
             for number in range(12)
         ]
-        lines = list(chat_views.stored(held, None, None, most=10))
+        lines = list(views.stored(held, None, None, most=10))
         assert lines[-1] == "2 older sessions left out; `holdfast chat --list` shows all."

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.cli import run as main
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load
 from holdfast.simulator.serve import running
 from tests.cli.chats import Chatting

@@ -13,8 +13,8 @@ from zlib import crc32
 import pytest
 
 from holdfast.agent.log import Log, read_content, read_log
-from holdfast.events.agent import TurnToolsAnswered
-from holdfast.events.sessions import SessionSalvaged
+from holdfast.records.events.agent import TurnToolsAnswered
+from holdfast.records.events.sessions import SessionSalvaged
 from tests.cli.chats import Chatting
 from tests.cli.test_chat import chat as chat
 

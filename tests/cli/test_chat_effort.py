@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Request
 from holdfast.cli import run as main
-from holdfast.simulator.core import Simulator
+from holdfast.records import Request
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running
 from tests.cli.chats import Chatting

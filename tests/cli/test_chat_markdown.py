@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from holdfast.cli.chat_markdown import THEME, Growing, rendered
+from holdfast.cli.chat.markdown import THEME, Growing, rendered
 
 LONG = "Superlongwordthatdoesnotfit" * 4
 SOURCE = f"""# Title

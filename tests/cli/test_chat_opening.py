@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from holdfast import facts
 from holdfast.agent.log import read_log
 from holdfast.cli import serve
-from holdfast.events.agent import ModelRouted
+from holdfast.records.events.agent import ModelRouted
 from tests.cli.chats import Chatting
 from tests.cli.test_chat import chat as chat
 from tests.cli.test_chat_daemons import SERVER

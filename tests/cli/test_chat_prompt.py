@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import run as main
-from holdfast.cli.chat_prompt import HISTORY, MOST_LINES, Typed
+from holdfast.cli.chat.prompt import HISTORY, MOST_LINES, Typed
 from tests.cli.chats import Chatting, Done
 
 readline = pytest.importorskip("readline")

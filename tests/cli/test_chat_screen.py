@@ -8,10 +8,10 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.values import Line, Turn
-from holdfast.canonical import Message, Text, ToolResult, ToolUse, usage
-from holdfast.cli.chat_screen import MOST_OUTPUT, Plain
-from holdfast.cli.chat_terminal import Terminal
+from holdfast.agent.contract import Line, Turn
+from holdfast.cli.chat.screen import MOST_OUTPUT, Plain
+from holdfast.cli.chat.terminal import Terminal
+from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Answer
 from tests.cli.terminals import Emulator
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from holdfast.agent.values import Line, Turn
-from holdfast.canonical import Message, Text, ToolResult, ToolUse, usage
-from holdfast.cli.chat_asking import asked, lines_of, nobody
-from holdfast.cli.chat_turns import Conductor, Leave, Work, handling, leaving
+from holdfast.agent.contract import Line, Turn
+from holdfast.cli.chat.confirm import asked, lines_of, nobody
+from holdfast.cli.chat.turns import Conductor, Leave, Work, handling, leaving
+from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Answer, Cancel, Decision, Question
 
 LINE = Line(model="m:m", usage=usage())

@@ -6,9 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.agent.values import Line
-from holdfast.canonical import Image, Text, ToolResult, ToolUse, usage
-from holdfast.cli.chat_words import (
+from holdfast.agent.contract import Line
+from holdfast.cli.chat.words import (
     Cleaner,
     call_line,
     call_words,
@@ -20,6 +19,7 @@ from holdfast.cli.chat_words import (
     places,
     result_words,
 )
+from holdfast.records import Image, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Answer
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import COMMANDS, cli
-from holdfast.cli.completing import sessions, settings
+from holdfast.cli.completions import sessions, settings
 from holdfast.store import Call, open_store
 
 PATIENCE_S = 60.0
@@ -51,7 +51,7 @@ def test_commands_complete_without_importing_them() -> None:
             run([])
         except SystemExit:
             pass
-        heavy = {"msgspec", "holdfast.config", "holdfast.cli.serve", "holdfast.cli.skills"} & set(sys.modules)
+        heavy = {"msgspec", "holdfast.config", "holdfast.cli.serve", "holdfast.cli.skills.command"} & set(sys.modules)
         assert not heavy, heavy
     """
     code = [sys.executable, "-c", textwrap.dedent(script)]

@@ -23,9 +23,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import demo_client, demo_session, run
-from holdfast.cli.demo import command
-from holdfast.cli.demo_arms import ARMS
+from holdfast.cli import run
+from holdfast.cli.demo.command import command
+from holdfast.demo import client, session
+from holdfast.demo.arms import ARMS
 from holdfast.errors import HoldfastError
 from holdfast.simulator import VirtualClock
 
@@ -132,11 +133,11 @@ def test_help_says_when_it_stays(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_session_is_the_same_every_time() -> None:
-    assert demo_session.turns(5) == demo_session.turns(5)
-    assert demo_session.turns(9)[:5] == demo_session.turns(5)
-    assert demo_session.result(3, "read_file") == demo_session.result(3, "read_file")
-    assert demo_session.instructions() == demo_session.instructions()
-    assert [demo_session.pause(number) for number in range(4)] == [None, None, 660, None]
+    assert session.turns(5) == session.turns(5)
+    assert session.turns(9)[:5] == session.turns(5)
+    assert session.result(3, "read_file") == session.result(3, "read_file")
+    assert session.instructions() == session.instructions()
+    assert [session.pause(number) for number in range(4)] == [None, None, 660, None]
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-5.5", "anthropic:claude-mythos-5-1"])
@@ -229,8 +230,6 @@ def test_a_gateway_that_cannot_be_reached_is_one_sentence() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    sent = demo_client.session(
-        address, VirtualClock(0), "m", demo_session.turns(2), results=[], headers={}, on_turn=lambda: None
-    )
+    sent = client.session(address, VirtualClock(0), "m", session.turns(2), results=[], headers={}, on_turn=lambda: None)
     with pytest.raises(HoldfastError, match=f"cannot reach its own gateway at {address}"):
         asyncio.run(sent)

@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.compaction.asking import INSTRUCTION
-from holdfast.canonical import Message, Request, Text
-from holdfast.cli import demo_library, demo_session, demo_table, demo_workspace
-from holdfast.cli.demo_agent import SCOUTS, Played, play
-from holdfast.cli.demo_arms import ARMS, WHOLE, Arm
-from holdfast.cli.demo_model import SKILLS, SUMMARIZE, asked, model, scout_task
-from holdfast.cli.demo_provider import apart
-from holdfast.cli.demo_runs import Run
-from holdfast.cli.demo_table import Saving
-from holdfast.events.sessions import CompactionCompleted, DelegateCompleted
-from holdfast.events.tools import SkillLoaded, ToolOffloaded
-from holdfast.observe import Sums
-from holdfast.simulator.values import Reply, ToolCall, Words
+from holdfast.agent.compaction.summary_request import INSTRUCTION
+from holdfast.cli.demo import table
+from holdfast.cli.demo.table import Saving
+from holdfast.demo import library, session, workspace
+from holdfast.demo.agent import SCOUTS, Played, play
+from holdfast.demo.arms import ARMS, WHOLE, Arm
+from holdfast.demo.model import SKILLS, SUMMARIZE, asked, model, scout_task
+from holdfast.demo.provider import apart
+from holdfast.demo.runs import Run
+from holdfast.records import Message, Request, Text
+from holdfast.records.events.sessions import CompactionCompleted, DelegateCompleted
+from holdfast.records.events.tools import SkillLoaded, ToolOffloaded
+from holdfast.report import Sums
+from holdfast.simulator.messages import Reply, ToolCall, Words
 
 MODEL = "anthropic:claude-opus-5-5"
-TURNS = demo_session.turns(12)
+TURNS = session.turns(12)
 
 
 def played(arm: Arm, folder: Path, turns: int = 12) -> Played:
@@ -127,10 +128,10 @@ def test_every_alternative_is_named() -> None:
 
 @pytest.mark.slow
 def test_the_careless_client_does_the_same_in_the_same_files(tmp_path: Path) -> None:
-    demo_workspace.lay_out(tmp_path, TURNS)
-    assert not demo_workspace.is_done(tmp_path, TURNS)
-    results = demo_workspace.carried_out(tmp_path, TURNS)
-    assert demo_workspace.is_done(tmp_path, TURNS)
+    workspace.lay_out(tmp_path, TURNS)
+    assert not workspace.is_done(tmp_path, TURNS)
+    results = workspace.carried_out(tmp_path, TURNS)
+    assert workspace.is_done(tmp_path, TURNS)
     assert len(results) == sum(len(turn.calls) for turn in TURNS)
     assert max(map(len, results)) > 8_000
     tests = [found for found in results if found.endswith("all passed\n")]
@@ -139,17 +140,17 @@ def test_the_careless_client_does_the_same_in_the_same_files(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_function_that_sorts_the_wrong_way_fails_its_cases(tmp_path: Path) -> None:
-    demo_workspace.lay_out(tmp_path, TURNS)
+    workspace.lay_out(tmp_path, TURNS)
     patch = next(given for turn in TURNS for name, given in turn.calls if name == "patch_file")
-    demo_workspace.carried_out(tmp_path, TURNS)
+    workspace.carried_out(tmp_path, TURNS)
     place = tmp_path / patch["path"]
     place.write_text(place.read_text().replace(patch["new"], patch["new"].replace("reverse=True", "reverse=False")))
-    assert not demo_workspace.is_done(tmp_path, TURNS)
+    assert not workspace.is_done(tmp_path, TURNS)
 
 
 def test_a_pasted_skill_is_what_would_be_loaded(tmp_path: Path) -> None:
-    demo_library.write_skills(tmp_path)
-    pasted = demo_library.all_bodies()
+    library.write_skills(tmp_path)
+    pasted = library.all_bodies()
     files = sorted((tmp_path / ".holdfast" / "skills").glob("*/SKILL.md"))
     assert len(files) == 12
     assert all(file.read_text().split("---\n", 2)[2].strip() in pasted for file in files)
@@ -183,7 +184,7 @@ def test_the_model_knows_the_agents_request_for_a_summary() -> None:
 def test_the_model_loads_a_skill_unless_it_is_there() -> None:
     reply, ask = model(TURNS), said(asked(0, TURNS[0]))
     assert called(reply(request(ask))) == ("skill_load", {"name": "measure-then-speed-up"})
-    assert called(reply(request(ask, system=demo_library.all_bodies())))[0] == "read_file"
+    assert called(reply(request(ask, system=library.all_bodies())))[0] == "read_file"
 
 
 def test_the_model_of_a_scout_reads_its_part() -> None:
@@ -219,7 +220,7 @@ def test_a_request_apart_says_the_same_without_tools_and_markers() -> None:
 
 
 def test_a_mechanism_that_loses_is_shown_with_its_loss() -> None:
-    lines = list(demo_table.saved({"one": [Saving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None))
+    lines = list(table.saved({"one": [Saving("kept", "not", Decimal("2.5"), Decimal("2.25"))], "none": []}, None))
     assert lines[-1].split() == ["kept", "not", "$2.25", "-$0.25", "0.90x"]
     assert lines[-2].split() == ["one", "$2.50"]
 
@@ -229,19 +230,19 @@ def test_small_costs_are_shown_in_hundredths_of_a_cent_and_nothing_as_nothing() 
         Saving("a", "b", Decimal("0.01"), Decimal("0.0125")),
         Saving("c", "d", Decimal("0"), Decimal("-0.000001")),
     ]
-    said = list(demo_table.saved({"one": savings}, None))
+    said = list(table.saved({"one": savings}, None))
     assert said[-2].split() == ["a", "b", "$0.0125", "$0.0025", "1.25x"]
     assert said[-1].split() == ["c", "d", "$0.0000", "$0.0000", "-"]
 
 
 def test_a_session_without_pauses_and_summaries_says_so() -> None:
     nothing = Played(calls=1, prompt=1, read=0, cost=Decimal(1), without=Decimal(1), events=(), pauses=(), done=False)
-    (line,) = demo_table.happened(nothing, None)
+    (line,) = table.happened(nothing, None)
     assert "no pause, no summary of old history. THE FILES ARE NOT AS ASKED FOR." in line
-    assert list(demo_table.payback(nothing, None)) == []
+    assert list(table.payback(nothing, None)) == []
 
 
 def test_runs_without_breaks_or_costs_have_nothing_to_tell() -> None:
     idle = Run(Sums(), (), {})
-    assert list(demo_table.dearest(idle, None)) == []
-    assert list(demo_table.told({"a": idle, "b": idle, "c": idle}, None, None)) == []
+    assert list(table.dearest(idle, None)) == []
+    assert list(table.told({"a": idle, "b": idle, "c": idle}, None, None)) == []

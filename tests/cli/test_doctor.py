@@ -18,15 +18,15 @@ from click.testing import CliRunner
 
 from holdfast.agent import providers
 from holdfast.cli import cli
-from holdfast.cli.doctor import MOST_PROBLEMS
-from holdfast.cli.doctor_facts import OLD_DAYS, dates
-from holdfast.cli.doctor_here import KEYS, extras, home
-from holdfast.cli.doctor_outside import VERSION_S, upstream
-from holdfast.cli.doctor_values import Line, checked, side_by_side
+from holdfast.cli.doctor.command import MOST_PROBLEMS
+from holdfast.cli.doctor.facts import OLD_DAYS, dates
+from holdfast.cli.doctor.findings import Line, checked, side_by_side
+from holdfast.cli.doctor.machine import KEYS, extras, home
+from holdfast.cli.doctor.network import VERSION_S, upstream
 from holdfast.config import load_here
 from holdfast.facts import default
 from holdfast.gateway.serve import running
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from holdfast.store import Call, open_store
 from holdfast.store.schema import VERSIONS
@@ -365,7 +365,7 @@ def _listen(server: socket.socket, got: list[bytes], times: int) -> None:
 
 
 def _call(number: int, model: str) -> Call:
-    from holdfast.canonical import usage
+    from holdfast.records import usage
 
     used = usage(input=100, output=1)
     return Call(tenant="t", id=f"c{number}", session="s", lane="l", model=model, started_at=number, usage=used)

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.cli import explain_reading
 from holdfast.cli import run as run_holdfast
-from holdfast.cli.explain import PAGE, command
-from holdfast.observe.explain import values
-from holdfast.observe.explain.values import BreakFound, Explained, SessionFound, Totals
-from holdfast.traces.logs.values import Source
-from tests.traces.recordings import OWN, RECORDED, needs_recordings
+from holdfast.cli.explain import log_reader
+from holdfast.cli.explain.command import PAGE, command
+from holdfast.report.explain import results
+from holdfast.report.explain.results import BreakFound, Explained, SessionFound, Totals
+from holdfast.report.logs.records import Source
+from tests.lab.recordings import OWN, RECORDED, needs_recordings
 
 from .looking import invoke, piped, shown
 
@@ -223,14 +223,14 @@ def test_an_interruption_shows_what_was_found(tmp_path: Path, monkeypatch: pytes
     """Ctrl-C while the second log is read."""
     log(tmp_path / "a.jsonl", session="a")
     log(tmp_path / "b.jsonl", session="b")
-    records = explain_reading.Reading.records
+    records = log_reader.Reading.records
 
     def interrupted(self: Any, source: Source, advance: Any) -> Any:
         if source.path.name == "b.jsonl":
             os.kill(os.getpid(), signal.SIGINT)
         return records(self, source, advance)
 
-    monkeypatch.setattr(explain_reading.Reading, "records", interrupted)
+    monkeypatch.setattr(log_reader.Reading, "records", interrupted)
     done = invoke(command, ".", "--json")
     assert done.exit_code == 130
     found = json.loads(done.stdout)
@@ -257,7 +257,7 @@ def test_large_logs_have_a_progress_bar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log(tmp_path / "a.jsonl")
-    monkeypatch.setattr(explain_reading, "BAR_FROM", 0)
+    monkeypatch.setattr(log_reader, "BAR_FROM", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     command.main(["a.jsonl"], standalone_mode=False)
     assert "Reading 0.0 MB" in capsys.readouterr().err
@@ -273,7 +273,7 @@ def test_the_page_on_it_names_every_field() -> None:
     assert list(json.loads(example)["sessions"][0]["breaks"][0]) == list(BreakFound.__struct_fields__)
     assert found.totals.money.rewritten == found.totals.break_cost_usd
     tables = page[page.index("| in `sessions` |") :]
-    for kind in vars(values).values():
+    for kind in vars(results).values():
         for name in getattr(kind, "__struct_fields__", ()):
             assert f"`{name}`" in tables, name
 

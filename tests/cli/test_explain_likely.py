@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.cli import run as main
 from holdfast.facts import rates
-from tests.traces.logs import opencode_logs, pi_logs
-from tests.traces.logs.claude_logs import START
+from tests.report.logs import opencode_logs, pi_logs
+from tests.report.logs.claude_logs import START
 
 Capture = pytest.CaptureFixture[str]
 SONNET = "anthropic:claude-sonnet-4-5"

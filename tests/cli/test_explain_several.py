@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.cli.explain import command
+from holdfast.cli.explain.command import command
 
 from .looking import invoke
 from .test_explain import log, report, shape

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli import breaks, explain, show
+from holdfast.cli import breaks, show
+from holdfast.cli.explain.command import command
 from holdfast.config.sections.cache import Cache
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.skills.loading import load_skills
+from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.engine.driving import HEADERS, HOST, Driver
 from tests.skills.writing import write_skill
@@ -73,9 +74,9 @@ def test_d39_explain_names_the_skill(edit: Edit, cure: str | None, said: str, ro
     ]
     log = tmp_path / "requests.jsonl"
     log.write_text("\n".join(lines) + "\n")
-    found = json.loads(piped(explain.command, str(log), "--format", "json", "--quiet"))
+    found = json.loads(piped(command.command, str(log), "--format", "json", "--quiet"))
     told = found["sessions"][0]["breaks"]
-    text = piped(explain.command, str(log), "--quiet")
+    text = piped(command.command, str(log), "--quiet")
     if cure is None:
         assert told == []
         assert "Nothing broke the cache." in text
@@ -83,7 +84,7 @@ def test_d39_explain_names_the_skill(edit: Edit, cure: str | None, said: str, ro
     assert [(each["request"], each["cause"], each["cure"]) for each in told] == [(3, "system_prompt_changed", cure)]
     assert f"The list of skills changed at system[0] ({said})" in told[0]["advice"]
     assert told[0]["advice"] in text
-    assert f"({said})" in piped(explain.command, str(log), "--format", "md", "--quiet")
+    assert f"({said})" in piped(command.command, str(log), "--format", "md", "--quiet")
 
 
 @pytest.mark.parametrize(("edit", "cure", "said"), EDITS, ids=NAMES)
@@ -167,10 +168,10 @@ def test_d39_explain_names_the_skill_in_the_next_session(
     before = system(root)
     edit(root)
     log = billed(tmp_path / "log.jsonl", [("one", 0, head(before, "A")), ("two", 60, head(system(root), "B"))])
-    found = json.loads(piped(explain.command, log, "--json", "--quiet", "--fail-over", "0"))
+    found = json.loads(piped(command.command, log, "--json", "--quiet", "--fail-over", "0"))
     assert found["totals"]["breaks"] == 0
     note = found["sessions"][1]["head"]
-    texts = [piped(explain.command, log, "--format", form, "--quiet") for form in ("table", "md", "html")]
+    texts = [piped(command.command, log, "--format", form, "--quiet") for form in ("table", "md", "html")]
     if cure is None:
         assert (note, found["totals"]["heads"]) == (None, [])
         assert not any("could not read the tools and system text" in text for text in texts)
@@ -199,7 +200,7 @@ def test_d39_nothing_is_said_of_what_could_not_be_shared_anyway(root: Path, tmp_
         )
     ):
         log = billed(tmp_path / f"{number}.jsonl", pair)
-        assert json.loads(piped(explain.command, log, "--json", "--quiet"))["totals"]["heads"] == []
+        assert json.loads(piped(command.command, log, "--json", "--quiet"))["totals"]["heads"] == []
 
 
 # Several skills
@@ -218,7 +219,7 @@ def test_d39_of_two_edits_both_skills_are_named(
     log.write_text(
         "".join(json.dumps({"session": "s", "at": 20 * n, "body": each}) + "\n" for n, each in enumerate(requests))
     )
-    (cure,) = json.loads(piped(explain.command, str(log), "--json", "--quiet"))["totals"]["cures"]
+    (cure,) = json.loads(piped(command.command, str(log), "--json", "--quiet"))["totals"]["cures"]
     assert (cure["cure"], cure["breaks"], len(cure["also"])) == ("skill_changed", 2, 1)
     path = workspace / "h.db"
     driver = Driver(path=path)
@@ -226,7 +227,7 @@ def test_d39_of_two_edits_both_skills_are_named(
         driver.send(json.dumps(each).encode())
     driver.close()
     use(path, monkeypatch)
-    told = [piped(explain.command, str(log), "--format", form, "--quiet") for form in ("table", "md", "html")]
+    told = [piped(command.command, str(log), "--format", form, "--quiet") for form in ("table", "md", "html")]
     for text in (*told, piped(breaks.command)):
         words = " ".join(text.split())
         assert "(new description: pdf)" in words

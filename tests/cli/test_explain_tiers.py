@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.explain import command
+from holdfast.cli.explain.command import command
 from holdfast.facts import tiers
-from holdfast.observe.explain.pricing import Prices
+from holdfast.report.explain.prices import Prices
 
 from .looking import invoke, piped
 from .test_explain import log, report

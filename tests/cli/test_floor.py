@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.canonical import Request, Text
 from holdfast.cli import run as main
 from holdfast.config import load_here
+from holdfast.core.operating_context import SECTIONS
 from holdfast.gateway.serve import running as gateway
-from holdfast.prefix.operating_context import SECTIONS
-from holdfast.simulator.core import Simulator
+from holdfast.records import Request, Text
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running
 from tests.cli.chats import Chatting

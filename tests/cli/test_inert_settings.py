@@ -16,10 +16,10 @@ from holdfast.agent import open_agent
 from holdfast.cli import cli
 from holdfast.config import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Facts
+from holdfast.config.sections.server import Facts
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.serve import running as simulating
 from tests.cli.chats import Chatting
 from tests.cli.test_serve import Program

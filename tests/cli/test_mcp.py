@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from mcp import Client, types
 
-from holdfast.cli import explain_reading, mcp_explain
 from holdfast.cli import run as run_holdfast
-from holdfast.cli.mcp_explain import MOST_CHARS, Explain, explain
+from holdfast.cli.explain import log_reader
+from holdfast.cli.mcp import explain as mcp_explain
+from holdfast.cli.mcp.explain import MOST_CHARS, Explain, explain
 from holdfast.errors import HoldfastError
 
 from .mcp_client import INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, served, text
@@ -156,14 +157,14 @@ def test_reading_ends_in_time_with_what_was_found(workspace: Path, monkeypatch: 
     log(workspace / "a.jsonl", session="a")
     log(workspace / "b.jsonl", session="b")
     late = threading.Event()
-    records = explain_reading.Reading.records
+    records = log_reader.Reading.records
 
     def slowly(self: Any, source: Any, advance: Any) -> Any:
         if source.path.name == "b.jsonl":
             late.set()
         return records(self, source, advance)
 
-    monkeypatch.setattr(explain_reading.Reading, "records", slowly)
+    monkeypatch.setattr(log_reader.Reading, "records", slowly)
     answer = mcp_explain._explain(Explain(paths=(".",), format="json"), late.is_set)
     assert answer.data is not None
     assert answer.data["partial"] is True

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from holdfast.cli.mcp_explain import MOST_CHARS
+from holdfast.cli.mcp.explain import MOST_CHARS
 
 from .mcp_client import COMMAND, INITIALIZE, INITIALIZED, environment, in_order, inside, process, said, text
 

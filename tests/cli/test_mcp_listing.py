@@ -10,9 +10,9 @@ from typing import Any
 import click
 import pytest
 
-from holdfast.cli import mcp_listing
 from holdfast.cli import run as run_holdfast
-from holdfast.cli.mcp import command
+from holdfast.cli.mcp import status
+from holdfast.cli.mcp.command import command
 
 from .looking import invoke, piped, shown
 from .test_mcp_tools import ON_POSIX, SERVER, is_gone, weather
@@ -91,7 +91,7 @@ def test_on_a_terminal_it_asks_first(
 ) -> None:
     named(workspace, weather={"url": "https://weather.example/mcp"})
     answers = iter([False, True])
-    monkeypatch.setattr(mcp_listing, "_asks", lambda: True)
+    monkeypatch.setattr(status, "_asks", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda *_, **__: next(answers))
     assert run_holdfast(["mcp", "--approve", "weather"]) == 1
     out = capsys.readouterr().out

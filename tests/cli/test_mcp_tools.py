@@ -215,8 +215,8 @@ def test_the_end_comes_in_the_middle_of_a_call(workspace: Path, end: str) -> Non
 
 
 def test_schemas_that_would_fill_the_conversation_are_left_out() -> None:
-    from holdfast.cli.mcp_tools import _fitting
-    from holdfast.tools.values import Tool, ToolOutput
+    from holdfast.cli.mcp.tools import _fitting
+    from holdfast.tools.contract import Tool, ToolOutput
 
     async def run(input: Any, context: Any) -> ToolOutput:
         return ToolOutput()

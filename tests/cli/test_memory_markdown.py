@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import memory_texts
-from holdfast.cli.memory import command
+from holdfast.cli.memory import texts
+from holdfast.cli.memory.command import command
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import open_store
 
@@ -145,7 +145,7 @@ def test_files_without_permission(workspace: Path, capsys: pytest.CaptureFixture
 def test_a_file_that_is_too_large_is_refused(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(memory_texts, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(texts, "MOST_BYTES", 1_000_000)
     (workspace / "large.md").write_text("# Holdfast memory\n" + "x" * 1_000_001)
     assert "more than 1 MB" in refused("import", "large.md", capsys=capsys)
 

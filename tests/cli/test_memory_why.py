@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.agent import open_agent
-from holdfast.cli.memory import command
+from holdfast.cli.memory.command import command
 from holdfast.cli.show import command as show
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator import Simulator
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.store import open_store
 
 from .looking import piped
@@ -125,7 +125,7 @@ def test_a_preference_waits_for_the_pin_to_end(workspace: Path, monkeypatch: pyt
         assert until in now(third)["text"]
     piped(command, "edit", first, "--content", "Something else.")
     assert (now(first)["given"], now(first)["why"]) == (True, "pinned_before")
-    monkeypatch.setattr("holdfast.cli.memory_judging.time.time", lambda: begun + 3601)
+    monkeypatch.setattr("holdfast.cli.memory.outlook.time.time", lambda: begun + 3601)
     assert (now(first)["why"], now(later)["why"]) == ("next_session", "next_session")
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.cli import COMMANDS
 from holdfast.cli.next_steps import has_store, logs, program, text
+from holdfast.report.logs.homes import places
 from holdfast.store import open_store
-from holdfast.traces.logs.homes import places
 
 CLIENTS = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi", "opencode": "opencode"}
 

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import bill, breaks, doctor, explain, repair, run_client
+from holdfast.cli import bill, breaks, repair, run_client
+from holdfast.cli.doctor import command as doctor
+from holdfast.cli.explain import command as explain
 from holdfast.config import load_here
-from holdfast.config.writing import NoPlaceError, with_value
+from holdfast.config.writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running
 from tests.clients.comparing import gateway, in_front_of
 from tests.clients.programs import PATIENCE

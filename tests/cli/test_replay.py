@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.cli import replay, run
-from holdfast.traces import write
-from holdfast.traces.lab import Options
-from holdfast.traces.logs.picking import Picking
-from holdfast.traces.logs.values import Record, Source
-from tests.traces.lab import made
-from tests.traces.logs.shaped_logs import as_transcript
+from holdfast.cli import run
+from holdfast.cli.replay.command import command
+from holdfast.lab import Options, write
+from holdfast.report.logs.records import Record, Source
+from holdfast.report.logs.selection import Picking
+from tests.lab.replay import made
+from tests.report.logs.shaped_logs import as_transcript
 
 OWN = Path(__file__).parents[1] / "fixtures" / "traces"
 
@@ -159,7 +159,7 @@ def test_interrupted_it_shows_what_is_finished(
         assert total == 2 * 2 * 40
         yield moved
 
-    monkeypatch.setattr(replay, "_bar", bar)
+    monkeypatch.setattr(command, "_bar", bar)
     assert run(["replay", str(trace), str(trace), "--strategy", "rolling,none"]) == 130
     out, err = capsys.readouterr()
     assert "40 requests of 1 session" in out
@@ -374,7 +374,7 @@ def test_nothing_that_is_read_is_written_over(
 def test_a_report_that_cannot_be_written_is_told_before_the_work(
     trace: Path, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "_play", lambda _: pytest.fail("it was played"))
+    monkeypatch.setattr(command, "_play", lambda _: pytest.fail("it was played"))
     assert run(["replay", str(trace), "--output", str(workspace)]) == 1
     assert "(it is a directory); choose another --output" in capsys.readouterr().err
     assert run(["replay", str(trace), "--output", "missing/report.html"]) == 1

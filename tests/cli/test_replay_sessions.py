@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import usage
 from holdfast.cli import run
 from holdfast.facts import price
+from holdfast.lab import Shape, ShapeBlock, Step, Trace, write
+from holdfast.lab.spread import quantile
+from holdfast.records import usage
 from holdfast.store import Call, open_store
-from holdfast.traces import Shape, ShapeBlock, Step, Trace, write
-from holdfast.traces.lab.spread import quantile
-from tests.traces.lab import made
-from tests.traces.logs.shaped_logs import as_transcript
-from tests.traces.recordings import RECORDED, needs_recordings
+from tests.lab.recordings import RECORDED, needs_recordings
+from tests.lab.replay import made
+from tests.report.logs.shaped_logs import as_transcript
 
 OPUS, HAIKU = "anthropic:claude-opus-4-6", "anthropic:claude-haiku-4-5"
 SUM = "recorded"

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.canonical import usage
 from holdfast.cli import run as main
 from holdfast.cli import run_client
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.facts import price
 from holdfast.gateway import runs
-from holdfast.identity.core import LOCAL
 from holdfast.memory.knowledge import Knowledge
-from holdfast.simulator.core import Simulator
+from holdfast.records import usage
 from holdfast.simulator.faults import Fault, Options
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running
 from holdfast.store import open_store
 from tests.clients.agents import Agent

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import run as main
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running
 from holdfast.store import open_store
 from tests.clients.agents.claude_code import ClaudeCode
@@ -140,7 +140,7 @@ def test_a_real_client_with_a_subscription(own: dict[str, str], tmp_path: Path) 
     store = open_store(tmp_path / "holdfast" / "holdfast.db")
     with store:
         planned = [call for call in store.calls() if call.kind == "request"]
-        assert {observe.call(store, call.id).plan.strategy for call in planned} == {"passthrough"}  # type: ignore[union-attr]
+        assert {report.call(store, call.id).plan.strategy for call in planned} == {"passthrough"}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("front", [["npx"], ["bash", "-c"]], ids=" ".join)

@@ -17,7 +17,7 @@ from holdfast import cli
 from holdfast.cli.serve import introduction
 from holdfast.config import load
 from holdfast.serving import listen
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.gateway.gate import eventually
 from tests.simulator.served import ANTHROPIC, Client, marked

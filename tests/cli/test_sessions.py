@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli.asking import Moment
 from holdfast.cli.sessions import COLUMNS, command
+from holdfast.cli.store_options import Moment
 from holdfast.store import open_store
-from tests.observe.worked import CHAT, CODING, NEW, Worked, work
+from tests.report.worked import CHAT, CODING, NEW, Worked, work
 from tests.store.samples import call
 
 from .looking import invoke, piped, shown, use
@@ -155,6 +155,6 @@ def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.observe.sessions", interrupted)
+    monkeypatch.setattr("holdfast.report.sessions", interrupted)
     assert cli.run(["sessions"]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"

@@ -9,10 +9,10 @@ import pytest
 
 from holdfast import cli
 from holdfast.cli.show import command
-from holdfast.events import Envelope, Ulids
-from holdfast.events.calls import CachePlanned
+from holdfast.records.events import Envelope, Ulids
+from holdfast.records.events.calls import CachePlanned
 from holdfast.store import open_store
-from tests.observe.worked import CHAT, CODING, NEW, SONNET, Worked, work
+from tests.report.worked import CHAT, CODING, NEW, SONNET, Worked, work
 from tests.store.samples import NOON, call, usage
 
 from .looking import invoke, piped, shown, use

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from holdfast import cli
-from holdfast.canonical import usage
 from holdfast.cli.simulate import line, read_noise, summary
 from holdfast.errors import HoldfastError
+from holdfast.records import usage
 from holdfast.simulator.journal import Journal, Record
 from holdfast.simulator.serve import listen
 from tests.simulator.served import Client, marked, message

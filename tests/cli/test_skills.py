@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli import skills_found
-from holdfast.cli.skills import JOBS, command
+from holdfast.cli.skills import access
+from holdfast.cli.skills.command import JOBS, command
 from holdfast.facts.tokens import heuristic_tokens
 from holdfast.skills.index import render_index
 from tests.skills.writing import skill_text, write_file, write_skill
@@ -65,7 +65,7 @@ def test_a_line_for_each_by_name_and_what_the_index_takes(here: Path, home: Path
     write_skill(home / "skills", "pdf", description="Reads\nPDFs.")
     title, first, second, empty, total = piped(command, "list").splitlines()
     assert title.split() == ["NAME", "SOURCE", "TOKENS", "VERSION", "WHERE", "DESCRIPTION"]
-    found = skills_found.find()
+    found = access.find()
     pdf, review = found.skills.list_skills()
     assert first.split()[:3] == ["pdf", "global", "1"]
     assert first.endswith("  Reads PDFs.")
@@ -146,7 +146,7 @@ def test_d15_what_could_not_be_loaded_follows_with_file_and_reason(
     listed = json.loads(piped(command, "list", "--json"))["skipped"]
     assert [Path(each["path"]).parent.name for each in listed] == ["latin", "wrong"]
     assert caplog.records == []
-    logging.getLogger("holdfast.skills.loading").warning("afterwards it speaks again")
+    logging.getLogger("holdfast.skills.loader").warning("afterwards it speaks again")
     assert len(caplog.records) == 1
 
 
@@ -373,7 +373,7 @@ def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(skills_found, "load_roots", interrupted)
+    monkeypatch.setattr(access, "load_roots", interrupted)
     assert cli.run(["skills"]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"
     assert logging.getLogger("holdfast.skills").propagate

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli import skills_found
-from holdfast.cli.skills import command
-from holdfast.skills.reading import validate_dir
+from holdfast.cli.skills import access
+from holdfast.cli.skills.command import command
+from holdfast.skills.skill_file import validate_dir
 from tests.skills.writing import write_skill
 
 from .looking import piped, shown
@@ -44,7 +44,7 @@ def test_it_is_made_in_the_workspace_and_passes(workspace: Path, here: Path) -> 
     (problem,) = validate_dir(here / "code-review", strict=True)
     assert (problem.message, problem.line, problem.warning) == (STILL, 3, True)
     assert cli.run(["skills", "validate", ".holdfast/skills/code-review", "--strict"]) == 0
-    skill = skills_found.find().get("code-review")
+    skill = access.find().get("code-review")
     assert (skill.source, skill.body.splitlines()[0]) == ("workspace", "# Code review")
 
 
@@ -53,7 +53,7 @@ def test_globally_it_is_made_in_the_home_directory(workspace: Path) -> None:
     made = workspace / "home" / ".holdfast" / "skills" / "pdf"
     assert text.startswith("Made home/.holdfast/skills/pdf/SKILL.md\n")
     assert [problem.message for problem in validate_dir(made, strict=True)] == [STILL]
-    assert skills_found.find().get("pdf").source == "global"
+    assert access.find().get("pdf").source == "global"
     assert stat.S_IMODE((workspace / "home" / ".holdfast").stat().st_mode) == 0o700
 
 
@@ -77,14 +77,14 @@ def test_globally_it_is_made_in_the_home_directory(workspace: Path) -> None:
 def test_any_description_is_written_so_that_it_is_read_again(here: Path, description: str) -> None:
     piped(command, "new", "one", "--description", description)
     assert validate_dir(here / "one", strict=True) == ()
-    assert skills_found.find().get("one").description == description.strip()
+    assert access.find().get("one").description == description.strip()
 
 
 @pytest.mark.parametrize("name", ["a", "7", "0", "1e3", "true", "null", "no", "x" * 64, "a-b-c", "2026-11-01", "0x1f"])
 def test_every_valid_name_works(here: Path, name: str) -> None:
     piped(command, "new", name)
     assert [problem.message for problem in validate_dir(here / name, strict=True)] == [STILL]
-    assert skills_found.find().get(name).name == name
+    assert access.find().get(name).name == name
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import cli
-from holdfast.cli import skills_found
-from holdfast.cli.skills import command
-from holdfast.cli.skills_show import MOST_FILES
+from holdfast.cli.skills import access
+from holdfast.cli.skills.command import command
+from holdfast.cli.skills.show import MOST_FILES
 from tests.skills.writing import write_file, write_skill
 
 from .looking import invoke, piped, shown
@@ -39,7 +39,7 @@ def test_the_fields_the_files_and_the_body(here: Path) -> None:
     (directory / ".git").mkdir()
     (directory / ".git" / "HEAD").write_text("x")
     (directory / "link").symlink_to("/etc")
-    skill = skills_found.find().skills.get("pdf")
+    skill = access.find().skills.get("pdf")
     assert skill is not None
     assert piped(command, "show", "pdf").splitlines() == [
         "pdf",
@@ -86,7 +86,7 @@ def test_json_has_everything(here: Path) -> None:
 
 def test_d40_the_body_alone_is_to_the_byte_what_an_agent_gets(here: Path) -> None:
     write_skill(here, "pdf", body="Größe\tand \x1b[1mmore\n\n")
-    skill = skills_found.find().skills.get("pdf")
+    skill = access.find().skills.get("pdf")
     assert skill is not None
     done = CliRunner().invoke(command, ["show", "pdf", "--body"])
     assert done.stdout_bytes == skill.section.encode()
@@ -206,7 +206,7 @@ class TestSearch:
         write_skill(here, "other", description="Does nothing of it.")
 
     def test_d46_it_is_the_search_of_the_tool(self) -> None:
-        store = skills_found.find().skills
+        store = access.find().skills
         for query in ("pdf", "PDF", "fill forms", "nothing pdf", "", "zzz"):
             found = json.loads(piped(command, "search", *(query.split() or [""]), "--json"))
             assert [each["name"] for each in found["skills"]] == [skill.name for skill in store.search(query)]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli.skills import command
-from holdfast.cli.skills_usage import COLUMNS, STORED
+from holdfast.cli.skills.command import command
+from holdfast.cli.skills.usage import COLUMNS, STORED
 from holdfast.store import open_store
-from tests.observe.skilled import HOUR, NOON, Session, worked
+from tests.report.skilled import HOUR, NOON, Session, worked
 from tests.store.samples import call
 
 from .looking import invoke, piped, shown, use
@@ -133,6 +133,6 @@ def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.observe.skills", interrupted)
+    monkeypatch.setattr("holdfast.report.skills", interrupted)
     assert cli.run(["skills", "usage"]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"

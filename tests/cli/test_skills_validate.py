@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from holdfast.cli import skills_found
-from holdfast.cli.skills import command
-from holdfast.skills.reading import validate_dir
+from holdfast.cli.skills import access
+from holdfast.cli.skills.command import command
+from holdfast.skills.skill_file import validate_dir
 from tests.skills.writing import skill_text, write_file, write_skill
 
 from .looking import piped, shown
@@ -200,7 +200,7 @@ class TestAgreesWithTheLoader:
             assert "password" not in "".join(lines)
             assert lines[1].endswith(": its link leads nowhere; remove it or correct it")
             assert f": its link leads out of every skills root, to {outside}; " in lines[4]
-        store = skills_found.find().skills
+        store = access.find().skills
         assert [skill.name for skill in store.list_skills()] == ["good", "shared"]
         assert [str(each.path.relative_to(workspace)) for each in store.skipped] == [
             line.partition(": ")[0] for line in lines

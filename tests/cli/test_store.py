@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.cli import run as main
+from holdfast.core.breaks import Finding
+from holdfast.core.divergence import Place
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.engine.reports import Reports
-from holdfast.identity.core import LOCAL
-from holdfast.prefix.breaks import Finding
-from holdfast.prefix.divergence import Place
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from holdfast.store import (
     KnowledgeEntry,

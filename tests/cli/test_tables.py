@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from holdfast.cli import tables
-from holdfast.cli.asking import print_json
+from holdfast.cli.store_options import print_json
 from holdfast.cli.tables import Column, cost, cut, dollars, printable, short_ids, table, wrapped
 from tests.skills.writing import write_skill
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.load import load as config
-from holdfast.gateway.receiving import Call
+from holdfast.gateway.request_reader import Call
 from holdfast.gateway.serve import running as gateway
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load
 from holdfast.simulator.serve import running
 

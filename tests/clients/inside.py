@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.core import Exchange, Simulator
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
+from holdfast.simulator.provider import Exchange, Simulator
 
 INSTALLED = Path(__file__).parents[2] / ".clients"
 CURE = "run `make test-clients`, which installs what it can"

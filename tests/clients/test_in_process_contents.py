@@ -17,9 +17,9 @@ from google import genai
 from google.genai import errors
 
 from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.serve import running
-from holdfast.transport.clients import BESIDE
 
 from . import test_gemini_sdk as gemini
 from .asking import with_http

@@ -16,7 +16,7 @@ import openai
 import pytest
 from google import genai
 
-from holdfast.config.sections.serving import Gateway
+from holdfast.config.sections.server import Gateway
 
 from . import test_anthropic_sdk as claude
 from . import test_gemini_sdk as gemini

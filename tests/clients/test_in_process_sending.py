@@ -18,7 +18,7 @@ import openai
 import pytest
 
 from holdfast.config.schema import Settings
-from holdfast.config.sections.serving import Gateway
+from holdfast.config.sections.server import Gateway
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config import KEYS, Config, Key, load, load_here
 from holdfast.config.keys import SERVERS
-from holdfast.config.values import shown
+from holdfast.config.parse import shown
 from holdfast.errors import HoldfastError
 
 TEXTS = {

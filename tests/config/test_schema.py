@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config import KEYS, SECTIONS, Settings
 from holdfast.config.keys import RESERVED, RESERVED_PREFIX
-from holdfast.config.values import check
+from holdfast.config.parse import check
 from tests.config.settings_table import OWN, PRESCRIBED, PRESCRIBED_VALUES, ZONES_ONLY
 
 SETTINGS_LIST = Path(__file__).resolve().parents[2].parent / "shared" / "SETTINGS.md"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.composing import PERSONA, Prompt, compose
 from holdfast.agent.requests import System, request
+from holdfast.agent.stable_text import PERSONA, Prompt, compose
 from holdfast.agent.volatile import current
-from holdfast.canonical import Message, Text, ToolDefinition
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.memory import MemoryFiles
+from holdfast.records import Message, Text, ToolDefinition
 from holdfast.wire import DIALECTS
 from tests.skills.sessions import session, skill
 

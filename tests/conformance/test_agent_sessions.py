@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.composing import PERSONA
+from holdfast.agent.stable_text import PERSONA
 from holdfast.agent.window.entries import AssistantTurn, Compacted, Context, GoalInjection, SessionContext
-from holdfast.agent.window.wording import CONTINUE, GOAL
-from holdfast.canonical import Request, Text, ToolResult, ToolUse, Usage
+from holdfast.agent.window.texts import CONTINUE, GOAL
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events.agent import WindowSent
+from holdfast.records import Request, Text, ToolResult, ToolUse, Usage
+from holdfast.records.events.agent import WindowSent
 from tests.agent.compacting import summarizer
 from tests.agent.driving import Bench, calls, extends, settings, sound
 from tests.agent.test_session import ECHO, texts

@@ -15,13 +15,13 @@ from typing import Any, get_args
 import pytest
 
 from holdfast.agent.sessions import Sessions
-from holdfast.canonical import Request, Text, ToolResult
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
 from holdfast.engine import Engine
+from holdfast.records import Request, Text, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.script import Script
 from holdfast.store import open_store
 from tests.gateway.gate import configured, gated

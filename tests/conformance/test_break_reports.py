@@ -19,7 +19,7 @@ from holdfast.config import load
 from holdfast.engine import Engine
 from holdfast.engine.reports import KEYS_MASKED, NOT_AT_HAND, WORDS_MASKED, Reports
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.serve import running as simulating
 from tests.gateway.gate import gated
 

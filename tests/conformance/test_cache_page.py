@@ -8,17 +8,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.values import Mark
+from holdfast.caches.prompt import Mark
 from holdfast.config.sections.cache import Cache
+from holdfast.core.gemini_contents import identity
+from holdfast.core.ledger import Ledger, decode, encode
+from holdfast.core.plan import Turn
+from holdfast.core.retention import Retention, observe
+from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import model
-from holdfast.prefix.contents import identity
-from holdfast.prefix.ledger import Ledger, decode, encode
-from holdfast.prefix.retention import Retention, observe
-from holdfast.prefix.strategies import STRATEGIES
-from holdfast.prefix.values import Turn
+from tests.core.lanes import Lane, places, said, situation, system, tool
 
 from ..caches.prompts import OPUS
-from ..prefix.lanes import Lane, places, said, situation, system, tool
 
 ZONES = Cache(strategy="zones")
 TALK = [tool("bash"), system("host"), *(said(number) for number in range(9))]

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.compaction.asking import INSTRUCTION, SECTIONS
 from holdfast.agent.compaction.limits import due
+from holdfast.agent.compaction.summary_request import INSTRUCTION, SECTIONS
 from holdfast.agent.session import Session
 from holdfast.agent.window.entries import Compacted, SessionContext
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Message, Text
+from holdfast.agent.window.renderer import render
 from holdfast.config import KEYS
 from holdfast.config.sections.agent import Compaction
-from holdfast.events.sessions import CompactionCompleted
+from holdfast.records import Message, Text
+from holdfast.records.events.sessions import CompactionCompleted
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.agent.compacting import asked, keys, small, summaries, summarizer, summary, talk, told

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Message, Request, Text, ToolDefinition
+from holdfast.records import Message, Request, Text, ToolDefinition
 from holdfast.wire import DIALECTS, Body
 
 STABLE, VOLATILE = "You are a careful engineer.", "# MEMORY.md\nThe build uses make."

@@ -16,16 +16,16 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.caches.values import Prompt
-from holdfast.engine.editing import Replacements, consider, record, recorded, replay
-from holdfast.prefix.edits import EditRef, propose
-from holdfast.prefix.fence import believed, fence
-from holdfast.prefix.ledger import Ledger
+from holdfast.caches.prompt import Prompt
+from holdfast.core.edits import EditRef, propose
+from holdfast.core.fence import believed, fence
+from holdfast.core.ledger import Ledger
+from holdfast.engine.edits import Replacements, consider, record, recorded, replay
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.prefix.warm import OPUS, Pool, body_of, raw_of, read, sent, situation, talk, with_result
+from tests.core.warm import OPUS, Pool, body_of, raw_of, read, sent, situation, talk, with_result
 
 MARKS = (("system", "1h"), ("last", "5m"))
 KEPT = 4

@@ -18,7 +18,7 @@ from openai import OpenAI
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, OpenRouter
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.simulator.faults import Fault, Match, Options
 from tests.agent.driving import Bench, settings

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import ToolDefinition
 from holdfast.config.sections.agent import Deferral, Mask, Tools
+from holdfast.records import ToolDefinition
 from holdfast.tools.carriers import functions_text, loaded_text
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import PREFIX
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.values import Tool, ToolContext, ToolOutput
 from tests.properties.running import begins_with
 from tests.tools.masked_session import Session
 from tests.tools.results import Did, did, fetched, parsed, prompt_of, texts

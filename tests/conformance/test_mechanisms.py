@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.cli import COMMANDS
 from holdfast.config.keys import KEYS
-from holdfast.events import CATALOGUE
+from holdfast.records.events import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "mechanisms.md"

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Usage
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine
-from holdfast.memory.wording import ANNOUNCEMENT_AGENT, END, NOTES
+from holdfast.engine.passage import Passage
+from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT, END, NOTES
+from holdfast.records import Usage
 from holdfast.simulator.faults import Fault, Options
-from holdfast.transport import Passage
 from holdfast.wire import DIALECTS, Body
 from tests.agent.compacting import LIMITS, summarizer, talk
 from tests.agent.knowing import LONG, Knowing, awaited

@@ -9,14 +9,14 @@ import pytest
 
 from benchmarks import padding as padding_benchmark
 from holdfast import facts
-from holdfast.canonical import Message, Request, Text, ToolDefinition
 from holdfast.config import KEYS
+from holdfast.core import operating_context, padding
+from holdfast.core.padding import Outlook, Padded, SkillBody, floor_of, pad
 from holdfast.facts import heuristic_tokens
-from holdfast.prefix import operating_context, padding
-from holdfast.prefix.padding import Outlook, Padded, SkillBody, floor_of, pad
+from holdfast.records import Message, Request, Text, ToolDefinition
 from holdfast.simulator import Call
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from tests.wire.marking import marked
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")

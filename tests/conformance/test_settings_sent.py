@@ -12,11 +12,11 @@ import httpx2
 import pytest
 from openai import OpenAI
 
-from holdfast.agent.composing import PERSONA
+from holdfast.agent.stable_text import PERSONA
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import OpenAI as StoreCompletions
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.serve import running as simulating

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.values import Task
-from holdfast.canonical import Usage, usage
+from holdfast.agent.contract import Task
 from holdfast.config.sections.cache import Cache
+from holdfast.records import Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import Script

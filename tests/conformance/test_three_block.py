@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.canonical import Message, Request, Text
 from holdfast.facts import model
+from holdfast.records import Message, Request, Text
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from tests.wire.marking import marked

@@ -15,15 +15,15 @@ from click.testing import CliRunner
 
 from holdfast import facts
 from holdfast.agent import open_agent
-from holdfast.canonical import usage
 from holdfast.cli import cli
-from holdfast.events.base import Event
-from holdfast.events.tools import ToolDeferred, ToolDiscovered, ToolMasked, ToolOffloaded
-from holdfast.observe.tips import TIPS
+from holdfast.records import usage
+from holdfast.records.events.base import Event
+from holdfast.records.events.tools import ToolDeferred, ToolDiscovered, ToolMasked, ToolOffloaded
+from holdfast.report.tips import TIPS
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
+from holdfast.simulator.in_process import Simulated
 from holdfast.store import Break, Call, SqliteStore, open_store
-from holdfast.tools.telling import Teller
+from holdfast.tools.journal import Teller
 from tests.agent.compacting import small, summarizer, talk
 from tests.agent.driving import Bench
 

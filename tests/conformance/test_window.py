@@ -14,7 +14,7 @@ from typing import get_args, get_type_hints
 import msgspec
 import pytest
 
-from holdfast.agent.window import rendering
+from holdfast.agent.window import renderer
 from holdfast.agent.window.entries import (
     AssistantTurn,
     Context,
@@ -29,11 +29,11 @@ from holdfast.agent.window.entries import (
     to_json,
 )
 from holdfast.agent.window.projection import State, project
-from holdfast.agent.window.rendering import render
-from holdfast.canonical import Message, Request, Text, ToolResult, validate
-from holdfast.events import CATALOGUE, Event, decode, encode
-from holdfast.events import agent as told
-from holdfast.events import sessions as happened
+from holdfast.agent.window.renderer import render
+from holdfast.records import Message, Request, Text, ToolResult, validate
+from holdfast.records.events import CATALOGUE, Event, decode, encode
+from holdfast.records.events import agent as told
+from holdfast.records.events import sessions as happened
 from tests.agent.golden import AT, ENTRIES, ITEMS, SEQ, WHOLE, digest
 from tests.agent.purity import PLAIN, RENDERING, Locale, asked, functions, imports, impurities, locales, types
 from tests.agent.stories import STATIC, Story, call, example, texts, window
@@ -131,7 +131,7 @@ class TestInvariant1:
             "def f():\n    global X\n    X = 1",
             "from functools import cache",
             "def f(seen=[]):\n    pass",
-            "import holdfast.events",
+            "import holdfast.records.events",
             "from ..session import Session",
             "from .state import State",
         ],
@@ -187,7 +187,7 @@ class TestInvariant2:
                 assert types(function) <= PLAIN, f"{module.__name__}.{name}"
 
     def test_b17_the_whole_window_knows_no_more_than_events_and_values(self) -> None:
-        package = Path(rendering.__file__).parent
+        package = Path(renderer.__file__).parent
         known = {"canonical", "errors", "events", *(path.stem for path in package.glob("*.py"))}
         for path in package.glob("*.py"):
             assert set(imports(path.read_text())) <= known, path.name
@@ -366,7 +366,7 @@ class TestViolations:
         story = long_story()
         last = window(story.window.entries[-1])
         assert story.render()[-1].content[-1] == render(last, STATIC)[-1].content[-1]
-        counted = sum(len(rendering.entry_messages(entry, STATIC)) for entry in story.window.entries)
-        blocks = sum(len(m.content) for entry in story.window.entries for m in rendering.entry_messages(entry, STATIC))
+        counted = sum(len(renderer.entry_messages(entry, STATIC)) for entry in story.window.entries)
+        blocks = sum(len(m.content) for entry in story.window.entries for m in renderer.entry_messages(entry, STATIC))
         assert blocks == sum(len(message.content) for message in story.render())
         assert len(story.render()) <= counted

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from holdfast.events.agent import SettingToggled, TaskUpdated
+from holdfast.records.events.agent import SettingToggled, TaskUpdated
 from holdfast.simulator.faults import Fault, Options
 from tests.agent.compacting import keys
 from tests.agent.driving import Bench, calls, settings

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.config import KEYS, SECTIONS
-from holdfast.events import CATALOGUE
+from holdfast.records.events import CATALOGUE
 
 from .pages import ROOT, spans, text
 

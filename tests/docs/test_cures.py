@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from holdfast.config.keys import KEYS
-from holdfast.config.values import parse
-from holdfast.prefix.cures import NAMES, REPAIR, VALUES, reset_cure
+from holdfast.config.parse import parse
+from holdfast.core.cures import NAMES, REPAIR, VALUES, reset_cure
 from scripts.cures.examples import EXAMPLES, WANTED
 from scripts.cures.playing import play
 from scripts.make_cures import PAGES, PROSE, mended, pages, prose, wanted

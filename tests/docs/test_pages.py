@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.cli import cli
 from holdfast.config import KEYS, SECTIONS
-from holdfast.events import CATALOGUE
+from holdfast.records.events import CATALOGUE
 
 from .pages import PAGES, ROOT, Command, commands, examples, spans, text
 

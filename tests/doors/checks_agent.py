@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Request, Text
+from holdfast.records import Request, Text
 from holdfast.tools import tool
 from tests.agent.driving import calls, obey
 

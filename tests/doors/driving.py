@@ -21,22 +21,22 @@ from unittest.mock import patch
 
 from holdfast.agent import keepalive as keepalive_module
 from holdfast.agent.keepalive import Keepalive
-from holdfast.agent.opening import open_agent
+from holdfast.agent.program import open_agent
 from holdfast.agent.sessions import Sessions
-from holdfast.cli import chat_opening
 from holdfast.cli import run as command
+from holdfast.cli.chat import setup
 from holdfast.config import load
 from holdfast.engine import Engine
-from holdfast.gateway import parts
+from holdfast.engine.identity.identities import LOCAL
+from holdfast.gateway import assembly
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.chores import Chores
-from holdfast.gateway.parts import Gateway
 from holdfast.gateway.serve import running as serving
-from holdfast.identity.core import LOCAL
 from holdfast.memory.knowledge import Knowledge
+from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import VirtualClock
 from holdfast.simulator.serve import running
 from holdfast.store import open_store
-from holdfast.transport.clients import BESIDE
 
 from .clients import CLIENTS
 from .sessions import Place, Play, Played, Watched
@@ -215,7 +215,7 @@ class ChatDoor:
         out, errors = io.StringIO(), io.StringIO()
         with (
             rounds.counted(),
-            patch.object(chat_opening, "Sessions", partial(Sessions, clock=clock.now)),
+            patch.object(setup, "Sessions", partial(Sessions, clock=clock.now)),
             patch.object(sys, "stdin", Keyboard(typed())),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(errors),
@@ -249,7 +249,7 @@ class GatewayDoor:
 
     def run(self, play: Play, provider: str, place: Place, clock: VirtualClock, simulator: Watched) -> str:
         config = load(workspace=None, home=place.home, environ=os.environ)
-        with patch.object(parts, "Chores", Background):
+        with patch.object(assembly, "Chores", Background):
             gateway = Gateway(config, clock=clock.now)
             with serving(config, gateway=gateway) as address:
                 chores = gateway.app.chores

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.canonical import Request, Usage
 from holdfast.cli import run as command
-from holdfast.events import Envelope
+from holdfast.records import Request, Usage
+from holdfast.records.events import Envelope
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.core import Exchange
 from holdfast.simulator.journal import Journal
+from holdfast.simulator.messages import Call
+from holdfast.simulator.provider import Exchange
 from holdfast.simulator.script import Script
-from holdfast.simulator.values import Call
 from holdfast.store import open_store
 from holdfast.store.rows import Break
 from holdfast.store.rows import Call as StoredCall

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import mechanisms_doors
 from holdfast.cli import COMMANDS
 from holdfast.config.keys import KEYS
-from holdfast.events import CATALOGUE
+from holdfast.records.events import CATALOGUE
 
 from .driving import DOORS
 from .sessions import PROVIDERS

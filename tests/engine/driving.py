@@ -7,15 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.core.planner import Verdict
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.reports import Reports
-from holdfast.events import Bus
-from holdfast.prefix.core import Verdict
+from holdfast.records import Usage
+from holdfast.records.events import Bus
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.core import Exchange
+from holdfast.simulator.provider import Exchange
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
 from tests.properties.sessions import PATHS, RENDER, Talk

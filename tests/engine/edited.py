@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast import facts
-from holdfast.caches.values import Prompt
-from holdfast.engine.editing import Load, Replacements, Replay, record, recorded, replay
-from holdfast.prefix.edits import EditRef
+from holdfast.caches.prompt import Prompt
+from holdfast.core.edits import EditRef
+from holdfast.engine.edits import Load, Replacements, Replay, record, recorded, replay
 from holdfast.store import SqliteStore
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from tests.prefix.warm import body_of, raw_of
+from tests.core.warm import body_of, raw_of
 from tests.properties.sessions import Talk
 
 MODELS = {

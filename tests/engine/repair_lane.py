@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches.chain import parting
-from holdfast.caches.values import Prompt
-from holdfast.canonical import Request
-from holdfast.engine.repairing import Repaired, repair
-from holdfast.prefix.repairs import ByteMemory, Mode, RepairState
+from holdfast.caches.prompt import Prompt
+from holdfast.core.repairs import ByteMemory, Mode, RepairState
+from holdfast.engine.repairs.pipeline import Repaired, repair
+from holdfast.lab import SEEDS, Trace, with_gaps
+from holdfast.records import Request
 from holdfast.simulator import Call, checks
-from holdfast.traces import SEEDS, Trace, with_gaps
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
+from tests.lab.recordings import own
 from tests.properties.sessions import PATHS
-from tests.traces.recordings import own
 
 MODELS = {
     "anthropic": "anthropic:claude-opus-4-6",

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.engine import Lane, keeping, state
+from holdfast.engine import Lane, persistence, state
 from tests.engine.driving import Driver, talk
 
 
 def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(keeping, "MOST_LANES", 3)
+    monkeypatch.setattr(persistence, "MOST_LANES", 3)
     driver = Driver(path=tmp_path / "h.db")
     lanes = [Lane(tenant="t", session=f"s{number}", id=f"l{number}") for number in range(5)]
     for lane in lanes:
@@ -29,7 +29,7 @@ def test_lanes_and_sessions_used_longest_ago_are_let_go(monkeypatch: pytest.Monk
 
 
 def test_what_was_written_last_is_kept_of_some_lanes_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(keeping, "_ENCODED", 2)
+    monkeypatch.setattr(persistence, "_ENCODED", 2)
     driver = Driver(path=tmp_path / "h.db")
     lanes = [replace(driver.lane, id=f"l{number}") for number in range(4)]
     for lane in lanes:

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Prepared, keeping
-from holdfast.engine import core as engine_core
+from holdfast.core.experience import encode as encode_experience
+from holdfast.core.ledger import encode
+from holdfast.core.strategies import STRATEGIES
+from holdfast.engine import Prepared, persistence
+from holdfast.engine import engine as engine_core
 from holdfast.errors import HoldfastError
-from holdfast.prefix.experience import encode as encode_experience
-from holdfast.prefix.ledger import encode
-from holdfast.prefix.strategies import STRATEGIES
+from holdfast.records import Usage
 from holdfast.simulator import Call
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body, prompts
@@ -419,7 +419,7 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     waiting, gate = threading.Event(), threading.Event()
     names = (replace(driver.lane, id=f"l{number}") for number in count())
     other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
-    wait = keeping.wait
+    wait = persistence.wait
 
     def slow(writes: list[Future[Any]], patience: float) -> None:
         if threading.current_thread() is thread:
@@ -485,7 +485,7 @@ def test_what_is_drafted_is_durable_before_it_goes_out(tmp_path: Path, monkeypat
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(clocked(0, 0))
     waited: list[int] = []
-    wait = keeping.wait
+    wait = persistence.wait
 
     def counted(writes: list[Future[Any]], patience: float) -> None:
         waited.append(len(writes))

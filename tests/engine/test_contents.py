@@ -10,10 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Usage
 from holdfast.config.sections.cache import Gemini
-from holdfast.engine import contents as wire_contents
-from holdfast.prefix.contents import (
+from holdfast.core.gemini_contents import (
     Command,
     Create,
     Decision,
@@ -27,9 +25,11 @@ from holdfast.prefix.contents import (
     decide,
     due,
 )
+from holdfast.engine import gemini_content_calls as wire_contents
+from holdfast.records import Usage
 from holdfast.simulator import Call
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator, workspace
+from holdfast.simulator.provider import Simulator, workspace
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 

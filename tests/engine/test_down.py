@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine import Lane, shelf
-from holdfast.engine.keeping import Keeper
-from holdfast.engine.learning import LEARNED
+from holdfast.core import experience, ledger
+from holdfast.engine import Lane, fallible_store
+from holdfast.engine.persistence import Keeper
+from holdfast.engine.tenant_learning_store import LEARNED
 from holdfast.errors import HoldfastError
-from holdfast.events.sessions import GatewayPreflight
-from holdfast.prefix import experience, ledger
+from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.store import SqliteStore, open_store, writer
 from holdfast.store.base import VersionConflictError
 
@@ -195,7 +195,7 @@ def test_what_was_told_stays_and_nothing_new_is_told(tmp_path: Path, how: Breaki
 def test_a_lane_that_cannot_be_read_begins_anew_and_goes_on_when_it_can(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
     driver.send(worked(3))
     driver.restart()
     with broken(driver, moved):
@@ -212,7 +212,7 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
     driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many versions of it there are: as many as this process would have written by now, or others."""
-    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
     monkeypatch.setattr(writer, "LINGER", 60.0)  # what was written during the outage is still queued behind it
     for turns in range(before):
         driver.send(worked(3 + turns))
@@ -227,7 +227,7 @@ def test_what_could_not_be_read_is_not_taken_for_what_is_stored(
 
 
 def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
     driver.send(worked(3))
     driver.restart()
     assert driver.store is not None
@@ -247,7 +247,7 @@ def test_what_could_not_be_read_is_never_overwritten(driver: Driver, monkeypatch
 def test_what_was_learned_is_added_to_what_could_not_be_read(
     driver: Driver, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
     monkeypatch.setattr(writer, "LINGER", 60.0)
     for turns in range(before):
         driver.send(worked(3 + turns))
@@ -269,7 +269,7 @@ def test_what_was_learned_is_added_to_what_could_not_be_read(
 def test_a_lane_that_is_born_while_the_store_is_down_goes_on_from_memory(
     driver: Driver, how: Breaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(fallible_store, "LEFT_ALONE", 0.0)
     driver.send(worked(3))
     other = Lane(tenant="t", session="s2", id="l2", client="cli")
     with broken(driver, how):

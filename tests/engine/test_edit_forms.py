@@ -12,10 +12,11 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.engine.editing import consider, is_signed, unfit
-from holdfast.prefix.edits import EditRef
+from holdfast.core.edits import EditRef
+from holdfast.engine.edits import consider, is_signed, unfit
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS, Body
+from tests.core.warm import body_of, situation, talk
 from tests.engine.edited import (
     MODELS,
     TEXT,
@@ -29,7 +30,6 @@ from tests.engine.edited import (
     shortened,
     through,
 )
-from tests.prefix.warm import body_of, situation, talk
 
 
 @pytest.fixture

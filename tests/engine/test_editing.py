@@ -11,15 +11,16 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.engine.editing import Replacements, consider, inherit, record, recorded, replay, unfit
+from holdfast.core.edits import EditRef
+from holdfast.core.ledger import Ledger
+from holdfast.engine.edits import Replacements, consider, inherit, record, recorded, replay, unfit
 from holdfast.errors import HoldfastError
-from holdfast.prefix.edits import EditRef
-from holdfast.prefix.ledger import Ledger
 from holdfast.store import SqliteStore, open_store
 from holdfast.wire import DIALECTS
 from holdfast.wire.openai import facts_for
 from holdfast.wire.prompts import PromptReader
 from tests import shapes
+from tests.core.warm import Pool, body_of, situation, talk
 from tests.engine.driving import Driver, raw_of
 from tests.engine.edited import (
     MODELS,
@@ -35,7 +36,6 @@ from tests.engine.edited import (
     shortened,
     through,
 )
-from tests.prefix.warm import Pool, body_of, situation, talk
 
 
 @pytest.fixture

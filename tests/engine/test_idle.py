@@ -10,16 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Keepalive
+from holdfast.core.keepalive import Pings
+from holdfast.core.planner import Verdict
 from holdfast.engine import Engine, Lane
-from holdfast.engine.idle import DuePing
+from holdfast.engine.keepalive import DuePing
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus
-from holdfast.events.calls import CachePing
-from holdfast.prefix.core import Verdict
-from holdfast.prefix.keepalive import Pings
+from holdfast.records import usage
+from holdfast.records.events import Bus
+from holdfast.records.events.calls import CachePing
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.values import Entry
+from holdfast.caches.prompt import Entry
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane, keeping
-from holdfast.engine.effects import Effects, effects_from, effects_of
-from holdfast.engine.keeping import REBUILT, Keeper
+from holdfast.core.ledger import Ledger, encode
+from holdfast.core.pool import Effect, Pool
+from holdfast.engine import Engine, Lane, persistence
+from holdfast.engine.persistence import REBUILT, Keeper
+from holdfast.engine.pool_effects import Effects, effects_from, effects_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import model
-from holdfast.prefix.ledger import Ledger, encode
-from holdfast.prefix.pool import Effect, Pool
 from holdfast.store import open_store
 from tests.properties.sessions import Talk
 
@@ -239,7 +239,7 @@ def test_a_session_and_a_lane_are_known_to_the_store(tmp_path: Path) -> None:
 
 
 def test_lanes_are_let_go_of_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "MOST_LANES", 2)
+    monkeypatch.setattr(persistence, "MOST_LANES", 2)
     driver = Driver(path=tmp_path / "h.db")
     lanes = [replace(LANE, id=f"l{number}") for number in range(4)]
     for turns in range(3):
@@ -313,7 +313,7 @@ def test_a_store_that_does_not_keep_it_in_time_is_told(tmp_path: Path, monkeypat
         keeper = Keeper(store)
         monkeypatch.setattr(store, "put_blob", lambda *_args, **_more: Future[Any]())
         with pytest.raises(HoldfastError, match="did not keep"):
-            keeping.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0), 0.01)
+            persistence.wait(keeper.keep_bytes(LANE, {b"name": b"data"}, 0), 0.01)
 
 
 def test_effects_are_written_and_read_back() -> None:

@@ -9,8 +9,8 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from holdfast.engine import late
-from holdfast.events import Bus
+from holdfast.engine import call_records
+from holdfast.records.events import Bus
 from holdfast.store import writer as writer_module
 
 from .driving import Driver, talk
@@ -57,7 +57,7 @@ def test_a_call_that_is_over_before_it_was_written_is_made_once(
 ) -> None:
     monkeypatch.setattr(writer_module, "LINGER", 60.0)
     driver, made = Driver(path=tmp_path / "h.db"), []
-    monkeypatch.setattr(late, "effects_of", lambda *effects: made.append(effects) or b"")
+    monkeypatch.setattr(call_records, "effects_of", lambda *effects: made.append(effects) or b"")
     prepared = driver.send(talk(0))[0]
     assert made == []
     driver.restart()

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.values import Mark, Prompt
-from holdfast.engine.marking import marked
+from holdfast.caches.prompt import Mark, Prompt
+from holdfast.core.plan import Plan
+from holdfast.engine.marker_splices import marked
 from holdfast.engine.state import facts_of
-from holdfast.prefix.values import Plan
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 from tests.shapes import Shape, load

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canonical import Usage, usage
 from holdfast.engine import Engine, Lane
-from holdfast.events import Bus
-from holdfast.events.calls import LlmCallCompleted, LlmCallStarted
-from holdfast.events.sessions import GatewayPreflight
+from holdfast.records import Usage, usage
+from holdfast.records.events import Bus
+from holdfast.records.events.calls import LlmCallCompleted, LlmCallStarted
+from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.store import open_store
 
 from .driving import START, Driver, raw_of, talk

@@ -10,16 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Gemini
+from holdfast.core.experience import Experience
+from holdfast.core.gemini_contents import Create
+from holdfast.core.planner import Verdict
 from holdfast.engine import Engine, Lane, Prepared
-from holdfast.engine.values import SideCall
-from holdfast.prefix.contents import Create
-from holdfast.prefix.core import Verdict
-from holdfast.prefix.experience import Experience
+from holdfast.engine.lane import SideCall
+from holdfast.records import usage
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.core import workspace
+from holdfast.simulator.provider import workspace
 from holdfast.wire import DIALECTS, Body
 
 MODEL = "gemini-3-pro"

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from holdfast.config.sections.cache import Cache
-from holdfast.prefix.core import Verdict
+from holdfast.core.planner import Verdict
 
 from .driving import Driver, talk
 

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.config.sections.cache import Cache
+from holdfast.core import experience
+from holdfast.core.experience import Experience
+from holdfast.core.planner import Verdict
 from holdfast.engine import Prepared
-from holdfast.prefix import experience
-from holdfast.prefix.core import Verdict
-from holdfast.prefix.experience import Experience
 from holdfast.store import SqliteStore
 from tests.properties.sessions import Talk
 

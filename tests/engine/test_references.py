@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import usage
 from holdfast.engine import Engine
 from holdfast.engine import Lane as EngineLane
+from holdfast.records import usage
 from holdfast.wire import DIALECTS, Body
 from tests.engine.repair_lane import TOOLS, Lane, talk
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import usage
+from holdfast.core.repairs import Mode
 from holdfast.engine import Engine
 from holdfast.engine import Lane as EngineLane
-from holdfast.prefix.repairs import Mode
-from holdfast.traces import FAULTS, SEEDS, calls, with_gaps
+from holdfast.lab import FAULTS, SEEDS, timed_prompts, with_gaps
+from holdfast.records import usage
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
 from tests.engine.repair_lane import MODELS, TOOLS, Lane, bodies, names, run, said, talk, timed
+from tests.lab.recordings import needs_recordings, recorded
 from tests.properties.sessions import session
-from tests.traces.recordings import needs_recordings, recorded
 
 
 @pytest.mark.parametrize("mode", ["off", "suggest", "on"])
@@ -81,10 +81,10 @@ def test_what_a_recorded_session_costs(fault: str | None, mode: Mode, most: floa
     lane, _ = run(trace if fault is None else FAULTS[fault](trace, SEEDS[0]), mode)
     plain, _ = run(trace, "off")
     made = [
-        calls.Call(step.at or 0.0, (step.at or 0.0) + 1, prompt)
+        timed_prompts.Call(step.at or 0.0, (step.at or 0.0) + 1, prompt)
         for step, prompt in zip(trace.steps, lane.prompts, strict=True)
     ]
-    paid = calls.cost(made, calls.rolling(made, "5m"), lane.model)
+    paid = timed_prompts.cost(made, timed_prompts.rolling(made, "5m"), lane.model)
     assert float(paid) / sum(prompt.tokens for prompt in plain.prompts) < most
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.engine import repair_order
-from holdfast.engine.repair_work import Work
-from holdfast.prefix.repairs import ByteMemory, history
+from holdfast.core.repairs import ByteMemory, history
+from holdfast.engine.repairs import order
+from holdfast.engine.repairs.request import Work
 from tests.engine.repair_lane import TOOLS, Lane, clock, names, talk, turned
 
 MARKER = {"type": "ephemeral"}
@@ -96,13 +96,13 @@ def test_what_is_sent_is_what_a_look_at_all_of_it_gives(steps: list[tuple[int, s
 
 def test_of_a_lane_that_grows_only_the_new_blocks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    remember = repair_order._remember
+    remember = order._remember
 
     def counted(work: Work, number: int) -> bool:
         seen.append(number)
         return remember(work, number)
 
-    monkeypatch.setattr(repair_order, "_remember", counted)
+    monkeypatch.setattr(order, "_remember", counted)
     lane = Lane()
     lane.send(talk(20))
     seen.clear()
@@ -166,7 +166,7 @@ def test_lanes_of_one_memory_keep_their_own_orders() -> None:
 
 def test_of_so_many_histories_more_than_their_bytes_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST_READ", 2)
-    monkeypatch.setattr("holdfast.prefix.repairs.memory._MOST_WHOLE", 2)
+    monkeypatch.setattr("holdfast.core.repairs.memory._MOST_WHOLE", 2)
     memory = ByteMemory()
     made = [history.History([each], [each]) for each in (bytes([number]) * 16 for number in range(5))]
     kept = [history.record(memory, b"", None, each) for each in made]

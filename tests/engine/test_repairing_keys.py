@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.engine import key_orders, repair_order
-from holdfast.prefix.repairs import ByteMemory, state
+from holdfast.core.repairs import ByteMemory, state
+from holdfast.engine.repairs import key_orders, order
 from holdfast.wire import rewrite
 from tests.engine.repair_lane import TOOLS, Lane, talk, turned
 
@@ -315,16 +315,16 @@ def test_of_more_blocks_than_are_kept_those_that_were_put_back_are_known(
 
 def test_after_a_restart_too_many_to_be_known_one_by_one_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "MOST_BYTES", 2)
-    lane, many = Lane(), repair_order.MOST_REKEYED + 2
+    lane, many = Lane(), order.MOST_REKEYED + 2
     lane.send(asked_in(*[False] * many))
     assert len(lane.send(asked_in(*[True] * many, False)).repairs) == many
-    assert len(lane.state.rekeyed) <= 16 * (repair_order.MOST_REKEYED + 1)
+    assert len(lane.state.rekeyed) <= 16 * (order.MOST_REKEYED + 1)
     lane.restart()
     assert lane.send(asked_in(*[False] * many, False)).reset == "repair_forgotten"
 
 
 def test_a_request_is_held_up_by_so_many_comparisons_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair_order, "MOST_COMPARED", 2)
+    monkeypatch.setattr(order, "MOST_COMPARED", 2)
     lane = Lane()
     lane.send(asked_in(False, False, False, False))
     done = lane.send(asked_in(True, True, True, True, False))

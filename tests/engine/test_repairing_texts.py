@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.engine import repair_order, repair_texts
-from holdfast.prefix.repairs import ByteMemory, Mode
-from holdfast.traces import FAULTS
+from holdfast.core.repairs import ByteMemory, Mode
+from holdfast.engine.repairs import order
+from holdfast.engine.repairs import texts as repair_texts
+from holdfast.lab import FAULTS
 from tests.engine.repair_lane import TOOLS, Lane, bodies, clock, extends, names, said, talk, timed, turned
 
 # Values in the system text
@@ -547,7 +548,7 @@ def test_a_text_too_long_to_be_looked_at_goes_out_as_it_comes(monkeypatch: pytes
 
 
 def test_of_very_many_tools_with_a_clock_only_so_many_keep_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair_order, "MOST_VALUES", 2)
+    monkeypatch.setattr(order, "MOST_VALUES", 2)
 
     def tools(minute: int) -> list[dict[str, Any]]:
         return [{"name": f"t{n}", "description": clock(minute), "input_schema": {"type": "object"}} for n in range(4)]

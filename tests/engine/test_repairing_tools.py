@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import encode_string
-from holdfast.prefix.repairs import Mode
+from holdfast.core.repairs import Mode
+from holdfast.records import encode_string
 from tests.engine.repair_lane import TOOLS, Lane, extends, said, talk
 
 LONG = "Reads all of it and says what stands there. " * 9

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.breaks import Finding
+from holdfast.core.cures import Cure
+from holdfast.core.divergence import Divergence, place
 from holdfast.engine.reports import Reports
-from holdfast.prefix.breaks import Finding
-from holdfast.prefix.cures import Cure
-from holdfast.prefix.divergence import Divergence, place
 from holdfast.store.rows import Break
 
 BEFORE = '{"type":"text","text":"You help.\\nCurrent time: 13:01\\nSecret plans."}'

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from holdfast.config.sections.cache import Cache
-from holdfast.prefix.cures import Cure
-from tests.prefix.test_cures_skills import BASE, PDF, ZIP, listed, section, text
-from tests.prefix.test_cures_skills import HEAD as INDEX
+from holdfast.core.cures import Cure
+from tests.core.test_cures_skills import BASE, PDF, ZIP, listed, section, text
+from tests.core.test_cures_skills import HEAD as INDEX
 
 from .driving import HOST, MODELS, talk
 from .test_telling import Told, types

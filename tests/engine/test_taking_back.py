@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import Lane, keeping
-from holdfast.engine.keeping import Keeper
-from holdfast.prefix import ledger
+from holdfast.core import ledger
+from holdfast.engine import Lane, persistence
+from holdfast.engine.persistence import Keeper
 
 from .driving import Driver, talk
 
@@ -76,7 +76,7 @@ def test_what_a_request_is_taken_back_to(
     begun: list[bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keeping, "_ENCODED", most)
+    monkeypatch.setattr(persistence, "_ENCODED", most)
     driver = Driver(path=tmp_path / "h.db")
     other = Lane(tenant="t", session="s", id="other", client="cli")
     for turn in range(3):

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from holdfast.config.sections.cache import Cache
-from holdfast.engine.effects import effects_from
+from holdfast.engine.pool_effects import effects_from
 from holdfast.engine.reports import Reports
-from holdfast.events import Bus, Envelope
+from holdfast.records.events import Bus, Envelope
 from tests.properties.sessions import Talk
 
 from .driving import HOST, QUESTION, Driver, raw_of, talk

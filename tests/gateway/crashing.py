@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.simulator import Call, Simulator
-from holdfast.simulator.core import Exchange
+from holdfast.simulator.provider import Exchange
 from holdfast.simulator.script import load
 from holdfast.simulator.serve import running
 from holdfast.wire import DIALECTS, Body

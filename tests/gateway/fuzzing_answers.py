@@ -6,9 +6,9 @@ import gzip
 import zlib
 from random import Random
 
-from holdfast.canonical import usage
+from holdfast.records import usage
 from holdfast.simulator import replies
-from holdfast.simulator.values import Envelope, Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.messages import Envelope, Reply, Settings, Thought, ToolCall, Words
 
 from .fuzzing_wire import Headers, Said
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.wire import DIALECTS, Body, Dialect, caching
+from holdfast.wire import DIALECTS, Body, Dialect, cache_parameters
 from holdfast.wire.body import Marker
 
 ORDER = frozenset(("tool-order", "key-order"))
@@ -80,7 +80,7 @@ def unmarked(dialect: Dialect, body: Body) -> bytes:
         raw = body.apply(dict.fromkeys(splices))
         found = dialect.parse(raw, model=body.model)
         assert isinstance(found, Body), raw[:200]
-        if caching.read(found).mode is not None:
+        if cache_parameters.read(found).mode is not None:
             raw = found.apply(found.change_members({}, ("prompt_cache_options",)))
             found = dialect.parse(raw, model=body.model)
             assert isinstance(found, Body), raw[:200]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from holdfast.config import Config, load
 from holdfast.gateway.app import Refused
-from holdfast.gateway.parts import Gateway
-from holdfast.gateway.receiving import Call
+from holdfast.gateway.assembly import Gateway
+from holdfast.gateway.request_reader import Call
 from holdfast.gateway.serve import running
 from holdfast.serving import address_of, listen
 

@@ -12,11 +12,11 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from holdfast import observe
-from holdfast.engine.values import Lane
-from holdfast.gateway.parts import Gateway
+from holdfast import report
+from holdfast.engine.identity.identities import LOCAL
+from holdfast.engine.lane import Lane
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.serve import running
-from holdfast.identity.core import LOCAL
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.serve import running as provider_running
 from tests.clients.programs import Watched
@@ -151,7 +151,7 @@ class TestOnThisMachine:
             assert simulator.requests()[-1]["usage"]["read"] > 2_000
             assert len(set(tenants(gateway))) == 2  # the account's, and the one request's before it was known
             assert gateway.store is not None
-            assert observe.session(gateway.store, "sess-1").session.calls == 3  # without asking which tenant is meant
+            assert report.session(gateway.store, "sess-1").session.calls == 3  # without asking which tenant is meant
 
     def test_it_is_known_after_a_restart(self, tmp_path: Path) -> None:
         simulator = Watched()

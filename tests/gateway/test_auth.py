@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.auth import Access, Entry
-from holdfast.gateway.parts import Gateway
 from holdfast.gateway.serve import running
 
 from .gate import Gated, Heard, Provider, configured, eventually, gated, hear, spoken

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from holdfast import __version__
+from holdfast.gateway import assembly
 from holdfast.gateway import chores as gateway_chores
-from holdfast.gateway import parts
 from holdfast.gateway.chores import IDLE_S, Chores
 from holdfast.gateway.relay import Relay, Unreachable
 from holdfast.gateway.routes import Address
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import Client
 
@@ -89,7 +89,7 @@ def driven(home: Path, **flags: Any) -> Iterator[Driven]:
         pytest.MonkeyPatch.context() as patched,
         simulating(Simulator(clock=clock)) as upstream,
     ):
-        patched.setattr(parts, "Chores", Here)
+        patched.setattr(assembly, "Chores", Here)
         with gated(home, upstream, clock.now, **flags) as gate:
             yield Driven(gate, upstream, clock)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, Client
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import bill, sessions, show
 from holdfast.cli.bill import sentences
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Rule, Script, Step
 from holdfast.simulator.serve import running as simulating
 from tests.cli.looking import piped, use
@@ -153,9 +153,9 @@ def test_what_was_billed_is_booked(world: World, dialect: str, how: str) -> None
         store = gate.gateway.store
         assert store is not None
         store.flush()
-        (session,) = observe.sessions(store).sessions
-        (call,) = json.loads(msgspec.json.encode(observe.session(store, session.id or "").calls))
-        total = observe.bill(store).total
+        (session,) = report.sessions(store).sessions
+        (call,) = json.loads(msgspec.json.encode(report.session(store, session.id or "").calls))
+        total = report.bill(store).total
     assert same_prompt(call["usage"], world.billed)
     assert close_to(call["usage"]["output"], world.billed["output"]), (call["usage"], world.billed)
     assert (call["estimated"], call["status"]) == (True, "abandoned" if how == "left" else "failed")
@@ -180,7 +180,7 @@ def test_one_that_goes_past_us_is_billed_too(world: World, dialect: str) -> None
         assert store is not None
         store.flush()
         (call,) = store.calls()
-        total = observe.bill(store).total
+        total = report.bill(store).total
     assert (call.kind, call.status) == ("bypassed", "failed")
     assert call.usage is not None
     assert call.usage.prompt == sum((world.billed["input"], world.billed["read"], *world.billed["written"].values()))
@@ -243,7 +243,7 @@ def test_what_was_not_answered_is_not_booked(world: World, how: str, monkeypatch
         assert store is not None
         store.flush()
         (call,) = store.calls()
-        total = observe.bill(store).total
+        total = report.bill(store).total
         use(gate.config.home / "holdfast.db", monkeypatch)
         alone = piped(show.command, call.id)
     assert (call.usage, total.cost, total.unanswered, total.estimated) == (None, None, 1, 0)

@@ -14,11 +14,11 @@ import pytest
 
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.gateway import parts
-from holdfast.gateway.parts import Gateway
+from holdfast.gateway import assembly
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.serve import serve
 from holdfast.serving import listen
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 
@@ -89,7 +89,7 @@ def test_what_fails_afterwards_is_not_noticed(
     def fail(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(f"holdfast.transport.passage.Passage.{part}", fail)
+    monkeypatch.setattr(f"holdfast.engine.passage.passage.Passage.{part}", fail)
     for _ in range(2):
         heard = hear(gate.address, ASKED)
         assert (heard.status, heard.body, heard.reset) == (200, b"{}", False)
@@ -216,7 +216,7 @@ class TestStart:
         def fail(*_: object) -> None:
             raise RuntimeError("sk-ant-dummy")
 
-        monkeypatch.setattr(parts, "Relay", fail)
+        monkeypatch.setattr(assembly, "Relay", fail)
 
     def test_in_this_process(self, tmp_path: Path) -> None:
         with (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway import health, parts, reach
+from holdfast.gateway import assembly, health, reach
 from holdfast.store import open_store
 from tests.simulator.served import Client
 
@@ -127,7 +127,7 @@ def test_a_store_that_could_not_be_opened(provider: Provider, tmp_path: Path) ->
 
 def test_a_full_disk(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As SQLite tells of one: the file must not become larger."""
-    monkeypatch.setattr(parts, "open_store", lambda url: open_store(url, max_bytes=260_000))
+    monkeypatch.setattr(assembly, "open_store", lambda url: open_store(url, max_bytes=260_000))
     with gated(tmp_path, provider.address) as gate:
         client = Client(gate.address)
         assert client.send("GET", "/healthz").status == 200

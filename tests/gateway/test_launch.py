@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import asdict
 
-from holdfast.config.sections.serving import Upstream
+from holdfast.config.sections.server import Upstream
 from holdfast.gateway.launch import ANY, READ, Chosen, chosen, client_name, launch, outside
 
 GATEWAY = "http://127.0.0.1:8788"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.serving import listen
-from holdfast.transport.path_masking import MASK, shown_address, shown_path
+from holdfast.upstream.path_masks import MASK, shown_address, shown_path
 from tests.cli.test_main import holdfast
 from tests.cli.test_serve import Program
 from tests.gateway.gate import Provider, eventually

@@ -17,13 +17,13 @@ from google import genai
 
 from holdfast.cli.run_client import _gateway
 from holdfast.config import Config
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.gateway import reach
-from holdfast.gateway.parts import Gateway
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.serve import running
-from holdfast.identity.core import LOCAL
 from holdfast.memory.knowledge import Knowledge
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from holdfast.store import open_store
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.cache import Cache
-from holdfast.simulator.core import Exchange
-from holdfast.transport import Passage
+from holdfast.engine.passage import Passage
+from holdfast.simulator.provider import Exchange
 from tests.memory.injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
 
 QUESTION = "Where does the pointer come from?"
@@ -205,7 +205,7 @@ def test_of_a_lane_with_all_its_deltas_later_changes_wait_for_a_reset(door: Memo
 def test_of_very_many_deltas_none_goes_that_stands_in_the_conversation(
     door: MemoryDoor, monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
-    monkeypatch.setattr("holdfast.memory.injecting_state.MOST", 4)
+    monkeypatch.setattr("holdfast.memory.injection_state.MOST", 4)
     ids, said = door.learn(), [QUESTION]
     sent(door, asking("Something else about the loader."))
     before, _ = sent(door, asking(*said)) if same else sent(door, asking(*said), session="t")

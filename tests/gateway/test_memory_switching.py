@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import Response
 
@@ -42,7 +42,7 @@ def broken(gate: Gated, calls: int) -> list[tuple[str | None, str | None]]:
     store = gate.gateway.store
     assert store is not None
     eventually(lambda: len(store.calls()) >= calls and all(call.status == "settled" for call in store.calls()))
-    return [(each.cause, each.reason) for each in observe.breaks(store).breaks]
+    return [(each.cause, each.reason) for each in report.breaks(store).breaks]
 
 
 @pytest.mark.parametrize("how", [{"memory__inject": False}, {"memory__inject_tenants": "somebody"}], ids=["all", "one"])

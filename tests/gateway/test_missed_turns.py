@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import breaks, sessions
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, Client
@@ -36,7 +36,7 @@ def listed(gate: Gated, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str,
     use(gate.config.home / "holdfast.db", monkeypatch)
     (session,) = json.loads(piped(sessions.command, "--json"))["sessions"]
     assert "MISSED" in piped(sessions.command)
-    total = observe.bill(store).total
+    total = report.bill(store).total
     assert (total.missed, str(total.missed_cost)) == (session["missed"], session["missed_cost"])
     return json.loads(piped(breaks.command, "--json"))["breaks"], session
 
@@ -72,7 +72,7 @@ def test_turns_that_were_left_unmarked(tmp_path: Path, monkeypatch: pytest.Monke
         store.flush()
         use(gate.config.home / "holdfast.db", monkeypatch)
         found = json.loads(piped(breaks.command, "--json"))["breaks"]
-        total = observe.bill(store).total
+        total = report.bill(store).total
         two = paid(simulator, shots)
     assert [each["reason"] for each in found] == ["unmarked"]
     more = sum(Decimal(each["dollars"]) for each in found)
@@ -117,5 +117,5 @@ def test_one_that_lost_nothing_is_listed_too(tmp_path: Path, monkeypatch: pytest
         found, _ = listed(gate, monkeypatch)
         store = gate.gateway.store
         assert store is not None
-        assert observe.bill(store).total.kinds == {"bypassed": 2}
+        assert report.bill(store).total.kinds == {"bypassed": 2}
     assert [(each["reason"], each["tokens"], Decimal(each["dollars"])) for each in found] == [("bypassed", 0, 0)]

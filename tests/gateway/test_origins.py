@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.config import load
 from holdfast.errors import HoldfastError
-from holdfast.gateway.parts import Gateway
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.serve import running
 from tests.shapes import load as shapes
 

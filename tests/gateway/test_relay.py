@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.engine.passage.client_request import by_name
 from holdfast.gateway.headers import head_of, to_pass_on, to_send
 from holdfast.serving import address_of, listen
-from holdfast.transport.incoming import by_name
 
 from .gate import OK, Heard, Provider, Received, gated, hear, read_request, spoken
 

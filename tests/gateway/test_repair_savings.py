@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import observe
-from holdfast.canonical import Usage
-from holdfast.engine import repair_savings as engine_savings
-from holdfast.engine.repair_savings import Shadow
+from holdfast import report
+from holdfast.engine.repairs import savings as engine_savings
+from holdfast.engine.repairs.savings import Shadow
 from holdfast.engine.worker import Worker
-from holdfast.observe import RepairSavings
-from holdfast.observe.repair_savings import LEAST, repair_savings
+from holdfast.records import Usage
+from holdfast.report import RepairSavings
+from holdfast.report.repair_savings import LEAST, repair_savings
 from holdfast.simulator import Simulator
 from holdfast.simulator.serve import running as simulating
 from holdfast.store import Store
@@ -75,7 +75,7 @@ def paid(home: Path, system: Any, level: str, *, marked: bool = False) -> tuple[
     with opened(home, cache__repair=level) as gate:
         ask(gate, system, marked=marked)
         store = settled(gate)
-        cost = observe.bill(store).total.cost
+        cost = report.bill(store).total.cost
         assert cost is not None
         return cost, repair_savings(store, level)
 
@@ -120,10 +120,10 @@ def test_below_a_twentieth_nothing_is_said(tmp_path: Path) -> None:
         saves, exact, _ = store.repair_savings()
         assert saves > 0
         assert saves == exact
-        cost = observe.bill(store).total.cost
+        cost = report.bill(store).total.cost
         assert cost is not None
-        assert observe.worth_saying(saves, exact, saves / LEAST, "suggest") is not None
-        assert observe.worth_saying(saves, exact, saves / LEAST + 1, "suggest") is None
+        assert report.worth_saying(saves, exact, saves / LEAST, "suggest") is not None
+        assert report.worth_saying(saves, exact, saves / LEAST + 1, "suggest") is None
         assert repair_savings(store, "suggest") is not None
         ask(gate, lambda _: HOST * 60, turns=1, session="large")
         settled(gate)
@@ -250,7 +250,7 @@ def test_the_share_is_of_what_was_paid_with_suggestions(tmp_path: Path) -> None:
         ask(gate, clock, session="subscription", headers=LOGIN)
         ask(gate, nothing, session="another", headers=LOGIN)
         store = settled(gate)
-        bill = observe.bill(store).total
+        bill = report.bill(store).total
         said = repair_savings(store, "suggest")
         assert bill.list_price
         assert said is not None

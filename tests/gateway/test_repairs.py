@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator import Call, Simulator
-from holdfast.simulator.core import Exchange
+from holdfast.simulator.provider import Exchange
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import Client
 

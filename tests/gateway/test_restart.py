@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.restart_clients import Client
 from holdfast.engine import Engine
-from holdfast.gateway import parts
+from holdfast.gateway import assembly
 from holdfast.gateway.serve import Server
 from holdfast.simulator import Simulator
 from holdfast.simulator.serve import running
@@ -109,7 +109,7 @@ def test_what_is_loaded_on_first_use_is_there_before_it_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(parts, "warm_up", lambda: done.append("warm"))
+    monkeypatch.setattr(assembly, "warm_up", lambda: done.append("warm"))
     monkeypatch.setattr(Server, "startup", partialmethod(_noted, Server.startup, done))
     with gated(tmp_path, "http://127.0.0.1:9"):
         assert done == ["warm", "listening"]

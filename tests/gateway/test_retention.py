@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.agent.session import CLIENT
 from holdfast.gateway import retention
 from holdfast.gateway.retention import GRACE_DAYS, Retention
 from holdfast.store import KnowledgeEntry, Pin, SqliteStore, open_store
 from holdfast.store.backup import blobs_of
 from holdfast.store.blobs import BlobFiles
-from holdfast.store.checking import check
+from holdfast.store.integrity import check
 from tests.cli.test_serve import Program
 from tests.gateway import test_chores
 from tests.gateway.test_chores import START, Driven, driven
@@ -121,7 +121,7 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
                 call(tenant="t1", id=f"x{number}", session="old", lane="old/l", started_at=OLD, plan=bytes(9_000))
             )
         store.flush()
-        before, paid = counts(store.path), observe.bill(store).total
+        before, paid = counts(store.path), report.bill(store).total
         gate.round()
         after = counts(store.path)
         assert set(after["old"].values()) == {0}
@@ -129,7 +129,7 @@ def test_everything_of_what_has_aged_goes_and_nothing_else(tmp_path: Path, logge
         for name in ("new", "chat", "logged"):
             assert after[name] == before[name], name
         assert after["used"] == before["used"] | {"calls": 1, "breaks": 0, "shown": 0}
-        assert observe.bill(store).total.cost == paid.cost
+        assert report.bill(store).total.cost == paid.cost
         assert store.knowledge("t1", "k1") is not None
         with closing(sqlite3.connect(store.path)) as look:
             assert look.execute("PRAGMA freelist_count").fetchone() == (0,)

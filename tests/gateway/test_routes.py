@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.config.sections.serving import Upstream
+from holdfast.config.sections.server import Upstream
 from holdfast.errors import HoldfastError
 from holdfast.gateway.auth import Entry, enter
 from holdfast.gateway.routes import Routes, is_client

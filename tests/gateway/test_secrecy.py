@@ -15,10 +15,10 @@ import pytest
 
 from holdfast.cli.serve import introduction, line
 from holdfast.engine import Engine
-from holdfast.gateway.parts import Gateway
-from holdfast.gateway.receiving import Call
+from holdfast.gateway.assembly import Gateway
+from holdfast.gateway.request_reader import Call
 from holdfast.gateway.serve import running
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import LONG, Client, Response
 

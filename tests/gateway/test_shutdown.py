@@ -7,7 +7,7 @@ import socket
 import threading
 from pathlib import Path
 
-from holdfast.gateway.parts import Gateway
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.serve import Server, server
 from holdfast.serving import address_of, listen
 from holdfast.store import open_store

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.store import open_store
-from tests.observe.skilled import NOON, Session, worked
+from tests.report.skilled import NOON, Session, worked
 from tests.simulator.served import Client, Response
 
 from .gate import Gated, gated
@@ -92,5 +92,5 @@ def test_a_store_that_is_gone_is_said_so(tmp_path: Path) -> None:
 
 def test_the_answer_is_the_value_of_observe(gate: Gated) -> None:
     with open_store(gate.gateway.store.path) as store:  # type: ignore[union-attr]
-        found = observe.skills(store, tenant="t1")
+        found = report.skills(store, tenant="t1")
     assert ask(gate, "/analytics/skills?tenant=t1").json["total"]["loads"] == found.total.loads

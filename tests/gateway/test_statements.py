@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.serving import address_of, listen
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running as simulating
 from tests.simulator.served import LONG, Client, marked, message

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import run as main
-from holdfast.identity.core import LOCAL
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.serve import running as provider_running
 from holdfast.store.tenants import is_subscription
@@ -105,15 +105,15 @@ def test_it_is_predicted_settled_and_explained(gate: Gated) -> None:
     calls = store.calls()
     assert [call.status for call in calls] == ["settled"] * 3
     assert all(is_subscription(call.tenant) and call.prediction and call.verdict for call in calls)
-    reported = observe.call(store, calls[-1].id)
+    reported = report.call(store, calls[-1].id)
     assert reported.subscription
     assert reported.plan is not None
     assert reported.plan.strategy == "passthrough"
-    total = observe.bill(store).total
+    total = report.bill(store).total
     assert total.list_price == total.cost != 0
     post(gate, talk(0), KEY)
     store.flush()
-    total = observe.bill(store).total
+    total = report.bill(store).total
     assert total.cost is not None
     assert total.list_price is not None
     assert total.list_price < total.cost

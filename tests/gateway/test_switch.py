@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from holdfast.engine import Engine
+from holdfast.engine.passage import Passages
 from holdfast.simulator.serve import running as simulating
 from holdfast.store import open_existing
-from holdfast.transport import Passages
 from tests.cli.test_serve import Program
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 

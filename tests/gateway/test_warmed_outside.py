@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import observe
+from holdfast import report
 from holdfast.facts import price
 from holdfast.simulator import Call, VirtualClock
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.serve import running as simulating
 from tests.engine.driving import HEADERS
+from tests.engine.passage.passing import START, Door
 from tests.simulator.served import ANTHROPIC, Client
-from tests.transport.passing import START, Door
 
 from .gate import eventually, gated
 
@@ -69,7 +69,7 @@ def test_what_a_warm_cache_gave_anyway_is_not_saved(tmp_path: Path, marks: set[s
         store = gate.gateway.store
         assert store is not None
         store.flush()
-        total = observe.bill(store).total
+        total = report.bill(store).total
         (tenant,) = {call.passage.lane.tenant for call in gate.calls if call.passage is not None}
         (client,) = gate.gateway.engine._state.tenant(tenant).experience.clients.values()
     really = paid(other, after=3) - paid(simulator, after=3)

@@ -11,18 +11,18 @@ from msgspec.structs import replace
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
-from holdfast.events import Bus
-from holdfast.identity import Identities
-from holdfast.memory.injecting import Injecting
+from holdfast.engine.identity import Identities
+from holdfast.engine.passage import Passage, Passages
+from holdfast.memory.injection import Injecting
 from holdfast.memory.knowledge import Knowledge
+from holdfast.records.events import Bus
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.store import open_store
-from holdfast.transport import Passage, Passages
 from holdfast.wire import DIALECTS, Body
 from tests.engine.driving import HOST, MODELS
-from tests.transport.passing import KEY, STAGES_S, START, Door
+from tests.engine.passage.passing import KEY, STAGES_S, START, Door
 
 TENANT = Identities(KEY).tenant({"x-api-key": "k"}, "")
 """Of whoever comes through a door."""

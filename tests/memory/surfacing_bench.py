@@ -9,9 +9,9 @@ from typing import Any
 
 from holdfast.config.sections.agent import Memory
 from holdfast.facts import estimate
+from holdfast.memory.entries import Audience, Context, Delta, KnowledgeEntry, Stable
 from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.surfacing import Surfacing
-from holdfast.memory.values import Audience, Context, Delta, KnowledgeEntry, Stable
+from holdfast.memory.surface import Surfacing
 from holdfast.store import SqliteStore, open_store
 
 PROJECT = "/home/me/shop"

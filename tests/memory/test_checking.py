@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.memory.checking import CONTENT_MOST, TITLE_MOST, category_name, checked, project_name
-from holdfast.memory.hashing import entry_hash
+from holdfast.memory.checks import CONTENT_MOST, TITLE_MOST, category_name, checked, project_name
+from holdfast.memory.entries import KnowledgeEntry
+from holdfast.memory.hashes import entry_hash
 from holdfast.memory.texts import whole
-from holdfast.memory.values import KnowledgeEntry
 
 
 def check(**parts: Any) -> KnowledgeEntry:

@@ -13,11 +13,11 @@ import pytest
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Lane
-from holdfast.events.tools import MemorySurfaced
-from holdfast.memory.wording import NOTES
-from holdfast.simulator.core import Exchange
-from holdfast.transport import Passage
-from holdfast.transport.remembering import Remembered, Reminder
+from holdfast.engine.passage import Passage
+from holdfast.engine.passage.memory_hook import Remembered, Reminder
+from holdfast.memory.prompt_texts import NOTES
+from holdfast.records.events.tools import MemorySurfaced
+from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS as WIRE
 from holdfast.wire import Body
 

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.simulator.core import Exchange
-from holdfast.transport import Passage
+from holdfast.engine.passage import Passage
+from holdfast.simulator.provider import Exchange
 
 from .injected import DECISION, HOST, PROJECT, MemoryDoor, asking, contents, extends, says
 

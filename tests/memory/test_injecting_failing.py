@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.sections.serving import Limits
-from holdfast.memory.injecting_state import Given, Told, decode, encode, standing, with_delta
-from holdfast.memory.values import Delta, Stable
-from holdfast.transport import Passage
+from holdfast.config.sections.server import Limits
+from holdfast.engine.passage import Passage
+from holdfast.memory.entries import Delta, Stable
+from holdfast.memory.injection_state import Given, Told, decode, encode, standing, with_delta
 
 from .injected import TENANT, MemoryDoor, asking, contents, extends, says
 
@@ -126,7 +126,7 @@ class TestOurselves:
         door.learn()
         first = sent(door, QUESTION)
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.memory.injecting.injected", broken)
+            patched.setattr("holdfast.memory.injection.injected", broken)
             second = sent(door, QUESTION, "So.", "Go on.")
         assert contents(second) == contents(asking(QUESTION, "So.", "Go on."))
         assert (says(second), says(second, RESET)) == ("", "bypassed")
@@ -138,7 +138,7 @@ class TestOurselves:
     def test_an_error_of_the_engine_too(self, door: MemoryDoor, monkeypatch: pytest.MonkeyPatch) -> None:
         door.learn()
         with monkeypatch.context() as patched:
-            patched.setattr("holdfast.engine.core.marked", broken)
+            patched.setattr("holdfast.engine.engine.marked", broken)
             first = sent(door, QUESTION)
         assert (first.raw, first.bypass) == (asking(QUESTION), "error")
         second = sent(door, QUESTION, "So.", "Go on.")
@@ -240,7 +240,7 @@ class TestState:
         assert door.store.injection(passage.lane.tenant, passage.lane.id) is None
 
     def test_old_ones_go_when_there_are_too_many(self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor) -> None:
-        monkeypatch.setattr("holdfast.memory.injecting_state.MOST", 3)
+        monkeypatch.setattr("holdfast.memory.injection_state.MOST", 3)
         blocks = door.engine.read(door.begin(asking(QUESTION)).prepared.sent).prompt.blocks  # type: ignore[union-attr]
         told = tuple(Told(block=bytes([n]) * 16, occurrence=1, text=str(n)) for n in range(3))
         here = Told(block=blocks[-1].digest, occurrence=1, text="here")
@@ -251,7 +251,7 @@ class TestState:
     def test_of_how_many_tenants_it_is_known_is_bounded(
         self, monkeypatch: pytest.MonkeyPatch, door: MemoryDoor
     ) -> None:
-        monkeypatch.setattr("holdfast.memory.injecting.TENANTS", 2)
+        monkeypatch.setattr("holdfast.memory.injection.TENANTS", 2)
         door.learn()
         sent(door, QUESTION)
         assert [door.injecting._was_given(name) for name in (TENANT, "a", "b", "c", TENANT)] == [

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
+from holdfast.engine.passage import Incoming, Passage
 from holdfast.simulator import Call
-from holdfast.transport import Incoming, Passage
 from holdfast.wire import DIALECTS
 from tests import shapes
 from tests.engine.driving import HEADERS

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine.passage import Passage
 from holdfast.errors import HoldfastError
-from holdfast.transport import Passage
 
 from .injected import DECISION, MemoryDoor, asking, contents, says
 

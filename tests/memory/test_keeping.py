@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config.sections.agent import Memory
 from holdfast.memory import MemoryFiles
-from holdfast.memory.keeping import alone, load_at, put
+from holdfast.memory.private_folder import alone, load_at, put
 
 ROOMY = Memory(user_soft=1 << 20, user_hard=1 << 20, notes_soft=1 << 20, notes_hard=1 << 20)
 

@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.selecting import fitting, preferences, shown_order, tokens, with_net
-from holdfast.memory.values import KnowledgeEntry
+from holdfast.memory.entries import KnowledgeEntry
+from holdfast.memory.selection import fitting, preferences, shown_order, tokens, with_net
 
 ENTRIES = st.lists(
     st.builds(

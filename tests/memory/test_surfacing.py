@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.surfacing import TITLES
-from holdfast.memory.values import Context, Stable
-from holdfast.memory.wording import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
+from holdfast.memory.entries import Context, Stable
+from holdfast.memory.prompt_texts import ANNOUNCEMENT_CLIENT, PREFERENCES_FROM
+from holdfast.memory.surface import TITLES
 
 from .surfacing_bench import HOUR, Bench, bench, ids, size, told
 

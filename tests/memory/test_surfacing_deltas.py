@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.memory.values import Audience
+from holdfast.memory.entries import Audience
 
 from .surfacing_bench import Bench, ids, size, told
 

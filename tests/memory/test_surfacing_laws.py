@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.memory.budgets import stepped, usable_window
-from holdfast.memory.values import Audience
+from holdfast.memory.entries import Audience
 
 from .surfacing_bench import Bench, bench, ids, size, told
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.canonical import Text
 from holdfast.config.sections.agent import Confirm, Memory, Tools
-from holdfast.events.tools import MemoryUpdated
 from holdfast.memory import MemoryFiles, digest, memory_tools
 from holdfast.memory.tools import EMPTY
+from holdfast.records import Text
+from holdfast.records.events.tools import MemoryUpdated
 from holdfast.tools import Answer, Toolbox
 from tests.tools.dispatching import Bench
 

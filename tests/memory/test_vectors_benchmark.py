@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import memory_retrieval
 from benchmarks.memory_retrieval import LEAST_BY_WORDS, by_words, entries, fill, found, questions
-from holdfast.memory.checking import checked
-from holdfast.memory.values import KnowledgeEntry
+from holdfast.memory.checks import checked
+from holdfast.memory.entries import KnowledgeEntry
 from holdfast.store import open_store
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory import wording
-from holdfast.memory.values import Audience, KnowledgeEntry
-from holdfast.memory.wording import (
+from holdfast.memory import prompt_texts
+from holdfast.memory.entries import Audience, KnowledgeEntry
+from holdfast.memory.prompt_texts import (
     ANNOUNCEMENT_AGENT,
     ANNOUNCEMENT_CLIENT,
     END,
@@ -194,9 +194,9 @@ def orders(text: str) -> list[str]:
 def spoken() -> dict[str, str]:
     """Every text of ours, with entries that say nothing of their own."""
     blank = entry("t", "c")
-    texts = {name: value for name, value in vars(wording).items() if name.isupper() and isinstance(value, str)}
+    texts = {name: value for name, value in vars(prompt_texts).items() if name.isupper() and isinstance(value, str)}
     for name in ("NOTES_FROM", "PREFERENCES_FROM", "TOO_LONG"):
-        texts |= {f"{name} {audience}": getattr(wording, name)[audience] for audience in AUDIENCES}
+        texts |= {f"{name} {audience}": getattr(prompt_texts, name)[audience] for audience in AUDIENCES}
     for audience in AUDIENCES:
         pieces = [
             gone_text("k1"),

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import facts
-from holdfast.agent.compaction.asking import AGAIN, INSTRUCTION
+from holdfast.agent.compaction.summary_request import AGAIN, INSTRUCTION
 from holdfast.agent.log_content import from_line
 from holdfast.agent.window.entries import Entry, Static, entry_from, from_json, message_from, messages_from
-from holdfast.agent.window.rendering import entry_messages
-from holdfast.canonical import Message, Request, Text, ToolResult, validate
-from holdfast.events import Envelope
-from holdfast.events.agent import (
+from holdfast.agent.window.renderer import entry_messages
+from holdfast.memory.prompt_texts import NOTES
+from holdfast.records import Message, Request, Text, ToolResult, validate
+from holdfast.records.events import Envelope
+from holdfast.records.events.agent import (
     SessionComposed,
     SessionRefreshed,
     TurnAnswered,
@@ -21,8 +22,7 @@ from holdfast.events.agent import (
     WindowAppended,
     WindowSent,
 )
-from holdfast.events.sessions import CompactionCompleted
-from holdfast.memory.wording import NOTES
+from holdfast.records.events.sessions import CompactionCompleted
 from holdfast.tools.guides import HEADING
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.wire import DIALECTS, Body

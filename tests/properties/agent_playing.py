@@ -14,15 +14,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.agent.values import Watch
-from holdfast.canonical import validate
+from holdfast.agent.contract import Watch
 from holdfast.config.sections.agent import Mask, Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.events.agent import (
-    TaskUpdated,
-)
-from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.memory.knowledge import Knowledge
+from holdfast.records import validate
+from holdfast.records.events.agent import TaskUpdated
+from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.script import Script
 from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput

@@ -13,21 +13,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.caches.prompt import Cache as ProviderCache
+from holdfast.caches.prompt import Prompt
 from holdfast.caches.providers import cache
-from holdfast.caches.values import Cache as ProviderCache
-from holdfast.caches.values import Prompt
-from holdfast.canonical import Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
+from holdfast.core.costs import costs
+from holdfast.core.planner import Verdict
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts
-from holdfast.prefix.core import Verdict
-from holdfast.prefix.costs import costs
+from holdfast.records import Usage
 from holdfast.simulator import Simulator, VirtualClock, checks
-from holdfast.simulator.core import Exchange
+from holdfast.simulator.provider import Exchange
 from holdfast.store import Store, open_store
-from holdfast.wire import DIALECTS, Body, WireError, caching
+from holdfast.wire import DIALECTS, Body, WireError, cache_parameters
 from holdfast.wire.prompts import PromptReader
 from tests.properties.lanes import Step
 
@@ -177,7 +177,7 @@ class Runner(AbstractContextManager["Runner"]):
         exchange = self.simulator.bill(replace(step.request, body=prepared.raw), output=step.output)
         request = step.request
         if self._automatic and not prepared.core.asked.alone.marks:
-            request = replace(request, body=body.apply(caching.set_automatic(body, "5m", facts_of(body))))
+            request = replace(request, body=body.apply(cache_parameters.set_automatic(body, "5m", facts_of(body))))
         alone = self.alone.bill(request, output=step.output)
         self.sent.append((step, prepared))
         self._open[step.call] = (step, prepared, exchange, alone)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.prefix.repairs import Mode
+from holdfast.core.repairs import Mode
 from tests.memory.injected import MemoryDoor
 from tests.properties.moving import MODELS, Client, heard
 

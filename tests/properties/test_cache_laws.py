@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from holdfast import facts
 from holdfast.caches.noise import Noise
+from holdfast.caches.prompt import Prompt
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Prompt
-from holdfast.canonical import Usage
 from holdfast.facts import ModelFacts
+from holdfast.records import Usage
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canonical import Request
+from holdfast.records import Request
 from holdfast.wire import DIALECTS, Body
 from tests.properties.bodies import BODIES
 from tests.properties.test_wire_laws import LAX, SHAPES

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.caches.values import Block, Prompt
-from holdfast.canonical import Usage
+from holdfast.caches.prompt import Block, Prompt
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.state import facts_of
+from holdfast.records import Usage
 from holdfast.store import open_store
 from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.prompts import PromptReader

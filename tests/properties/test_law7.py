@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from holdfast.config.sections.cache import Cache
+from holdfast.core.costs import costs
+from holdfast.core.counterfactuals import BOUND
 from holdfast.engine.state import facts_of
-from holdfast.prefix.costs import costs
-from holdfast.prefix.counterfactuals import BOUND
 from tests.properties.adversaries import ADVERSARIES, MARKED, Attack
 from tests.properties.running import Raises, Runner, dollars
 

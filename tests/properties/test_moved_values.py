@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.prefix.repairs import MOVES, Mode
+from holdfast.core.repairs import MOVES, Mode
 from tests.engine.repair_lane import Lane
 from tests.properties.moving import MODELS, Client, heard, sections, stands_in
 

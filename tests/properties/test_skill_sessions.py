@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse, canonical_json, validate
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events import Bus
-from holdfast.events.tools import SkillLoaded
-from holdfast.prefix.padding import Outlook
-from holdfast.prefix.skill_texts import SkillChange, skill_change
-from holdfast.skills.loading import load_skills
+from holdfast.core.padding import Outlook
+from holdfast.core.skill_texts import SkillChange, skill_change
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json, validate
+from holdfast.records.events import Bus
+from holdfast.records.events.tools import SkillLoaded
+from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox
-from holdfast.tools.values import Answer
+from holdfast.tools.contract import Answer
 from holdfast.wire import DIALECTS
 from tests.engine.driving import MODELS, Driver
 from tests.skills.writing import write_skill

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.canonical import Message, Text, ToolResult, ToolUse
+from holdfast.records import Message, Text, ToolResult, ToolUse
+from holdfast.tools.contract import Refused, Resolved, Tool
 from holdfast.tools.lifecycle import Usage
 from holdfast.tools.toolset import ToolSet, ToolSetState
-from holdfast.tools.values import Refused, Resolved, Tool
 from tests.tools.sets import CORE, call, chain, prefix, through, tool, toolset, used
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.canonical import Message, Request, Text, ToolUse, validate
 from holdfast.config.sections.agent import Confirm, Tools
-from holdfast.events import Bus
-from holdfast.tools.confirming import Confirmations, Decision, Question
-from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.values import (
+from holdfast.records import Message, Request, Text, ToolUse, validate
+from holdfast.records.events import Bus
+from holdfast.tools.confirmation import Confirmations, Decision, Question
+from holdfast.tools.contract import (
     MUTATING,
     READ_ONLY,
     Answer,
@@ -32,6 +31,7 @@ from holdfast.tools.values import (
     ToolExecutionError,
     ToolOutput,
 )
+from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import by_name
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from holdfast.canonical import Text, validate
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
+from holdfast.records import Text, validate
 from holdfast.tools.guides import wrapped
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.observations import observe, replaced, sites

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.canonical import NotJson, Request, canonical_json, validate
+from holdfast.records import NotJson, Request, canonical_json, validate
 from holdfast.wire import DIALECTS, Body, Unreadable
 from holdfast.wire.gemini import Gemini
 from tests.properties.bodies import ANYTHING, BODIES, write

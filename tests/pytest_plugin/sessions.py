@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.canonical import Request
+from holdfast.lab import FAULTS, SEEDS, with_gaps
 from holdfast.pytest_plugin.bodies import Recorded
-from holdfast.traces import FAULTS, SEEDS, with_gaps
+from holdfast.records import Request
 from holdfast.wire import DIALECTS, Body
-from tests.traces.recordings import own
+from tests.lab.recordings import own
 from tests.wire.marking import encoded
 
 MODELS = {

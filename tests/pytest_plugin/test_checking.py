@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from holdfast.lab import FAULTS
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import recorded as requests_of
-from holdfast.pytest_plugin.checking import check
-from holdfast.traces import FAULTS
+from holdfast.pytest_plugin.check import check
 from tests import shapes
 
 from .sessions import MANUAL, MODELS, SESSIONS, bodies, departures, recorded, turn

@@ -9,8 +9,8 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import Recorded, recorded
-from holdfast.pytest_plugin.checking import Lane, check
-from holdfast.pytest_plugin.values import Checked
+from holdfast.pytest_plugin.check import Lane, check
+from holdfast.pytest_plugin.findings import Checked
 
 from .sessions import MANUAL, turn
 

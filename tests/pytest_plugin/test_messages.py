@@ -10,11 +10,11 @@ import pytest
 
 from holdfast import facts
 from holdfast.config.keys import KEYS
-from holdfast.prefix.cures import NAMES
-from holdfast.prefix.cures.in_your_code import IN_YOUR_CODE
+from holdfast.core.cures import NAMES
+from holdfast.core.cures.in_your_code import IN_YOUR_CODE
+from holdfast.lab import FAULTS
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.worth import dollars
-from holdfast.traces import FAULTS
 
 from .sessions import MANUAL, MODELS, bodies, recorded, turn
 

@@ -20,7 +20,7 @@ from google import genai
 
 from holdfast.errors import HoldfastError
 from holdfast.pytest_plugin import PrefixUnstable, Recorder, assert_prefix_stable
-from holdfast.pytest_plugin.recording import KEY, serving
+from holdfast.pytest_plugin.recorder import KEY, serving
 
 QUESTIONS = ("How is the weather?", "And tomorrow?", "Thank you.")
 CLAUDE, GPT, GEMINI = "claude-opus-5-5", "gpt-5.6", "gemini-2.5-flash"

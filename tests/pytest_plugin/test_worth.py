@@ -12,7 +12,7 @@ from holdfast import facts
 from holdfast.errors import HoldfastError
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import recorded
-from holdfast.pytest_plugin.checking import check
+from holdfast.pytest_plugin.check import check
 from holdfast.pytest_plugin.worth import Rate, rate_of, yearly
 from holdfast.simulator import Call, Simulator, VirtualClock
 

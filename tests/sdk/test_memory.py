@@ -18,11 +18,11 @@ import pytest
 from holdfast import notices
 from holdfast.config import Settings
 from holdfast.config.sections.agent import Memory
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.identity.core import LOCAL
-from holdfast.memory.injecting import Injecting
+from holdfast.memory.injection import Injecting
 from holdfast.memory.knowledge import Knowledge
 from holdfast.store import SqliteStore, open_store
 from holdfast.store.rows import Call

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config import Settings, load_here
 from holdfast.config.sections.cache import Breaks, Cache
-from holdfast.config.sections.serving import Store
+from holdfast.config.sections.server import Store
 from holdfast.engine import Engine
 from holdfast.engine.reports import WORDS_MASKED, Reports
 from holdfast.simulator import Simulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse
+from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
 MODELS = {

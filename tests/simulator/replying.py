@@ -8,11 +8,11 @@ import httpx2
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.canonical import Usage, usage
+from holdfast.records import Usage, usage
 from holdfast.simulator import replies
+from holdfast.simulator.messages import Call, Envelope, Part, Reply, Settings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond, settings, tokens_of
 from holdfast.simulator.script import Script
-from holdfast.simulator.values import Call, Envelope, Part, Reply, Settings, Thought, ToolCall, Words
 from holdfast.wire import Body, dialect_of
 
 from .conversations import MODELS

@@ -15,8 +15,8 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.simulator.app import build
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
 from holdfast.simulator.faults import Fault, Options
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import address_of, listen, running, server
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.simulator import checks
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
 from holdfast.wire import DIALECTS, WireError
 
 HEADERS = {"x-api-key": "sk-ant-dummy", "anthropic-version": "2023-06-01"}

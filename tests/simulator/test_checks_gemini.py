@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator import checks
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
 from holdfast.wire import DIALECTS, WireError
 
 MODEL = "gemini-2.5-flash"

@@ -10,7 +10,7 @@ import pytest
 from holdfast import facts
 from holdfast.simulator import checks
 from holdfast.simulator.checks import Refusal
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
 from holdfast.wire import DIALECTS, WireError
 
 HEADERS = {"authorization": "Bearer sk-dummy"}

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.simulator import checks
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
 from holdfast.wire import DIALECTS, Body, dialect_of
 from tests import shapes
 

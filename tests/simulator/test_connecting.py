@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.agent.values import Outgoing
+from holdfast.agent.contract import Outgoing
 from holdfast.simulator import Script, Simulator, VirtualClock
-from holdfast.simulator.connecting import Simulated
 from holdfast.simulator.faults import Fault, Options, Place
-from holdfast.simulator.script.values import Step
-from holdfast.simulator.values import Words
+from holdfast.simulator.in_process import Simulated
+from holdfast.simulator.messages import Words
+from holdfast.simulator.script.rules import Step
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Unreachable
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
+from holdfast.simulator.provider import Simulator
 
 MODEL = "gemini-2.5-flash"
 LONG = {"role": "user", "parts": [{"text": "The loader reads every record of the file. " * 400}]}

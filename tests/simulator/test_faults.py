@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import usage
 from holdfast.errors import HoldfastError
+from holdfast.records import usage
 from holdfast.simulator import steps
 from holdfast.simulator.faults import Fault, Faults, Match, Options, read_faults
+from holdfast.simulator.messages import Answer, Call
 from holdfast.simulator.steps import Abort, Began, End, Send, Start, Step, Wait, plan
-from holdfast.simulator.values import Answer, Call
 from holdfast.wire import DIALECTS
 
 CALL = Call("POST", "/v1/messages", {"x-session-id": "one"})

@@ -12,11 +12,11 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.simulator import Answer, Call, Simulator, VirtualClock
-from holdfast.simulator import core as simulator_core
 from holdfast.simulator import journal as simulator_journal
+from holdfast.simulator import provider as simulator_core
 from holdfast.simulator.journal import Recent
 from holdfast.simulator.script import ECHO, CallStep, Rule, Script, Step
-from holdfast.simulator.script.fitting import MOST_VALUES, fit
+from holdfast.simulator.script.schema_inputs import MOST_VALUES, fit
 from tests.shapes import load
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, message
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
+from holdfast.simulator.messages import Call, Reply, Settings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond, respond_to, settings, tokens_of
 from holdfast.simulator.script import ECHO, CallStep, Rule, Script, Step
-from holdfast.simulator.values import Call, Reply, Settings, Thought, ToolCall, Words
 from holdfast.wire import DIALECTS, Body
 from tests.shapes import Shape
 from tests.shapes import load as recorded

@@ -11,7 +11,7 @@ from openai.types import Model
 
 from holdfast import facts
 from holdfast.simulator import models_list
-from holdfast.simulator.values import Answer, Call
+from holdfast.simulator.messages import Answer, Call
 
 VERSION = {"anthropic-version": "2023-06-01"}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from holdfast.canonical import Usage
+from holdfast.records import Usage
 from holdfast.simulator import Call, Simulator, VirtualClock
 from tests.shapes import Shape, load
 

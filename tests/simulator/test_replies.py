@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.canonical import Text, Thinking, ToolUse
+from holdfast.records import Text, Thinking, ToolUse
 from holdfast.simulator import replies
+from holdfast.simulator.messages import Envelope, Reply, Settings, Thought, ToolCall, Words
 from holdfast.simulator.replies import RENDERERS, gemini
-from holdfast.simulator.values import Envelope, Reply, Settings, Thought, ToolCall, Words
 from holdfast.wire import DIALECTS, Tap
 
 from .conversations import DIALECT_NAMES, MODELS, body_of

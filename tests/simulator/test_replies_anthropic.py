@@ -10,9 +10,9 @@ import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
+from holdfast.simulator.messages import Settings, Words
 from holdfast.simulator.replies import anthropic as rendering
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
-from holdfast.simulator.values import Settings, Words
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 

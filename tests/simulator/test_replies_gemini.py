@@ -9,9 +9,9 @@ import pytest
 from google import genai
 from google.genai import types
 
+from holdfast.simulator.messages import Settings, Thought, Words
 from holdfast.simulator.replies import gemini as rendering
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
-from holdfast.simulator.values import Settings, Thought, Words
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 

@@ -9,10 +9,10 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from holdfast.canonical import usage
+from holdfast.records import usage
+from holdfast.simulator.messages import Settings, Thought, Words
 from holdfast.simulator.replies import openai_chat as rendering
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
-from holdfast.simulator.values import Settings, Thought, Words
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 

@@ -10,10 +10,10 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from holdfast.canonical import usage
+from holdfast.records import usage
+from holdfast.simulator.messages import Settings, Thought, Words
 from holdfast.simulator.replies import openai_responses as rendering
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
-from holdfast.simulator.values import Settings, Thought, Words
 
 from .replying import CALL, FULL, TEXT, envelope_of, reply_of, scripted
 

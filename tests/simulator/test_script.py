@@ -10,12 +10,12 @@ from textwrap import dedent
 import jsonschema
 import pytest
 
-from holdfast.canonical import Image, Message, Opaque, Text, ToolDefinition, ToolResult
 from holdfast.errors import HoldfastError
+from holdfast.records import Image, Message, Opaque, Text, ToolDefinition, ToolResult
+from holdfast.simulator.messages import Reply, Settings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond
 from holdfast.simulator.script import ECHO, Rule, Script, Step, When, load
-from holdfast.simulator.script.fitting import fit
-from holdfast.simulator.values import Reply, Settings, Thought, ToolCall, Words
+from holdfast.simulator.script.schema_inputs import fit
 from tests.shapes import load as recorded
 
 from .conversations import CLOCK, WEATHER, asks, calls, results, says
@@ -516,7 +516,7 @@ def test_a_python_script_sees_the_canonical_request(script) -> None:
 def test_a_python_script_may_build_the_reply_itself(script) -> None:
     answers = script(
         """
-        from holdfast.simulator.values import Reply, Thought, ToolCall, Words
+        from holdfast.simulator.messages import Reply, Thought, ToolCall, Words
 
         def reply(request):
             call = ToolCall("id", "any_tool", b'{"a": 1}' if len(request.messages) == 1 else b"[]")
@@ -530,7 +530,7 @@ def test_a_python_script_may_build_the_reply_itself(script) -> None:
     assert (reply.stop, reply.token_delay, reply.thought_tokens) == ("tools", 0.5, 0)
     assert 0 < reply.tokens < 99
     silent = script(
-        "from holdfast.simulator.values import Reply\ndef reply(r):\n    return Reply((), 'tools', 0)\n", "s.py"
+        "from holdfast.simulator.messages import Reply\ndef reply(r):\n    return Reply((), 'tools', 0)\n", "s.py"
     )
     assert respond(silent, asks("a")).stop == "end"
     with pytest.raises(HoldfastError, match=r"^script.py:4: the input of the call to 'any_tool' must be an object"):
@@ -584,7 +584,7 @@ def test_a_wrong_python_script_is_one_sentence(script, text: str, sentence: str)
     ],
 )
 def test_what_goes_wrong_in_reply_is_one_sentence(script, line: str, sentence: str) -> None:
-    imports = "from holdfast.simulator.values import Reply, Words"
+    imports = "from holdfast.simulator.messages import Reply, Words"
     helper = "async def wait(): pass" if "wait" in line else "def helper(): return 1 / 0"
     answers = script(f"{imports}\n{helper}\n\ndef reply(request):\n    {line}\n", "script.py")
     with pytest.raises(HoldfastError) as caught:

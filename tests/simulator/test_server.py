@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
 from holdfast.simulator.serve import running
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.clock import VirtualClock
-from holdfast.simulator.core import Simulator
-from holdfast.simulator.values import Call
+from holdfast.simulator.messages import Call
+from holdfast.simulator.provider import Simulator
 from tests.simulator.served import ANTHROPIC, LONG
 
 SYSTEM = [{"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}]

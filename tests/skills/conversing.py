@@ -10,18 +10,18 @@ from typing import Any
 
 import anthropic
 
-from holdfast.canonical import Message, Request, Text, ToolResult, Usage
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.serving import Gateway, Limits
+from holdfast.config.sections.server import Gateway, Limits
+from holdfast.core.padding import Outlook
 from holdfast.engine import Engine
-from holdfast.events import Bus, Envelope
-from holdfast.prefix.padding import Outlook
+from holdfast.records import Message, Request, Text, ToolResult, Usage
+from holdfast.records.events import Bus, Envelope
 from holdfast.simulator import Simulator
 from holdfast.simulator.script import Script
 from holdfast.simulator.serve import running
-from holdfast.skills.loading import load_skills
+from holdfast.skills.loader import load_skills
 from holdfast.skills.session import Composed, SessionSkills
 from holdfast.store import Break, Session, SqliteStore, open_store
 from holdfast.tools import Toolbox

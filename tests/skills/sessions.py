@@ -7,14 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Message, Text, ToolResult, ToolUse, canonical_json
 from holdfast.config.sections.agent import Skills
-from holdfast.events import Bus, Envelope
-from holdfast.events.tools import SkillLoaded
+from holdfast.records import Message, Text, ToolResult, ToolUse, canonical_json
+from holdfast.records.events import Bus, Envelope
+from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.session import SessionSkills
+from holdfast.skills.skill import Skill
 from holdfast.skills.store import SkillStore
 from holdfast.skills.tools import register_skill_tools
-from holdfast.skills.values import Skill
 from holdfast.tools import Tool, Toolbox
 from tests.tools.dispatching import Bench
 

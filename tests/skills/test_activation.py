@@ -8,12 +8,12 @@ import threading
 import msgspec
 import pytest
 
-from holdfast.canonical import Block, Message, Text, ToolResult
 from holdfast.config.sections.agent import Skills
+from holdfast.records import Block, Message, Text, ToolResult
 from holdfast.skills import activation
 from holdfast.skills.activation import RegistryState, SkillActivationRegistry
+from holdfast.skills.skill import Skill
 from holdfast.skills.tools import POINTERS
-from holdfast.skills.values import Skill
 from holdfast.tools import ToolExecutionError
 from tests.skills.sessions import load, sized, skill
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from holdfast.skills.reading import validate_dir
+from holdfast.skills.skill_file import validate_dir
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the libraries it is made of

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Message, Text, Usage
 from holdfast.config.sections.agent import Skills
-from holdfast.events.catalogue import EVENTS
+from holdfast.records import Message, Text, Usage
+from holdfast.records.events.catalogue import EVENTS
 
 from .conversing import Conversation, conversing, text
 from .writing import write_skill

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from holdfast.skills import frontmatter
-from holdfast.skills.reading import read_skill
-from holdfast.skills.values import Skill, SkillValidationError
+from holdfast.skills.skill import Skill, SkillValidationError
+from holdfast.skills.skill_file import read_skill
 
 from .writing import skill_text
 

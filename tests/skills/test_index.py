@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config.sections.agent import Skills
-from holdfast.prefix.skill_texts import HEADING, HINT
+from holdfast.core.skill_texts import HEADING, HINT
 from holdfast.skills.index import LEFT_OUT, render_index
 from holdfast.skills.store import SkillStore
 from tests.skills.sessions import skill

@@ -12,7 +12,7 @@ import pytest
 from holdfast.config import load as configured
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.skills.loading import load_skills
+from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from tests.skills.sessions import Room, call, do, load, text
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Skills
-from holdfast.skills.loading import load_roots, load_skills, skill_store_factory
+from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
 from holdfast.skills.roots import roots_of
+from holdfast.skills.skill import Root, Shadowed
 from holdfast.skills.store import SkillStore
-from holdfast.skills.values import Root, Shadowed
 
 from .writing import skill_text, write_file, write_skill
 

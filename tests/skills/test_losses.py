@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse
 from holdfast.config.sections.agent import Confirm, Deferral, Offload, Skills, Tools
 from holdfast.errors import HoldfastError
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body

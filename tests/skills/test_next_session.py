@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import Request, Text, ToolUse
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
+from holdfast.core import skill_texts
+from holdfast.core.padding import Outlook
 from holdfast.facts import model
-from holdfast.prefix import skill_texts
-from holdfast.prefix.padding import Outlook
+from holdfast.records import Request, Text, ToolUse
 from holdfast.skills.index import HEADING, HINT, LEFT_OUT
-from holdfast.skills.loading import skill_store_factory
+from holdfast.skills.loader import skill_store_factory
 from holdfast.skills.session import Composed, SessionSkills
 from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.skills.loading import load_skills
-from holdfast.skills.reading import problems, read_skill
-from holdfast.skills.values import SkillValidationError
+from holdfast.skills.loader import load_skills
+from holdfast.skills.skill import SkillValidationError
+from holdfast.skills.skill_file import problems, read_skill
 
 from .writing import skill_text, write_file, write_skill
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.skills.search import MANY, SkillSearch
+from holdfast.skills.skill import Skill
 from holdfast.skills.store import SkillStore
-from holdfast.skills.values import Skill
 from holdfast.tools.search import COMMON
 from tests.skills.sessions import skill
 

@@ -10,18 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Message, Opaque, ToolDefinition
 from holdfast.config import load as configured
 from holdfast.config.sections.cache import Cache
+from holdfast.core.operating_context import SECTIONS
+from holdfast.core.padding import Outlook
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus, Envelope
-from holdfast.events.tools import SkillLoaded
-from holdfast.prefix.operating_context import SECTIONS
-from holdfast.prefix.padding import Outlook
-from holdfast.skills.loading import load_skills
+from holdfast.records import Message, Opaque, ToolDefinition
+from holdfast.records.events import Bus, Envelope
+from holdfast.records.events.tools import SkillLoaded
+from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Toolbox
-from holdfast.tools.telling import Teller
+from holdfast.tools.journal import Teller
 from tests.skills.sessions import desk, load, session, sized, skill
 from tests.skills.writing import write_skill
 from tests.tools.dispatching import text

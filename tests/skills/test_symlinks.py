@@ -10,10 +10,10 @@ import pytest
 
 from holdfast import notices
 from holdfast.config.sections.agent import Skills
-from holdfast.skills import loading
-from holdfast.skills.loading import load_roots, load_skills, skill_store_factory
+from holdfast.skills import loader
+from holdfast.skills.loader import load_roots, load_skills, skill_store_factory
+from holdfast.skills.skill import Root
 from holdfast.skills.store import SkillStore
-from holdfast.skills.values import Root
 from holdfast.tools.workspace import Workspace
 
 from .writing import skill_text, write_file, write_skill
@@ -142,7 +142,7 @@ def test_d65_a_link_swapped_in_after_the_check_leads_nowhere(
     secret = write_skill(tmp_path / "elsewhere", "pdf", body="secret")
     root = tmp_path / "root"
     skill_dir = write_skill(root, "pdf", body="mine")
-    real = loading.read_bytes
+    real = loader.read_bytes
 
     def swap(base: Path, path: Path) -> bytes:
         if swapped == "directory":
@@ -153,7 +153,7 @@ def test_d65_a_link_swapped_in_after_the_check_leads_nowhere(
             path.symlink_to(secret / "SKILL.md")
         return real(base, path)
 
-    monkeypatch.setattr(loading, "read_bytes", swap)
+    monkeypatch.setattr(loader, "read_bytes", swap)
     store = load(root)
     assert len(store) == 0
     assert "cannot be read" in only_reason(store, caplog)
@@ -166,14 +166,14 @@ def test_d65_a_link_swapped_in_above_a_root_leads_nowhere(
     write_skill(tmp_path / "elsewhere" / "skills", "pdf", body="secret")
     above = tmp_path / "above"
     write_skill(above / "skills", "pdf", body="mine")
-    real = loading.read_bytes
+    real = loader.read_bytes
 
     def swap(base: Path, path: Path) -> bytes:
         above.rename(tmp_path / "moved")
         above.symlink_to(tmp_path / "elsewhere")
         return real(base, path)
 
-    monkeypatch.setattr(loading, "read_bytes", swap)
+    monkeypatch.setattr(loader, "read_bytes", swap)
     store = load(above / "skills")
     assert len(store) == 0
     assert "cannot be read" in only_reason(store, caplog)

@@ -10,8 +10,8 @@ import pytest
 from holdfast import facts
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.events import CATALOGUE
-from holdfast.events.tools import SkillLoaded
+from holdfast.records.events import CATALOGUE
+from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.index import render_index
 from holdfast.skills.store import SkillStore
 from holdfast.skills.tools import SKILL_TOOLS

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse, validate
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Confirm, Deferral, Mask, Offload, Skills, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane
 from holdfast.errors import HoldfastError
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse, validate
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
@@ -76,7 +76,7 @@ class TestDeclaring:
         assert "already in this conversation" in text(do(again, load("a", "c2"))[0])
 
     def test_d44_a_store_is_read_for_each_session(self, room: Room, tmp_path: Path) -> None:
-        from holdfast.skills.loading import skill_store_factory
+        from holdfast.skills.loader import skill_store_factory
 
         factory = skill_store_factory(Skills(roots=(str(tmp_path / "skills"),)), room.workspace)
         first = SessionSkills(factory())

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Text
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.errors import HoldfastError
-from holdfast.events.tools import SkillLoaded, ToolCompleted, ToolFailed
+from holdfast.records import Text
+from holdfast.records.events.tools import SkillLoaded, ToolCompleted, ToolFailed
 from holdfast.skills import SessionSkills, load_skills
 from holdfast.skills.tools import SKILL_TOOLS, register_skill_tools
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
-from holdfast.tools.confirming import Confirmations
+from holdfast.tools.confirmation import Confirmations
+from holdfast.tools.contract import Answer
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.values import Answer
 from holdfast.tools.workspace import Workspace
 from tests.skills.sessions import desk, load, session, skill
 from tests.skills.writing import write_skill

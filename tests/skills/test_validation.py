@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.skills.fields import TEMPLATE
-from holdfast.skills.reading import problems, read_skill, validate_dir
-from holdfast.skills.values import Problem, SkillValidationError
+from holdfast.skills.skill import Problem, SkillValidationError
+from holdfast.skills.skill_file import problems, read_skill, validate_dir
 
 from .writing import skill_text, write_file, write_skill
 

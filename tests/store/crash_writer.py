@@ -11,9 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical.usage import Usage
-from holdfast.events import Envelope, Ulids
-from holdfast.events.sessions import TurnCancelled
+from holdfast.records.events import Envelope, Ulids
+from holdfast.records.events.sessions import TurnCancelled
+from holdfast.records.usage import Usage
 from holdfast.store import Call, SqliteStore, open_store
 
 HOUR = 3_600_000_000

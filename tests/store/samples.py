@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from holdfast.canonical.usage import Usage
-from holdfast.events import Envelope, Ulids
-from holdfast.events.sessions import TurnCancelled, TurnStarted
+from holdfast.records.events import Envelope, Ulids
+from holdfast.records.events.sessions import TurnCancelled, TurnStarted
+from holdfast.records.usage import Usage
 from holdfast.store import Break, Call, Lane, Session
 
 HOUR = 3_600_000_000

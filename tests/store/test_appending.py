@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from holdfast.canonical.usage import Usage
 from holdfast.errors import HoldfastError
+from holdfast.records.usage import Usage
 from holdfast.store import SqliteStore
 from holdfast.store import writer as writer_module
 

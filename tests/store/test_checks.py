@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Usage
 from holdfast.errors import HoldfastError
+from holdfast.records import Usage
 from holdfast.store import Call, open_store
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from holdfast.canonical.usage import Usage
 from holdfast.errors import HoldfastError
+from holdfast.records.usage import Usage
 from holdfast.store import SqliteStore, VersionConflictError, open_store
 from holdfast.store import writer as writer_module
 from holdfast.store.base import Merge
-from holdfast.store.turns import Turns
+from holdfast.store.change_counter import Turns
 
 from .samples import NOON, call, event, lane, session
 from .test_writer import Hold, queued

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.store import KnowledgeFilter, SqliteStore, finding, open_store
+from holdfast.store import KnowledgeFilter, SqliteStore, open_store, text_search
 from holdfast.store.words import indexed, phrases
 
 from .test_knowledge import EVERYTHING, entry, put
@@ -259,7 +259,7 @@ def crowd(store: SqliteStore, tenant: str, count: int) -> None:
 @pytest.fixture
 def many(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> SqliteStore:
     """A store with common words that weighs few entries."""
-    monkeypatch.setattr(finding, "WEIGHED", 40)
+    monkeypatch.setattr(text_search, "WEIGHED", 40)
     crowd(store, "t1", 400)
     return store
 
@@ -282,7 +282,7 @@ def test_where_rare_words_choose_what_is_found_is_as_good(
     chance = random.Random(9)
     questions = [[f"w{int(chance.paretovariate(0.4))}" for _ in range(6)] for _ in range(40)]
     few = [ids(many, *words, among=among, limit=10) for words in questions]
-    monkeypatch.setattr(finding, "WEIGHED", 10_000)
+    monkeypatch.setattr(text_search, "WEIGHED", 10_000)
     for words, found in zip(questions, few, strict=True):
         scores = {each.id: score for each, score in many.find_knowledge("t1", words, among, limit=1000)}
         assert len(found) == min(10, len(scores)), "none is missing because it says only common words"
@@ -324,7 +324,7 @@ def test_what_is_remembered_of_words_is_of_the_entries_as_they_are(many: SqliteS
 
 
 def test_words_are_remembered_for_few_tenants_at_a_time() -> None:
-    counts = finding.Counts()
+    counts = text_search.Counts()
     for tenant in range(1000):
         counts.of(tenant, 1, 5)["word"] = tenant
     assert counts.of(999, 1, 5) == {"word": 999}

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical.usage import Usage
-from holdfast.events import Envelope
+from holdfast.records.events import Envelope
+from holdfast.records.usage import Usage
 from holdfast.store import Call, LateCall, SqliteStore
 from holdfast.store import writer as writer_module
-from holdfast.store.appending import event_rows
+from holdfast.store.event_insert import event_rows
 
 from .samples import NOON, call, event, usage
 from .test_gathering import Latest

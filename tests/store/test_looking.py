@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.events import Envelope
-from holdfast.events.tools import SkillLoaded, ToolCompleted
+from holdfast.records.events import Envelope
+from holdfast.records.events.tools import SkillLoaded, ToolCompleted
 from holdfast.store import EventTold, SqliteStore
 
 from .samples import HOUR, NOON, event, ids

@@ -8,8 +8,8 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from holdfast.canonical.usage import Usage
 from holdfast.errors import HoldfastError
+from holdfast.records.usage import Usage
 from holdfast.store import SqliteStore, Store, VersionConflictError, open_store
 
 from .samples import HOUR, NOON, call, event, found, ids, lane, session

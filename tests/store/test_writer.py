@@ -19,8 +19,8 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, open_store
 from holdfast.store import writer as writer_module
-from holdfast.store.queueing import folded
 from holdfast.store.schema import VERSIONS
+from holdfast.store.write_queue import folded
 
 from .samples import NOON, call, event, lane, session
 
@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_through_close_and_loses_nothing(path: Path) -> None:
 def test_two_processes_create_and_write_one_store_at_the_same_time(path: Path) -> None:
     tail = (
         "import holdfast.store.rows as rows\n"
-        "from holdfast.canonical.usage import Usage\n"
+        "from holdfast.records.usage import Usage\n"
         "name = sys.argv[2]\n"
         "with store:\n"
         "    for n in range(100):\n"

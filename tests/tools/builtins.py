@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.config.sections.agent import Tools
-from holdfast.events import Event
+from holdfast.records.events import Event
 from holdfast.tools.builtin import Processes, builtin_tools
-from holdfast.tools.values import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.workspace import Workspace
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.tools.values import Tool, ToolContext, ToolOutput
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 
 SERVERS: dict[str, dict[str, tuple[str, str]]] = {
     "github": {

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Message, Request, Text, ToolUse, validate
 from holdfast.config.sections.agent import Confirm, Tools
-from holdfast.events import Bus, Event
+from holdfast.records import Message, Request, Text, ToolUse, validate
+from holdfast.records.events import Bus, Event
+from holdfast.tools.call_checks import read_input, unknown
+from holdfast.tools.contract import Answer, Cancel, Effect, Refused, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.resolving import read_input, unknown
-from holdfast.tools.values import Answer, Cancel, Effect, Refused, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.workspace import Workspace
 
 ALLOW = Tools(confirm=Confirm(mode="allow"))

@@ -9,10 +9,10 @@ from typing import Any
 
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
+from holdfast.core.planner import Verdict
 from holdfast.engine import Prepared
-from holdfast.prefix.core import Verdict
+from holdfast.tools.edit_requests import Masked
 from holdfast.tools.masking import Masker
-from holdfast.tools.wanting import Masked
 from tests.engine.driving import Driver
 from tests.tools.results import Did, raw_of
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Block, Text
+from holdfast.records import Block, Text
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput
 from holdfast.tools.offload import Offloader
-from holdfast.tools.values import Tool, ToolContext, ToolOutput
 
 
 async def nothing(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.caches.values import Prompt
-from holdfast.canonical import Block, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
-from holdfast.engine.editing import replay
+from holdfast.caches.prompt import Prompt
+from holdfast.core.edits import EditRef
+from holdfast.engine.edits import replay
 from holdfast.engine.state import facts_of
-from holdfast.prefix.edits import EditRef
+from holdfast.records import Block, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 

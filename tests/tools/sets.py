@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.canonical import Message, Opaque, Request, Text, ToolUse
 from holdfast.config.sections.agent import Deferral, Lifecycle, Tools
 from holdfast.facts import model
-from holdfast.tools.declared import ToolSetState
+from holdfast.records import Message, Opaque, Request, Text, ToolUse
+from holdfast.tools.contract import MCP_PREFIX, Refused, Resolved, Tool, ToolContext, ToolOutput
+from holdfast.tools.declaration import ToolSetState
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.values import MCP_PREFIX, Refused, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 

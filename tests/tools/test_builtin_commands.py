@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Command, Tools
-from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.facts.credentials import MASK
+from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 from holdfast.tools import descendants
 from holdfast.tools.builtin import Processes, builtin_tools, groups
-from holdfast.tools.builtin.cleaning import clean, whole_characters
-from holdfast.tools.values import Cancel, ToolExecutionError
+from holdfast.tools.builtin.safe_text import clean, whole_characters
+from holdfast.tools.contract import Cancel, ToolExecutionError
 
 from .builtins import Session, children, descriptors, end_running, running
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Confirm, Offload, Tools
-from holdfast.events.sessions import ProcessExited, ProcessStarted
-from holdfast.events.tools import ToolCompleted, ToolOffloaded
+from holdfast.records.events.sessions import ProcessExited, ProcessStarted
+from holdfast.records.events.tools import ToolCompleted, ToolOffloaded
 from holdfast.tools.builtin import Processes, builtin_tools
+from holdfast.tools.contract import Cancel
 from holdfast.tools.offload import Offloader, is_reference
-from holdfast.tools.shaping import shaper
-from holdfast.tools.values import Cancel
+from holdfast.tools.result_pipeline import shaper
 from holdfast.tools.workspace import Workspace
 
 from .builtins import running

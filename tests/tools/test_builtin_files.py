@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canonical import Image
 from holdfast.config.sections.agent import Offload, Tools
 from holdfast.facts.tokens import estimate
+from holdfast.records import Image
 from holdfast.tools.builtin import builtin_tools
-from holdfast.tools.builtin.reading import Page, read_page
-from holdfast.tools.values import Cancel, ToolExecutionError
+from holdfast.tools.builtin.file_pages import Page, read_page
+from holdfast.tools.contract import Cancel, ToolExecutionError
 
 from .builtins import Session, descriptors
 

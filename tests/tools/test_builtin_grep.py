@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.tools.builtin.grep import grep_files
-from holdfast.tools.builtin.searching import Level, ignored, main, rules, wanted
-from holdfast.tools.values import Cancel, ToolExecutionError
+from holdfast.tools.builtin.grep_program import Level, ignored, main, rules, wanted
+from holdfast.tools.contract import Cancel, ToolExecutionError
 
 from .builtins import Session, children, descriptors, running
 

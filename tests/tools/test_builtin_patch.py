@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.builtin.patching import patch
-from holdfast.tools.values import ToolExecutionError
+from holdfast.tools.builtin.patch_file import patch
+from holdfast.tools.contract import ToolExecutionError
 from holdfast.tools.workspace import Workspace
 
 from .builtins import Session

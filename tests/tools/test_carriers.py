@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Message, Opaque, Text, ToolDefinition, ToolResult, ToolUse, validate
 from holdfast.facts import model
+from holdfast.records import Message, Opaque, Text, ToolDefinition, ToolResult, ToolUse, validate
 from holdfast.tools.carriers import answer, carrier_of, definition_of, functions_text, given, unwrapped, waiting
-from holdfast.tools.values import Refused
+from holdfast.tools.contract import Refused
 from holdfast.wire import DIALECTS
 
 from .sets import CORE, GITHUB, MODELS, body, call, of, tool, toolset

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.agent import Confirm
-from holdfast.events import Event
-from holdfast.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
+from holdfast.records.events import Event
+from holdfast.records.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
 from holdfast.tools import decisions
-from holdfast.tools.confirming import Confirmations, Decision, Question
-from holdfast.tools.values import Cancel, Effect, Tool, ToolContext
+from holdfast.tools.confirmation import Confirmations, Decision, Question
+from holdfast.tools.contract import Cancel, Effect, Tool, ToolContext
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import made, says
 

@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.config.sections.agent import Deferral
 from holdfast.facts import model
-from holdfast.tools.arranging import size_of
+from holdfast.tools.array_order import size_of
 from holdfast.tools.carriers import definition_of
+from holdfast.tools.contract import Tool
 from holdfast.tools.deferral import deferred, pinned
-from holdfast.tools.values import Tool
 
 from .sets import CORE, MODELS, tool, toolset
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Optional, TypedDict
 import pytest
 from msgspec import Meta, Struct
 
-from holdfast.canonical import Image, Text, canonical_json
 from holdfast.errors import HoldfastError
-from holdfast.tools.defining import tool
-from holdfast.tools.values import Tool, ToolContext, ToolOutput, Touch
+from holdfast.records import Image, Text, canonical_json
+from holdfast.tools.contract import Tool, ToolContext, ToolOutput, Touch
+from holdfast.tools.function_tools import tool
 from tests.tools.dispatching import Bench, text
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holdfast.canonical import Message, Opaque, Request, Text, ToolResult, ToolUse
 from holdfast.config.sections.agent import Deferral, Tools
-from holdfast.events import Event
-from holdfast.events.tools import ToolDiscovered
 from holdfast.facts import estimate_json
 from holdfast.facts import model as model_facts
+from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse
+from holdfast.records.events import Event
+from holdfast.records.events.tools import ToolDiscovered
 from holdfast.simulator import Call, Simulator, VirtualClock, load_script
+from holdfast.tools.contract import Cancel, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.discovery import discovery_tools
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.values import Cancel, Resolved, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.workspace import Workspace
 from holdfast.wire import DIALECTS
 from holdfast.wire.prompts import PromptReader

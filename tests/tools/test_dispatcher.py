@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Image, Opaque, Text, Thinking, ToolUse
 from holdfast.config.sections.agent import Confirm, Offload, Tools
 from holdfast.errors import HoldfastError
-from holdfast.events import encode_payload
-from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed
-from holdfast.tools import validating
-from holdfast.tools.answering import NO_OUTPUT
-from holdfast.tools.confirming import Confirmations, Decision, Question
-from holdfast.tools.values import Resolved, ToolExecutionError, ToolOutput, Touch
+from holdfast.records import Image, Opaque, Text, Thinking, ToolUse
+from holdfast.records.events import encode_payload
+from holdfast.records.events.tools import ToolCalled, ToolCompleted, ToolFailed
+from holdfast.tools import validation
+from holdfast.tools.confirmation import Confirmations, Decision, Question
+from holdfast.tools.contract import Resolved, ToolExecutionError, ToolOutput, Touch
+from holdfast.tools.result_blocks import NO_OUTPUT
 from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 
 PATH = b'{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'
@@ -236,7 +236,7 @@ def test_problems_of_an_input_are_listed_with_their_places(tmp_path: Path) -> No
 def test_only_a_few_short_problems_are_listed(tmp_path: Path) -> None:
     schema = b'{"properties":{"all":{"items":{"type":"integer"}}}}'
     said = text(Bench(tmp_path, made("t", says(), input_schema=schema)).one("t", {"all": ["x" * 5_000] * 50}))
-    assert said.count("\n- ") == validating.MOST + 1
+    assert said.count("\n- ") == validation.MOST + 1
     assert len(said) < 2_500
 
 
@@ -281,14 +281,14 @@ def test_a_strangers_regular_expressions_are_not_applied(tmp_path: Path) -> None
 
 def test_a_schema_is_compiled_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path, made("t", says(), input_schema=PATH))
-    validating._compiled.cache_clear()
+    validation._compiled.cache_clear()
     for _ in range(3):
         bench.one("t", {"path": "a"})
-    assert validating._compiled.cache_info().misses == 1
+    assert validation._compiled.cache_info().misses == 1
 
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validating, "find_spec", lambda name: None)
+    monkeypatch.setattr(validation, "find_spec", lambda name: None)
     with pytest.raises(HoldfastError, match=r"pip install 'holdfast\[agent\]'"):
         Bench(tmp_path)
 

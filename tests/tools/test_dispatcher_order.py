@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.agent import Confirm, Tools
-from holdfast.tools import running
-from holdfast.tools.answering import CANCELLED, NOT_BEGUN
-from holdfast.tools.confirming import Confirmations, Decision, Question
+from holdfast.tools import time_limits
+from holdfast.tools.confirmation import Confirmations, Decision, Question
+from holdfast.tools.contract import Cancel, Effect, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.running import in_thread
-from holdfast.tools.values import Cancel, Effect, Resolved, Tool, ToolContext, ToolOutput
+from holdfast.tools.result_blocks import CANCELLED, NOT_BEGUN
+from holdfast.tools.time_limits import in_thread
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import ALLOW, Bench, by_name, call, made, raises, says, text, violations
 
@@ -190,9 +190,9 @@ def test_a_call_that_ignores_its_end_is_left_behind(tmp_path: Path, caplog: pyte
         tool = made("slow", hang(ignores=True), "write", timeout_s=0.02)
         bench = Bench(tmp_path, tool, made("next", says(), "write"))
         first, second = await bench.dispatcher.run([call("slow"), call("next")])
-        assert running._left
+        assert time_limits._left
         assert text(second) == "done"
-        while running._left:
+        while time_limits._left:
             await asyncio.sleep(0.01)
         return text(first)
 
@@ -216,7 +216,7 @@ def test_a_thread_that_hangs_is_told_and_left_behind(tmp_path: Path) -> None:
         (answer,) = await Bench(tmp_path, made("t", run, timeout_s=0.02)).dispatcher.run([call("t")])
         assert "may still be at work" in text(answer)
         over.set()
-        while running._left:
+        while time_limits._left:
             await asyncio.sleep(0.01)
 
     asyncio.run(main())
@@ -380,7 +380,7 @@ def test_cancelling_the_run_while_a_call_is_ending_leaves_nothing_behind(tmp_pat
         with pytest.raises(asyncio.CancelledError):
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not running._left
+        assert not time_limits._left
 
     asyncio.run(main())
 

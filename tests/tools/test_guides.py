@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.canonical import Block, Message, Text, ToolResult, ToolUse
 from holdfast.errors import HoldfastError
+from holdfast.records import Block, Message, Text, ToolResult, ToolUse
 from holdfast.tools.guides import Guides, Section, wrapped
 
 PRIVILEGED = Section(name="privileged", text="Ask before you change an agent.", tools=("agents_manage", "cron_manage"))

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Text, ToolUse
 from holdfast.config.sections.agent import Offload, Tools
 from holdfast.errors import HoldfastError
+from holdfast.records import Text, ToolUse
 from holdfast.tools import Decision, Question, Toolbox
-from holdfast.tools.builtin.patching import patch
+from holdfast.tools.builtin.patch_file import patch
+from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.dispatcher import AT_ONCE
 from holdfast.tools.offload import PREFIX, Offloader
-from holdfast.tools.validating import check
-from holdfast.tools.values import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.validation import check
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 from tests.tools.offloading import stays, stored, tool

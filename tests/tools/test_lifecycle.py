@@ -7,9 +7,9 @@ from collections import Counter
 import msgspec
 import pytest
 
-from holdfast.canonical import Message, Opaque, Text, ToolUse
 from holdfast.config.sections.agent import Lifecycle
 from holdfast.facts import model
+from holdfast.records import Message, Opaque, Text, ToolUse
 from holdfast.tools.lifecycle import Usage, UsageState, demotions, pays
 from holdfast.wire import Body, dialect_of
 from tests import shapes

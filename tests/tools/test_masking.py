@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import facts
-from holdfast.canonical import Image, Opaque, Text, ToolResult, validate
 from holdfast.config.sections.agent import Mask
-from holdfast.engine.editing import unfit
+from holdfast.engine.edits import unfit
+from holdfast.records import Image, Opaque, Text, ToolResult, validate
 from holdfast.tools import masking
+from holdfast.tools.edit_requests import Masked
 from holdfast.tools.guides import wrapped
 from holdfast.tools.masking import PLACEHOLDER, Masker, masks, placeholder
 from holdfast.tools.observations import observe, replaced, sites
 from holdfast.tools.offload import PREFIX
-from holdfast.tools.stripping import strips
-from holdfast.tools.wanting import Masked
+from holdfast.tools.schema_strip import strips
 from holdfast.wire import DIALECTS, Body
 from tests import shapes
 from tests.properties.bodies import BODIES

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.canonical import Block, Document, Image, Opaque, Text, ToolUse
 from holdfast.config.sections.agent import Offload
+from holdfast.records import Block, Document, Image, Opaque, Text, ToolUse
 from holdfast.tools.offload import PREFIX, Offloader, characters, is_reference
 from tests.tools.offloading import names, numbered, only, stays, stored, tool
 

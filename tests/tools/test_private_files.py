@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Image, Text
 from holdfast.config.sections.agent import Offload
+from holdfast.records import Image, Text
 from holdfast.tools import safe_files
 from holdfast.tools.offload import Offloader, directory_of, is_reference
 from holdfast.tools.private_files import write

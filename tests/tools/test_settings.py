@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse, canonical_json
 from holdfast.config import load
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json
 from holdfast.tools import Decision, Question, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import is_reference

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.canonical import Image, Text, ToolResult, ToolUse
 from holdfast.config.sections.agent import Offload, Tools
-from holdfast.events import Bus, Event
-from holdfast.events.tools import GuideDelivered, ToolOffloaded
+from holdfast.records import Image, Text, ToolResult, ToolUse
+from holdfast.records.events import Bus, Event
+from holdfast.records.events.tools import GuideDelivered, ToolOffloaded
 from holdfast.tools.builtin.files import read_file
+from holdfast.tools.contract import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.guides import Guides, Section, wrapped
 from holdfast.tools.offload import PREFIX, Offloader, directory_of, is_reference
-from holdfast.tools.shaping import finish, shaper
-from holdfast.tools.values import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.result_pipeline import finish, shaper
 from holdfast.tools.workspace import Workspace
 from tests.tools.dispatching import by_name
 from tests.tools.offloading import tool

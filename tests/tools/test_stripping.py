@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.canonical import Opaque, Text, ToolDefinition, validate
 from holdfast.config.sections.agent import Mask
-from holdfast.engine.editing import unfit
+from holdfast.engine.edits import unfit
+from holdfast.records import Opaque, Text, ToolDefinition, validate
 from holdfast.tools.carriers import functions_text, loaded_text
+from holdfast.tools.edit_requests import Masked
 from holdfast.tools.guides import wrapped
 from holdfast.tools.masking import Masker
 from holdfast.tools.offload import PREFIX
-from holdfast.tools.stripping import strips
-from holdfast.tools.wanting import Masked
+from holdfast.tools.schema_strip import strips
 from holdfast.wire import DIALECTS
 from tests.tools.results import MODELS, Did, body_of, edited, fetched, prompt_of, texts
 

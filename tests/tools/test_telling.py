@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.events import Bus, decode, encode
-from holdfast.events.tools import McpToolsChanged, ToolCalled, ToolCompleted, ToolOffloaded
+from holdfast.records.events import Bus, decode, encode
+from holdfast.records.events.tools import McpToolsChanged, ToolCalled, ToolCompleted, ToolOffloaded
 from holdfast.store import open_store
-from holdfast.tools.telling import Teller
+from holdfast.tools.journal import Teller
 
 
 def test_an_event_carries_session_turn_actor_and_time() -> None:

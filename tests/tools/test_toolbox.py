@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json, validate
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
 from holdfast.engine import Engine, Lane
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus
-from holdfast.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
+from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json, validate
+from holdfast.records.events import Bus
+from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
 from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import Opaque, Text
 from holdfast.errors import HoldfastError
-from holdfast.tools.values import Refused, Resolved
+from holdfast.records import Opaque, Text
+from holdfast.tools.contract import Refused, Resolved
 from holdfast.wire import DIALECTS
 
 from .sets import (

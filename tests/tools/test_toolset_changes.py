@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import Message, Text, ToolResult
+from holdfast.records import Message, Text, ToolResult
 from holdfast.simulator.checks import anthropic as anthropic_checks
+from holdfast.tools.contract import Resolved
 from holdfast.tools.lifecycle import Usage
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.values import Resolved
 
 from .sets import (
     CARRIERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.canonical import Message, Request, ToolResult
+from holdfast.records import Message, Request, ToolResult
 from holdfast.simulator.checks import anthropic as anthropic_checks
 from holdfast.tools.carriers import fitting
 from holdfast.tools.toolset import ToolSet

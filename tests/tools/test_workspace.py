@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.tools import safe_files
-from holdfast.tools.values import ToolExecutionError
+from holdfast.tools.contract import ToolExecutionError
 from holdfast.tools.workspace import Workspace
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.canonical import Extra, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
+from holdfast.records import Extra, Message, Request, Text, ToolDefinition, ToolResult, ToolUse
 from holdfast.simulator import Answer as Response
 from holdfast.simulator import Call, Script, Simulator, VirtualClock
-from holdfast.simulator.values import Part, Reply, Stop, Thought, ToolCall, Words
+from holdfast.simulator.messages import Part, Reply, Stop, Thought, ToolCall, Words
 from holdfast.wire.answers import Answer, Piece, answer_reader
 from tests.wire.marking import encoded
 

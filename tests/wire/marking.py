@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from holdfast.canonical import Request, Text
+from holdfast.records import Request, Text
 from holdfast.wire import DIALECTS, Body
 
 ANTHROPIC = DIALECTS["anthropic"]

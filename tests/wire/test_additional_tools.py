@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.values import Prompt
-from holdfast.canonical import Message, Opaque, Request, Text, ToolResult, ToolUse, validate
+from holdfast.caches.prompt import Prompt
 from holdfast.facts import estimate_json, model
+from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse, validate
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.canonical import Message, Opaque, Text, Thinking, ToolUse, canonical_json
-from holdfast.canonical.request import validate
+from holdfast.records import Message, Opaque, Text, Thinking, ToolUse, canonical_json
+from holdfast.records.request import validate
 from holdfast.simulator.faults import Fault, Options
+from holdfast.simulator.messages import Reply, Thought, ToolCall, Words
 from holdfast.simulator.steps import Send, plan
-from holdfast.simulator.values import Reply, Thought, ToolCall, Words
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.answers import Answer, answer_reader
 

@@ -7,15 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.canonical import (
-    Image,
-    Opaque,
-    RedactedThinking,
-    Text,
-    Thinking,
-    ToolUse,
-)
-from holdfast.canonical.request import validate
+from holdfast.records import Image, Opaque, RedactedThinking, Text, Thinking, ToolUse
+from holdfast.records.request import validate
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Answer
 

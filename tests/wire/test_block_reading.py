@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.wire import DIALECTS, Body, block_reading
-from holdfast.wire.block_reading import Known, read_block
+from holdfast.wire import DIALECTS, Body, block_reader
+from holdfast.wire.block_reader import Known, read_block
 
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -40,7 +40,7 @@ def read(raw: bytes, *, at_once: bool) -> Known:
     assert isinstance(body, Body)
     with pytest.MonkeyPatch.context() as patch:
         if not at_once:
-            patch.setattr(block_reading, "_at_once", lambda *_: None)
+            patch.setattr(block_reader, "_at_once", lambda *_: None)
         return read_block(body, dialect, 0, True, False)
 
 

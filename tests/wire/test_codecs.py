@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import facts
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Image,

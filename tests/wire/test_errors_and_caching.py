@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holdfast import facts
-from holdfast.wire import DIALECTS, Body, WireError, caching, dialect_of
+from holdfast.wire import DIALECTS, Body, WireError, cache_parameters, dialect_of
 from holdfast.wire.dialects import path_of
 
 
@@ -95,36 +95,46 @@ def test_caching_parameters_are_read() -> None:
         b'{"prompt_cache_key":"k","prompt_cache_retention":"24h","prompt_cache_options":{"mode":"explicit"},"input":[]}',
         "openai_responses",
     )
-    assert caching.read(openai) == caching.Caching(key="k", retention="24h", mode="explicit")
-    assert caching.read(parsed(b'{"cache_control":{"type":"ephemeral"}}', "anthropic")).automatic == "5m"
-    assert caching.read(parsed(b'{"cache_control":{"ttl":"1h"}}', "anthropic")).automatic == "1h"
-    assert caching.read(parsed(b'{"cachedContent":"cachedContents/x"}', "gemini")).cached_content == "cachedContents/x"
-    assert caching.read(parsed(b'{"cached_content":"cachedContents/x"}', "gemini")).cached_content == "cachedContents/x"
-    assert caching.read(parsed(b"{}", "openai_chat")) == caching.Caching()
+    assert cache_parameters.read(openai) == cache_parameters.Caching(key="k", retention="24h", mode="explicit")
+    assert cache_parameters.read(parsed(b'{"cache_control":{"type":"ephemeral"}}', "anthropic")).automatic == "5m"
+    assert cache_parameters.read(parsed(b'{"cache_control":{"ttl":"1h"}}', "anthropic")).automatic == "1h"
+    assert (
+        cache_parameters.read(parsed(b'{"cachedContent":"cachedContents/x"}', "gemini")).cached_content
+        == "cachedContents/x"
+    )
+    assert (
+        cache_parameters.read(parsed(b'{"cached_content":"cachedContents/x"}', "gemini")).cached_content
+        == "cachedContents/x"
+    )
+    assert cache_parameters.read(parsed(b"{}", "openai_chat")) == cache_parameters.Caching()
 
 
 def test_caching_parameters_are_set_only_where_the_model_takes_them() -> None:
     new, old = facts.model("openai:gpt-6.1-sol"), facts.model("openai:gpt-5.5")
     body = parsed(b'{"model":"x","messages":[]}', "openai_chat")
-    assert body.apply(caching.set_mode(body, "explicit", new)).endswith(b',"prompt_cache_options":{"mode":"explicit"}}')
-    assert caching.set_mode(body, "explicit", old) == []
+    assert body.apply(cache_parameters.set_mode(body, "explicit", new)).endswith(
+        b',"prompt_cache_options":{"mode":"explicit"}}'
+    )
+    assert cache_parameters.set_mode(body, "explicit", old) == []
     other_options = parsed(b'{"prompt_cache_options":{"x":1,"mode":"implicit"},"messages":[]}', "openai_chat")
-    changed = other_options.apply(caching.set_mode(other_options, "explicit", new))
+    changed = other_options.apply(cache_parameters.set_mode(other_options, "explicit", new))
     assert changed == b'{"prompt_cache_options":{"x":1,"mode":"explicit"},"messages":[]}'
 
 
 def test_automatic_caching_is_a_top_level_member() -> None:
     body = parsed(b'{"model":"claude-opus-5-5","messages":[]}', "anthropic")
     anthropic, openai = facts.model("anthropic:claude-opus-5-5"), facts.model("openai:gpt-5.5")
-    assert body.apply(caching.set_automatic(body, "5m", anthropic)).endswith(b',"cache_control":{"type":"ephemeral"}}')
-    assert caching.set_automatic(body, "5m", openai) == []
+    assert body.apply(cache_parameters.set_automatic(body, "5m", anthropic)).endswith(
+        b',"cache_control":{"type":"ephemeral"}}'
+    )
+    assert cache_parameters.set_automatic(body, "5m", openai) == []
 
 
 def test_completions_are_stored_unless_the_client_said_otherwise() -> None:
     body = parsed(b'{"input":[]}', "openai_responses")
-    assert body.apply(caching.set_stored(body)) == b'{"input":[],"store":true}'
+    assert body.apply(cache_parameters.set_stored(body)) == b'{"input":[],"store":true}'
     chosen = parsed(b'{"input":[],"store":false}', "openai_responses")
-    assert caching.set_stored(chosen) == []
+    assert cache_parameters.set_stored(chosen) == []
 
 
 def test_members_are_removed_with_their_commas() -> None:

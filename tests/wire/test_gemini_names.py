@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from holdfast.canonical import Message, Request, Text, ToolResult, ToolUse
+from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 from holdfast.wire import DIALECTS
 
 WIRE = DIALECTS["gemini"]

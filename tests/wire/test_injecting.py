@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.injecting import Injected, continued, injected, said, text_of, words
+from holdfast.wire.injection import Injected, continued, injected, said, text_of, words
 from tests import shapes
 
 S, C, D = 'Prefers "small"\ncommits.', "The build uses make.", "Notes: é"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.values import Prompt
+from holdfast.caches.prompt import Prompt
 from holdfast.facts import estimate_json, model
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from holdfast.caches.values import Block
+from holdfast.caches.prompt import Block
 from holdfast.facts import model
 from holdfast.wire import DIALECTS, Body
+from holdfast.wire.block_memory import Remembered
 from holdfast.wire.prompts import PromptReader
-from holdfast.wire.remembered import Remembered
 
 SONNET = model("anthropic:claude-sonnet-5-5")
 BLOCK = Block("messages", "text", "user", 3, b"0123456789abcdef", 17, True)

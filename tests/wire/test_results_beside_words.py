@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.canonical import Block, Image, Message, Request, Text, ToolResult, ToolUse
-from holdfast.simulator.values import Words
+from holdfast.records import Block, Image, Message, Request, Text, ToolResult, ToolUse
+from holdfast.simulator.messages import Words
 from holdfast.wire import DIALECTS
 
 from .asking import NAMES, answered, asking, simulator

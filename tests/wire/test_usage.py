@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import UNSPLIT, Usage, usage
+from holdfast.records import UNSPLIT, Usage, usage
 from holdfast.wire import DIALECTS, Tap
 from holdfast.wire.usage import counts_of
 

@@ -4,11 +4,23 @@ What happened is appended to a session's log; everything else follows from it. M
 renders a window imports nothing but canonical values and errors.
 """
 
-from .opening import open_agent
+from .contract import (
+    Compaction,
+    Delegated,
+    Line,
+    Outgoing,
+    Provider,
+    Shown,
+    SideRequest,
+    Task,
+    Turn,
+    Unreachable,
+    Watch,
+)
+from .program import open_agent
 from .providers import HttpProvider
 from .session import Session
 from .sessions import Sessions
-from .values import Compaction, Delegated, Line, Outgoing, Provider, Shown, SideRequest, Task, Turn, Unreachable, Watch
 
 __all__ = [
     "Compaction",

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from holdfast.canonical import Document, Image
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
-from holdfast.events import Bus, Event
+from holdfast.records import Document, Image
+from holdfast.records.events import Bus, Event
 from holdfast.tools import Cancel, Section, Tool
-from holdfast.tools.values import Effect
+from holdfast.tools.contract import Effect
 
-from .values import Task, Watch
+from .contract import Task, Watch
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 
@@ -103,7 +103,7 @@ def check_host(provider: object, confirm: object, persona: object, bus: object, 
     if persona is not None and not isinstance(persona, str):
         raise wrong_argument("persona=…", persona, "a text, such as persona='You are a librarian.'")
     if bus is not None and not isinstance(bus, Bus):
-        raise wrong_argument("bus=…", bus, "a Bus of holdfast.events, such as bus=Bus()")
+        raise wrong_argument("bus=…", bus, "a Bus of holdfast.records.events, such as bus=Bus()")
     if not callable(clock):
         raise wrong_argument("clock=…", clock, "a function that gives seconds, such as clock=time.time")
 
@@ -154,7 +154,7 @@ def check_said(text: object, attachments: object, watch: object, cancel: object)
     check_watched("session.ask", watch, cancel)
 
 
-_ATTACHMENTS = "images and documents of holdfast.canonical, such as attachments=[Image(media_type='image/png', data=…)]"
+_ATTACHMENTS = "images and documents of holdfast.records, such as attachments=[Image(media_type='image/png', data=…)]"
 
 
 def check_watched(what: str, watch: object, cancel: object) -> None:
@@ -179,5 +179,7 @@ def check_tasks(tasks: object, watch: object, cancel: object) -> None:
 def check_event(payload: object) -> None:
     if not isinstance(payload, Event):
         raise wrong_argument(
-            "session.tell", payload, "an event of holdfast.events, such as TaskUpdated(task='deploy', status='done')"
+            "session.tell",
+            payload,
+            "an event of holdfast.records.events, such as TaskUpdated(task='deploy', status='done')",
         )

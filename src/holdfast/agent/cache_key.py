@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from holdfast.canonical import Extra
-from holdfast.canonical.jsontext import encode_string
 from holdfast.facts import ModelFacts
+from holdfast.records import Extra
+from holdfast.records.jsontext import encode_string
 
 _DIALECTS = ("openai_responses", "openai_chat")
 _CHARS = 40

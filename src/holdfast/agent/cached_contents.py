@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.engine import Engine, Lane, Prepared
-from holdfast.engine.values import SideCall
+from holdfast.engine.lane import SideCall
+from holdfast.engine.passage.fail_open import quiet
 from holdfast.errors import HoldfastError
 from holdfast.tools.toolbox import dialect_of_model
-from holdfast.transport.quietly import quiet
 
-from .values import Provider, SideProvider, SideRequest, Unreachable
+from .contract import Provider, SideProvider, SideRequest, Unreachable
 
 if TYPE_CHECKING:
     from .session import Session

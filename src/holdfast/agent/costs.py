@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from holdfast import facts
-from holdfast.canonical import Usage, usage
+from holdfast.records import Usage, usage
 
-from .values import Line
+from .contract import Line
 
 
 def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int = 0) -> Line:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.builtin.making import flag, schema, text
+from holdfast.tools.builtin.shared import flag, schema, text
 
-from .delegating import texts
-from .delegating.crew import MOST, Crew
-from .values import Delegated, Task, Watch
+from .contract import Delegated, Task, Watch
+from .delegation import texts
+from .delegation.crew import MOST, Crew
 
 if TYPE_CHECKING:
     from .session import Session

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast import facts
+from holdfast.caches.prompt import Section
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Section
-from holdfast.canonical import Extra
-from holdfast.canonical.jsontext import encode_string
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import EffortSet
 from holdfast.facts import ModelFacts
-from holdfast.wire.values import obj
+from holdfast.records import Extra
+from holdfast.records.events.agent import EffortSet
+from holdfast.records.jsontext import encode_string
+from holdfast.wire.raw_json import obj
 
-from . import choosing
-from .compaction.measuring import length
+from . import model_choice
+from .compaction.measurement import length
 
 if TYPE_CHECKING:
     from .session import Session
@@ -122,7 +122,7 @@ class EffortChange(Struct, frozen=True, kw_only=True):
 def price_of_change(session: Session) -> EffortChange:
     """As the ledger of the lane has it: nothing where nothing is alive."""
     section = lost_section(session.facts, session.dialect)
-    warm = choosing.warm(session, session.model)
+    warm = model_choice.warm(session, session.model)
     if section is None or not warm or session.state.last is None:
         return EffortChange(cost=Decimal(0), read_cost=Decimal(0))
     kept = 0

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from holdfast.engine.idle import DuePing
+from holdfast.engine.keepalive import DuePing
 from holdfast.errors import HoldfastError
 from holdfast.wire import DIALECTS
 from holdfast.wire.answers import Unreachable
 
+from .contract import Outgoing
 from .requests import named
-from .values import Outgoing
 
 if TYPE_CHECKING:
     from .session import Session

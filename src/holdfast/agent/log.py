@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope
+from holdfast.records.events import Envelope
 
 from .log_content import Content, read, to_line
 

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope, decode, encode
-from holdfast.events.agent import SessionState
+from holdfast.records.events import Envelope, decode, encode
+from holdfast.records.events.agent import SessionState
 
 from .window.projection import State, advance
 

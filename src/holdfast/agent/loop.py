@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Document, Image, Message, Text, ToolUse
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import AttemptFailed, TurnAnswered
-from holdfast.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
+from holdfast.records import Document, Image, Message, Text, ToolUse
+from holdfast.records.events.agent import AttemptFailed, TurnAnswered
+from holdfast.records.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
 from holdfast.wire.answers import Answer
 
-from . import choosing, compaction, remembering, tools_array
-from .calling import Answered, CallFailed, Stopped, call
+from . import compaction, memory_updates, model_choice, tools_array
+from .contract import Ended, Line, Turn, Watch
 from .costs import total, used
-from .retrying import falls_back
-from .values import Ended, Line, Turn, Watch
+from .model_call import Answered, CallFailed, Stopped, call
+from .retry import falls_back
 from .window.entries import AssistantTurn, Entry, attachments_json, message_json
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def run_turn(
     turn = _Running(session.new_id(), watch or Watch(), cancel or Cancel(), [])
     session.answer_open_calls()  # of a turn whose results could not be written
     helped = session.state.delegated_cost
-    text = choosing.route_turn(session, text, turn.id, turn.watch, images=bool(attachments))
+    text = model_choice.route_turn(session, text, turn.id, turn.watch, images=bool(attachments))
     attached = attachments_json(attachments)
     session.log(TurnStarted(text=text, attachments=attached), turn=turn.id, actor="user")
     problem = ""
@@ -125,17 +125,17 @@ async def _ask(session: Session, turn: _Running) -> Answered | None:
     """One answer of the model, kept; None where the question has to be put anew."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)
-    await remembering.look(session, turn.id)
+    await memory_updates.look(session, turn.id)
     session.flush(turn.id)
     try:
         answered = await call(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     except CallFailed as failed:
         if compaction.is_too_long(failed.status, failed.text) and _once_more(turn):
             compaction.elide(session, turn=turn.id, watch=turn.watch)
-            await remembering.refresh(session, turn.id)
+            await memory_updates.refresh(session, turn.id)
             return None
         turn.tried.append(session.model)
-        if falls_back(failed.status) and choosing.fall_back(session, failed, turn.id, turn.watch, turn.tried):
+        if falls_back(failed.status) and model_choice.fall_back(session, failed, turn.id, turn.watch, turn.tried):
             return None
         raise
     turn.lines.append(answered.line)

@@ -11,10 +11,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.core.operating_context import SECTIONS
+from holdfast.core.padding import split_sections
 from holdfast.errors import HoldfastError
-from holdfast.prefix.operating_context import SECTIONS
-from holdfast.prefix.padding import split_sections
-from holdfast.tools.wording import mend, shown
+from holdfast.tools.text_limits import mend, shown
 from holdfast.tools.workspace import Workspace
 
 _logger = logging.getLogger(__name__)

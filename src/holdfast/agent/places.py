@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.wire import Body
 
 from .window.entries import Compacted, SessionContext, Window
-from .window.rendering import render
+from .window.renderer import render
 
 if TYPE_CHECKING:
     from .session import Session

@@ -17,15 +17,15 @@ import aiohttp
 from yarl import URL
 
 from holdfast import facts
-from holdfast.config.sections.serving import Limits, Upstream
+from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
-from holdfast.transport.certificates import Trust, trust, untrusted
-from holdfast.transport.proxies import proxy_for
+from holdfast.upstream.certificates import Trust, trust, untrusted
+from holdfast.upstream.proxies import proxy_for
 from holdfast.wire.dialects import path_of
-from holdfast.wire.values import wire_model
+from holdfast.wire.raw_json import wire_model
 
-from .values import KeyMissing, Outgoing, SideRequest, Unreachable
+from .contract import KeyMissing, Outgoing, SideRequest, Unreachable
 
 NO_KEY = "holdfast-no-key"
 """What goes in a key's place to this machine: a simulator takes any, and a gateway passes on what it gets."""

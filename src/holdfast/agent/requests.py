@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.canonical import Extra, Message, Opaque, Request, Text, ToolDefinition
 from holdfast.facts import ModelFacts
+from holdfast.records import Extra, Message, Opaque, Request, Text, ToolDefinition
 from holdfast.wire import DIALECTS
 
 from .window.state import State

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.events import Envelope, Event
-from holdfast.events.agent import (
+from holdfast.records.events import Envelope, Event
+from holdfast.records.events.agent import (
     EffortSet,
     HistoryTrimmed,
     SessionComposed,
@@ -18,14 +18,14 @@ from holdfast.events.agent import (
     VolatileChanged,
     WindowSent,
 )
-from holdfast.events.sessions import (
+from holdfast.records.events.sessions import (
     CompactionCompleted,
     CompactionFailed,
     CompactionStarted,
     SessionResumed,
     SessionSalvaged,
 )
-from holdfast.events.tools import MemorySurfaced
+from holdfast.records.events.tools import MemorySurfaced
 
 _MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
 EFFORT = "effort_changed"

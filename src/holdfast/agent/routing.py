@@ -16,12 +16,12 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.canonical import Capabilities
 from holdfast.config import Config
 from holdfast.config.document import FILE
 from holdfast.config.origin import printable
 from holdfast.errors import HoldfastError
-from holdfast.events.agent import ModelRouted
+from holdfast.records import Capabilities
+from holdfast.records.events.agent import ModelRouted
 from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import DIALECTS
 from holdfast.wire.openrouter import OpenRouter

@@ -14,40 +14,34 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from holdfast import facts
-from holdfast.canonical import Document, Image, Message, Request, Usage
+from holdfast.core.strategies.places import takes_markers
 from holdfast.engine import Lane, Prepared
-from holdfast.events import Actor, Envelope, Event
-from holdfast.events.agent import (
-    GoalSet,
-    SessionState,
-    TurnAnswered,
-    TurnToolsAnswered,
-    WindowAppended,
-)
-from holdfast.events.sessions import SessionEnded
-from holdfast.events.tools import MemorySurfaced, MemoryUpdated
-from holdfast.prefix.strategies.places import takes_markers
+from holdfast.records import Document, Image, Message, Request, Usage
+from holdfast.records.events import Actor, Envelope, Event
+from holdfast.records.events.agent import GoalSet, SessionState, TurnAnswered, TurnToolsAnswered, WindowAppended
+from holdfast.records.events.sessions import SessionEnded
+from holdfast.records.events.tools import MemorySurfaced, MemoryUpdated
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Confirmations, Toolbox
-from holdfast.tools.telling import mended
+from holdfast.tools.journal import mended
 from holdfast.tools.toolbox import dialect_of_model
 from holdfast.wire import Body
 
-from . import choosing, compaction, costs, delegates, inspecting, places, remembering, volatile
+from . import compaction, costs, delegates, inspection, memory_updates, model_choice, places, volatile
 from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
 from .cache_key import key_members
+from .contract import Compaction, Delegated, Line, Shown, Task, Turn, Watch
 from .effort import effort_members, lost_section, set_effort
-from .keeping import from_tools, publish
-from .loading import packed
+from .event_filter import from_tools, publish
 from .log import Log
 from .loop import run_turn
+from .reopen import packed
 from .requests import System, named, request, system_of
 from .resets import Resets
-from .values import Compaction, Delegated, Line, Shown, Task, Turn, Watch
 from .window.entries import Static, message_json, to_json
-from .window.flushing import flush
+from .window.flush import flush
 from .window.projection import State, advance
-from .window.rendering import render
+from .window.renderer import render
 
 if TYPE_CHECKING:
     from holdfast.config.schema import Settings
@@ -153,7 +147,7 @@ class Session:
             ]
             self._append([*heard, *made])
             self.publish(made)
-            remembering.note_shown(self, [*(each.payload for each in heard), *payloads])
+            memory_updates.note_shown(self, [*(each.payload for each in heard), *payloads])
 
     def tell(self, payload: Event, *, actor: Actor = "system", turn: str | None = None) -> None:
         """The host has something to say (`task.updated`, `setting.toggled`…): the model hears of it before it is asked
@@ -343,7 +337,7 @@ class Session:
     def set_model(self, model: str) -> None:
         """Another model from the next turn on."""
         check_model("set_model", model)
-        choosing.choose(self, self.host.model_ref(model))
+        model_choice.choose(self, self.host.model_ref(model))
 
     def switch(self, model: str) -> None:
         """Speak to this model from now on."""
@@ -384,7 +378,7 @@ class Session:
 
     def inspect(self) -> tuple[Shown, ...]:
         """Every block of the next request: whose it is, how large, how old, and whether it is cached."""
-        return inspecting.inspect(self)
+        return inspection.inspect(self)
 
     def totals(self) -> Line:
         """What was paid since the session was opened, but for sub-agents."""

@@ -19,21 +19,21 @@ from holdfast import facts
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.events import IDS, Bus, Envelope, Event
-from holdfast.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
-from holdfast.events.sessions import SessionResumed, SessionStarted
 from holdfast.memory.files import MemoryFiles
 from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.recalling import knowledge_tools
+from holdfast.memory.recall import knowledge_tools
 from holdfast.memory.tools import memory_tools
+from holdfast.records.events import IDS, Bus, Envelope, Event
+from holdfast.records.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
+from holdfast.records.events.sessions import SessionResumed, SessionStarted
 from holdfast.skills.session import SessionSkills
 from holdfast.store import Store
 from holdfast.tools import Confirmations, Confirmer, Section, Tool, Toolbox
+from holdfast.tools.change_lock import LoopLock
 from holdfast.tools.mcp import Hub
-from holdfast.tools.turns import LoopLock
-from holdfast.tools.wording import mend
+from holdfast.tools.text_limits import mend
 
-from . import delegates, remembering
+from . import delegates, memory_updates
 from .arguments import (
     check_calls,
     check_guides,
@@ -46,13 +46,14 @@ from .arguments import (
     check_tools,
 )
 from .cached_contents import CachedContents
-from .composing import EXPECTED_CALLS, compose_session
+from .contract import Provider
 from .effort import first_effort
 from .guides import agent_guides
 from .keepalive import Keepalive
-from .knowing import Memories
-from .listing import Stored, Unreadable, stored, unreadable
-from .loading import (
+from .log import Log, find, log_path, read_content
+from .log_content import Damage
+from .mentions import fitting, known_models, meant, some
+from .reopen import (
     ELSEWHERE,
     INTERRUPTED,
     copies,
@@ -64,17 +65,16 @@ from .loading import (
     salvage_copied,
     unpacked,
 )
-from .log import Log, find, log_path, read_content
-from .log_content import Damage
-from .mentions import fitting, known_models, meant, some
 from .routing import Configured
 from .session import CLIENT, Session
+from .session_list import Stored, Unreadable, stored, unreadable
+from .stable_text import EXPECTED_CALLS, compose_session
 from .surroundings import surroundings
-from .values import Provider
 from .window.entries import SessionContext, Static, to_json
 from .window.projection import State, project
-from .window.rendering import render
+from .window.renderer import render
 from .window.times import zone
+from .workspace_memory import Memories
 
 
 class Sessions:
@@ -200,14 +200,14 @@ class Sessions:
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
             session = self._session(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
-            stable = await remembering.stable(session)
+            stable = await memory_updates.stable(session)
             models = (model, *chosen.fallback)
             made = partial(compose_session, session, models=models, persona=self._persona, system_prompt=system_prompt)
             made = partial(made, preferences=stable.text, effort=effort, expected_calls=expected_calls)
             around = await asyncio.to_thread(self._around, settings)
             composed = await asyncio.to_thread(made, around=around)
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
-            self._begin(session, composed, around, first, *remembering.begun(stable))
+            self._begin(session, composed, around, first, *memory_updates.begun(stable))
         skills.announce(session.box.tell)
         session.keep_state()
         if goal:

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.config.origin import printable
-from holdfast.tools.builtin.making import opened_directory
+from holdfast.tools.builtin.shared import opened_directory
 
 from . import git
 from .window.times import zone_of

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import facts
+from holdfast.caches.prompt import Prompt
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Prompt
-from holdfast.events.agent import SessionRedeclared
-from holdfast.tools.declared import Redeclared
+from holdfast.records.events.agent import SessionRedeclared
+from holdfast.tools.declaration import Redeclared
 
-from .calling import parsed
-from .values import Watch
+from .contract import Watch
+from .model_call import parsed
 from .window.entries import tools_json
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from holdfast.facts import ModelFacts
 from . import chain
 from .anthropic_words import why
 from .entries import Entries
-from .values import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
+from .prompt import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
 
 Diagnosis = Literal[
     "model_changed",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .values import Entry, Mark, Prompt
+from .prompt import Entry, Mark, Prompt
 
 
 def why(

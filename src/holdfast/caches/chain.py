@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
-from holdfast.canonical import common_head
+from holdfast.records import common_head
 
-from .values import Block, Mark, Prompt, Section
+from .prompt import Block, Mark, Prompt, Section
 
 Salts = Mapping[Section, bytes]
 """Settings that a section's cached state depends on, by the first section they invalidate."""

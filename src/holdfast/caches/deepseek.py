@@ -21,9 +21,9 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
+from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
 from .streams import Room, Stream, Streams
 from .tokens import WIDTH, Tokens
-from .values import NEVER, Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {}
 """No setting is known to lose the prefix; tools and system are part of its tokens."""

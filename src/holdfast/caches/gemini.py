@@ -20,8 +20,8 @@ from holdfast.facts import ModelFacts
 
 from .chance import chance
 from .gemini_contents import CachedContents
+from .prompt import Block, Entry, Outcome, Prompt, Section
 from .streams import Room, Stream, Streams
-from .values import Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}
 """Members of a request whose change loses the prefix from a section on."""

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
+from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
 from .tokens import Tokens, common, read
-from .values import NEVER, Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {}
 """Whatever matters is rendered into tokens by the chat template."""

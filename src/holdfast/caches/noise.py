@@ -17,7 +17,7 @@ from hashlib import sha256
 from msgspec import Struct, structs
 
 from .chance import chance
-from .values import Block, Cache, Entry, Outcome, Prompt
+from .prompt import Block, Cache, Entry, Outcome, Prompt
 
 _REMEMBERED = 10_000  # beginnings whose evictions are remembered, and requests under way
 

@@ -22,9 +22,9 @@ from hashlib import sha256
 from holdfast.facts import ModelFacts
 
 from .openai_breakpoints import AFFECTING, ORDER
+from .prompt import NEVER, Block, Entry, Outcome, Prompt
 from .streams import Room, Stream, Streams
 from .tokens import WIDTH, Tokens
-from .values import NEVER, Block, Entry, Outcome, Prompt
 
 __all__ = ["AFFECTING", "ORDER", "OpenAIPrefix", "machine_name", "whole_steps"]
 

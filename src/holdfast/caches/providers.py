@@ -11,8 +11,8 @@ from holdfast.facts import ModelFacts
 
 from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
 from .gemini_contents import CachedContents
+from .prompt import Block, Cache, Entry, Mark, Outcome, Prompt, Section
 from .streams import Room
-from .values import Block, Cache, Entry, Mark, Outcome, Prompt, Section
 
 
 class Rules(Struct, frozen=True):

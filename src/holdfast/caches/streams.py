@@ -11,8 +11,8 @@ from weakref import ref
 
 from msgspec import Struct
 
+from .prompt import Entry, Prompt
 from .tokens import Names, Tokens, common, read
-from .values import Entry, Prompt
 
 CAPACITY = 20_000_000
 """Tokens kept, four bytes each."""

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
+from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
 from .tokens import Names, read
-from .values import NEVER, Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {}
 """Whatever matters is rendered into tokens by the chat template."""

@@ -18,8 +18,9 @@ from typing import NamedTuple, NoReturn
 import click
 
 from holdfast import __version__
-from holdfast.cli.lazily import Lazy
 from holdfast.errors import HoldfastError
+
+from .lazy_group import Lazy
 
 INTERRUPTED = 130  # as shells report a program ended by Ctrl-C
 
@@ -33,14 +34,16 @@ class Door(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Door("holdfast.cli.demo", "See what Holdfast does, without a key or a network.", "holdfast demo"),
+    "demo": Door("holdfast.cli.demo.command", "See what Holdfast does, without a key or a network.", "holdfast demo"),
     "explain": Door(
-        "holdfast.cli.explain",
+        "holdfast.cli.explain.command",
         "Say what broke the cache, from logs you already have.",
         "holdfast explain",
     ),
     "replay": Door(
-        "holdfast.cli.replay", "Replay sessions: what each strategy would have cost.", "holdfast replay session.jsonl"
+        "holdfast.cli.replay.command",
+        "Replay sessions: what each strategy would have cost.",
+        "holdfast replay session.jsonl",
     ),
     "serve": Door(
         "holdfast.cli.serve",
@@ -54,20 +57,22 @@ COMMANDS = {
         "holdfast.cli.repair", "Say or set how much of a client's prompts is repaired.", "holdfast repair values"
     ),
     "chat": Door(
-        "holdfast.cli.chat",
+        "holdfast.cli.chat.command",
         "Talk to an agent whose prompt stays cached, and see the cost.",
         "holdfast chat --simulate",
     ),
     "mcp": Door(
-        "holdfast.cli.mcp",
+        "holdfast.cli.mcp.command",
         "Offer explain and your MCP servers' tools to other agents.",
         "holdfast mcp --list",
     ),
     "skills": Door(
-        "holdfast.cli.skills", "List, check and write skills, and see which are used.", "holdfast skills list"
+        "holdfast.cli.skills.command", "List, check and write skills, and see which are used.", "holdfast skills list"
     ),
     "memory": Door(
-        "holdfast.cli.memory", "List, search and change what is remembered, and see why.", "holdfast memory list"
+        "holdfast.cli.memory.command",
+        "List, search and change what is remembered, and see why.",
+        "holdfast memory list",
     ),
     "simulate": Door(
         "holdfast.cli.simulate",
@@ -81,12 +86,12 @@ COMMANDS = {
     ),
     "bill": Door("holdfast.cli.bill", "Add up what was paid.", "holdfast bill --by day"),
     "store": Door(
-        "holdfast.cli.store",
+        "holdfast.cli.store.command",
         "Check, copy, prune and shrink what is stored; forget a tenant.",
         "holdfast store check",
     ),
     "doctor": Door(
-        "holdfast.cli.doctor",
+        "holdfast.cli.doctor.command",
         "Check configuration, store, upstreams, clients, dates of facts.",
         "holdfast doctor",
     ),

@@ -8,14 +8,15 @@ from datetime import UTC
 import click
 from msgspec.structs import replace
 
-from holdfast import observe
-from holdfast.cli import completing, tables
-from holdfast.cli.asking import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
+from holdfast import report
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.subscriptions import STARRED, priced
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.config import load_here
-from holdfast.observe import Bill, SessionSums, Sums
+from holdfast.report import Bill, SessionSums, Sums
+
+from . import completions, tables
+from .store_options import check_window, in_window, looking, nothing_yet, print_json, whose, window_options
 
 BY = ("model", "session", "client", "day", "kind")
 _GONE = "(no longer stored)"
@@ -25,7 +26,7 @@ _GONE = "(no longer stored)"
 @click.option(
     "--by", default="model", show_default=True, type=click.Choice(BY), help="What to add up by; JSON has all."
 )
-@click.option("--session", metavar="ID", shell_complete=completing.sessions, help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completions.sessions, help="Only of this session.")
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000), help="At most so many lines; all count."
 )
@@ -56,17 +57,17 @@ def command(
     check_window(since, until)
     with looking() as store:
         if store is None:
-            nothing = observe.window(since, until)
+            nothing = report.window(since, until)
             found = Bill(window=nothing, total=Sums(), models=(), sessions=(), clients=(), days=(), kinds=())
         else:
             tenant = whose(store, tenant)
             if session is not None:
-                named = observe.find(store, session, kind="session", tenant=tenant)
+                named = report.find(store, session, kind="session", tenant=tenant)
                 session, tenant = named.id, named.tenant
             zone = UTC if json_ else None
-            found = observe.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
+            found = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
             level = load_here().settings.cache.repair
-            repairs = observe.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
+            repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
             found = replace(found, repairs=repairs)
     if json_:
         print_json(found)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.cli.tables import cut, printable
 from holdfast.config import load_here
 from holdfast.engine.reports import WORDS_MASKED, Reports
-from holdfast.observe import BreakReport
+from holdfast.report import BreakReport
 
 _MOST = 8
 """Changes of one break that are printed; its report has up to 20."""

@@ -8,9 +8,18 @@ from decimal import Decimal
 import click
 from msgspec.structs import replace
 
-from holdfast import observe
-from holdfast.cli import completing, tables
-from holdfast.cli.asking import (
+from holdfast import report
+from holdfast.cli.break_changes import change_lines, shown_words, with_changes
+from holdfast.cli.repair_words import or_set, sentence
+from holdfast.cli.subscriptions import STARRED
+from holdfast.cli.tables import Column, counted, dollars
+from holdfast.config import load_here
+from holdfast.report import BreakReport, BreakReports
+from holdfast.report.explain.sentences import CATALOGUE, others, with_others
+from holdfast.report.tally import MISSED
+
+from . import completions, tables
+from .store_options import (
     check_window,
     in_window,
     limit_option,
@@ -20,14 +29,6 @@ from holdfast.cli.asking import (
     whose,
     window_options,
 )
-from holdfast.cli.break_changes import change_lines, shown_words, with_changes
-from holdfast.cli.repair_words import or_set, sentence
-from holdfast.cli.subscriptions import STARRED
-from holdfast.cli.tables import Column, counted, dollars
-from holdfast.config import load_here
-from holdfast.observe import BreakReport, BreakReports
-from holdfast.observe.explain.sentences import CATALOGUE, others, with_others
-from holdfast.observe.tally import MISSED
 
 COLUMNS = (
     Column("WHEN", 0),
@@ -46,7 +47,7 @@ COLUMNS = (
 
 
 @click.command()
-@click.option("--session", metavar="ID", shell_complete=completing.sessions, help="Only of this session.")
+@click.option("--session", metavar="ID", shell_complete=completions.sessions, help="Only of this session.")
 @click.option("--resets", is_flag=True, help="Resets too: breaks that have a reason.")
 @window_options
 @limit_option(20, "breaks")
@@ -75,17 +76,17 @@ def command(
     check_window(since, until)
     with looking() as store:
         if store is None:
-            found = BreakReports(window=observe.window(since, until), breaks=())
+            found = BreakReports(window=report.window(since, until), breaks=())
         else:
             tenant = whose(store, tenant)
             if session is not None:
-                named = observe.find(store, session, kind="session", tenant=tenant)
+                named = report.find(store, session, kind="session", tenant=tenant)
                 session, tenant = named.id, named.tenant
-            found = observe.breaks(
+            found = report.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
             level = load_here().settings.cache.repair
-            repairs = observe.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
+            repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
             found = replace(found, breaks=with_changes(found.breaks), repairs=repairs)
     if json_:
         print_json(found)

@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.traces.calibrate import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
-from holdfast.traces.readers import read
+from holdfast.lab.calibration import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
+from holdfast.report.logs.trace_files import read
 
 
 @click.command("calibrate")

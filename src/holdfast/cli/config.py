@@ -8,12 +8,13 @@ import sys
 
 import click
 
-from holdfast.cli import completing
 from holdfast.config import Config, load_here
 from holdfast.config.origin import printable
+from holdfast.config.parse import quoted
 from holdfast.config.show import as_json, as_text
-from holdfast.config.values import quoted
 from holdfast.errors import HoldfastError
+
+from . import completions
 
 
 @click.group()
@@ -41,7 +42,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
 
 
 @command.command()
-@click.option("--agent", metavar="NAME", shell_complete=completing.agents, help="Show what holds for this agent.")
+@click.option("--agent", metavar="NAME", shell_complete=completions.agents, help="Show what holds for this agent.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option(
     "--set",
@@ -49,7 +50,7 @@ def _assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, .
     metavar="KEY=VALUE",
     multiple=True,
     callback=_assignments,
-    shell_complete=completing.settings,
+    shell_complete=completions.settings,
     help="Set a value; may be repeated.",
 )
 @click.option("--changed", is_flag=True, help="Leave out defaults.")

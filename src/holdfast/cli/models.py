@@ -12,10 +12,11 @@ from typing import Any
 
 import click
 
-from holdfast.cli import completing
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import wrapped
 from holdfast.facts import Facts, ModelFacts, Rates, default, rates
+
+from . import completions
 
 COLUMNS = (
     ("MODEL", "left"),
@@ -41,7 +42,7 @@ FIRST = ("MODEL", "FLOOR", "$ INPUT", "$ READ", "$ WRITE", "$ OUTPUT", "TTL", "A
 @click.option(
     "--provider",
     metavar="NAME",
-    shell_complete=completing.providers,
+    shell_complete=completions.providers,
     help="Only this provider's models, such as anthropic.",
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")

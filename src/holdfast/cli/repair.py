@@ -9,17 +9,18 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import tables
-from holdfast.cli.asking import looking, print_json
 from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, load_here
 from holdfast.config.document import FILE
 from holdfast.config.load import holdfast_home
 from holdfast.config.resolve import resolve
-from holdfast.config.writing import write_value
+from holdfast.config.writer import write_value
 from holdfast.gateway import presence, reach
+
+from .store_options import looking, print_json
 
 KEY = "cache.repair"
 MEANINGS = {
@@ -47,7 +48,7 @@ class Report(Struct, frozen=True):
     written: str | None = None
     file: str | None = None
     gateways: tuple[Running, ...] = ()
-    repairs: observe.RepairSavings | None = None
+    repairs: report.RepairSavings | None = None
 
 
 @click.command()
@@ -103,7 +104,7 @@ def _report(config: Config, written: str | None, file: str | None) -> Report:
     if written is not None:
         return replace(found, gateways=tuple(_keeping(config, written)))
     with looking() as store:
-        return found if store is None else replace(found, repairs=observe.repair_savings(store, level))
+        return found if store is None else replace(found, repairs=report.repair_savings(store, level))
 
 
 def _keeping(config: Config, written: str) -> Iterator[Running]:

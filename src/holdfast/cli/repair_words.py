@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from holdfast.cli.tables import dollars
-from holdfast.observe import RepairSavings
-from holdfast.observe.repair_savings import sentence as said
+from holdfast.report import RepairSavings
+from holdfast.report.repair_savings import sentence as said
 
 LEVELS = ("on", "values", "suggest", "off")
 

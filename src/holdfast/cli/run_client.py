@@ -21,23 +21,23 @@ from typing import NamedTuple
 import click
 from msgspec.structs import asdict
 
-from holdfast import observe
+from holdfast import report as observe
 from holdfast.cli import bill, tables
 from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.config import Config, inert, load_here
-from holdfast.config.sections.serving import Upstream
+from holdfast.config.sections.server import Upstream
+from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
 from holdfast.gateway import launch, reach
-from holdfast.gateway.parts import Gateway
+from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.runs import Seen
 from holdfast.gateway.serve import running
 from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 from holdfast.store.rows import Call
-from holdfast.transport import switch
-from holdfast.transport.path_masking import shown_address
+from holdfast.upstream.path_masks import shown_address
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0
@@ -77,11 +77,11 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
         _say(f"{client[0]}: {why}, or give another command, such as `holdfast run -- python my_agent.py`")
         return NOT_EXECUTABLE if exists else NOT_FOUND
     name = launch.client_name(client)
-    outside = f"{switch.VARIABLE} is set" if switch.is_set(os.environ) else launch.outside(client, os.environ)
+    outside = f"{kill_switch.VARIABLE} is set" if kill_switch.is_set(os.environ) else launch.outside(client, os.environ)
     if outside:
         _say(f"{outside}; it runs without Holdfast")
         code = _attend(launch.Launch(client, os.environ))
-        past = "ran without Holdfast" if switch.is_set(os.environ) else "went past the gateway"
+        past = "ran without Holdfast" if kill_switch.is_set(os.environ) else "went past the gateway"
         _say(f"{name} {past}; whatever it spent is not counted.")
         return code
     use_configured_facts()

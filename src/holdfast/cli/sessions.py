@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import click
 
-from holdfast import observe
+from holdfast import report
 from holdfast.cli import tables
-from holdfast.cli.asking import (
+from holdfast.cli.subscriptions import STARRED
+from holdfast.cli.tables import Column, counted, dollars
+from holdfast.report import SessionReports, SessionSummary
+
+from .store_options import (
     check_window,
     in_window,
     limit_option,
@@ -16,9 +20,6 @@ from holdfast.cli.asking import (
     whose,
     window_options,
 )
-from holdfast.cli.subscriptions import STARRED
-from holdfast.cli.tables import Column, counted, dollars
-from holdfast.observe import SessionReports, SessionSummary
 
 COLUMNS = (
     Column("SESSION", 0),
@@ -58,10 +59,10 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
     check_window(since, until)
     with looking() as store:
         if store is None:
-            found = SessionReports(window=observe.window(since, until), sessions=())
+            found = SessionReports(window=report.window(since, until), sessions=())
         else:
             tenant = whose(store, tenant)
-            found = observe.sessions(store, start=since, end=until, tenant=tenant, limit=limit)
+            found = report.sessions(store, start=since, end=until, tenant=tenant, limit=limit)
     if json_:
         print_json(found)
     elif store is None:

@@ -8,20 +8,21 @@ from datetime import UTC, datetime
 import click
 from msgspec.structs import replace
 
-from holdfast import observe
-from holdfast.cli import completing, tables
-from holdfast.cli.asking import limit_option, looking, nothing_yet, print_json, whose
+from holdfast import report
 from holdfast.cli.bill import sentences
 from holdfast.cli.break_changes import with_changes
 from holdfast.cli.breaks import cures, what
 from holdfast.cli.show_call import call_lines
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted
+from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.identity.core import LOCAL
-from holdfast.observe import CallReport, LaneReport, SessionReport
+from holdfast.report import CallReport, LaneReport, SessionReport
 from holdfast.store import Store
 from holdfast.store.rows import ShownEntry
+
+from . import completions, tables
+from .store_options import limit_option, looking, nothing_yet, print_json, whose
 
 LANES = (
     Column("LANE", 0, least=12),
@@ -51,7 +52,7 @@ CALLS = (
 
 
 @click.command()
-@click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completing.sessions)
+@click.argument("id_", metavar="[SESSION|CALL]", required=False, shell_complete=completions.sessions)
 @click.option("--tenant", metavar="ID", help="Whose, where several tenants have the same id.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @limit_option(50, "calls of a session, the newest")
@@ -87,12 +88,12 @@ def _find(store: Store, id_: str | None, tenant: str | None, limit: int) -> Sess
         newest = store.active_sessions(tenant, limit=1)
         if not newest:
             raise HoldfastError("no session has any call yet; `holdfast serve` or `holdfast run -- CLIENT` makes some")
-        return observe.session(store, newest[0].session, tenant=newest[0].tenant, limit=limit)
-    named = observe.find(store, tables.uncut(id_), tenant=tenant)
+        return report.session(store, newest[0].session, tenant=newest[0].tenant, limit=limit)
+    named = report.find(store, tables.uncut(id_), tenant=tenant)
     if named.kind == "call":
-        call = observe.call(store, named.id, tenant=named.tenant)
+        call = report.call(store, named.id, tenant=named.tenant)
         return replace(call, breaks=with_changes(call.breaks))
-    return observe.session(store, named.id, tenant=named.tenant, limit=limit)
+    return report.session(store, named.id, tenant=named.tenant, limit=limit)
 
 
 def _memory(store: Store, found: CallReport) -> list[ShownEntry]:

@@ -11,7 +11,7 @@ from holdfast.cli.breaks import what, where
 from holdfast.cli.repair_words import or_set
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import cost, dollars
-from holdfast.observe import BreakReport, CallReport, Marker, PlanReport, RepairReport
+from holdfast.report import BreakReport, CallReport, Marker, PlanReport, RepairReport
 from holdfast.store.rows import ShownEntry
 
 _LABEL = 13

@@ -16,8 +16,8 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
 from holdfast.simulator.clock import SystemClock, VirtualClock
-from holdfast.simulator.core import Simulator
 from holdfast.simulator.journal import Journal, Record
+from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import ECHO, load
 from holdfast.simulator.serve import address_of, listen, serve
 

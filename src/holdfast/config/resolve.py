@@ -29,8 +29,9 @@ from holdfast.config.keys import (
 )
 from holdfast.config.origin import DEFAULT, Origin, printable
 from holdfast.config.schema import Settings
-from holdfast.config.values import NotAllowedError, check, expand, literal, mask, parse, quoted
 from holdfast.errors import HoldfastError
+
+from .parse import NotAllowedError, check, expand, literal, mask, parse, quoted
 
 
 class Value(msgspec.Struct, frozen=True):

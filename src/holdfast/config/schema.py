@@ -10,7 +10,8 @@ from msgspec import Struct
 from holdfast.config.sections.agent import Agent, Memory, Skills, Tools
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.mcp import Mcp
-from holdfast.config.sections.serving import Facts, Gateway, Store, Upstream
+
+from .sections.server import Facts, Gateway, Store, Upstream
 
 
 class Settings(Struct, frozen=True):

@@ -13,7 +13,8 @@ from typing import Any
 from holdfast.config.keys import SERVER_KEYS, SERVERS
 from holdfast.config.origin import Origin, printable
 from holdfast.config.sections.mcp import DeclaredServer
-from holdfast.config.values import NotAllowedError, check
+
+from .parse import NotAllowedError, check
 
 LONGEST_NAME = 64
 

@@ -14,7 +14,8 @@ from holdfast.config.document import FILE
 from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, SERVER_KEYS, SERVERS, Key
 from holdfast.config.origin import DEFAULT, printable
 from holdfast.config.resolve import Config
-from holdfast.config.values import mask, shown
+
+from .parse import mask, shown
 
 _WIDEST_VALUE = 34
 

@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterator
 
 from holdfast.config.keys import KEYS, SECTIONS, Key
-from holdfast.config.values import shown
+
+from .parse import shown
 
 WIDTH = 110
 FIRST = (

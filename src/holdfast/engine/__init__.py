@@ -4,7 +4,7 @@ Bridges wire, prefix, store and events, and knows nothing of HTTP: `prepare`, `f
 import everything below it.
 """
 
-from .core import Engine
-from .values import Lane, Prepared
+from .engine import Engine
+from .lane import Lane, Prepared
 
 __all__ = ["Engine", "Lane", "Prepared"]

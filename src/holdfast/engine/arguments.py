@@ -6,10 +6,10 @@ from pathlib import Path
 
 from holdfast.config.schema import Settings
 from holdfast.errors import ArgumentError, kind_of, wrong_argument
-from holdfast.events import Bus
+from holdfast.records.events import Bus
 from holdfast.wire import Body
 
-from .values import Lane
+from .lane import Lane
 
 _SETTINGS = (
     "settings, such as Engine(load_here({'cache.strategy': 'economic'}).settings) with load_here of holdfast.config, "
@@ -28,7 +28,7 @@ def check_engine(settings: object, store: object, bus: object) -> None:
             "Engine(store=…)", store, "an open store, such as Engine(store=open_store('holdfast.db')) of holdfast.store"
         )
     if bus is not None and not isinstance(bus, Bus):
-        raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast.events, such as Engine(bus=Bus())")
+        raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast.records.events, such as Engine(bus=Bus())")
 
 
 def check_request(body: object, lane: object) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 
-from holdfast.canonical import ToolUse
-from holdfast.prefix.breaks import Finding
-from holdfast.prefix.cures import Case, Cure, skill_owner
-from holdfast.prefix.values import is_result
+from holdfast.core.breaks import Finding
+from holdfast.core.cures import Case, Cure, skill_owner
+from holdfast.core.plan import is_result
+from holdfast.records import ToolUse
 from holdfast.wire import DIALECTS, Body
 
-from .values import Prepared
+from .lane import Prepared
 
 _answers = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id)"\s*:\s*"([^"\\]{1,256})"').search
 _response = re.compile(rb'"function_?[Rr]esponse"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"\\]{1,128})"').search

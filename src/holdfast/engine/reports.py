@@ -23,12 +23,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config import KEYS, Config, Settings
-from holdfast.config.values import expand
-from holdfast.prefix.breaks import Finding
-from holdfast.prefix.changes import Change, changes
-from holdfast.prefix.cures import Cure
-from holdfast.prefix.divergence import Place, as_bytes
-from holdfast.prefix.redact import diff
+from holdfast.config.parse import expand
+from holdfast.core.breaks import Finding
+from holdfast.core.cures import Cure
+from holdfast.core.divergence import Place, as_bytes
+from holdfast.core.redact import diff
+from holdfast.core.text_changes import Change, changes
 from holdfast.store.connections import PRIVATE_FILE, make_private_directory
 from holdfast.store.rows import Break
 

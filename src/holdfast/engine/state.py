@@ -14,16 +14,16 @@ from holdfast import facts
 from holdfast.caches.streams import Room
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Gemini, Keepalive, OpenAI
+from holdfast.core.ledger import Ledger
+from holdfast.core.planner import Tenant
+from holdfast.core.repairs import ByteMemory
 from holdfast.facts import ModelFacts
-from holdfast.prefix.core import Tenant
-from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.repairs import ByteMemory
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
 from holdfast.wire.prompts import PromptReader, Reading
 
-from .keeping import Keeper
-from .values import Lane
+from .lane import Lane
+from .persistence import Keeper
 
 KEPT_BODIES = 12_000_000
 """Bytes of lanes' last bodies that are remembered, to say what changed in them. Mostly the reader has the same ones."""

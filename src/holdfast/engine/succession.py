@@ -10,13 +10,13 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.prefix import ledger as ledgers
-from holdfast.prefix.experience import Experience
-from holdfast.prefix.keepalive import Pings, Spending
-from holdfast.prefix.ledger import Ledger
-from holdfast.prefix.merging import merged
-from holdfast.prefix.repairs import RepairState
-from holdfast.prefix.tenants import Tenant
+from holdfast.core import ledger as ledgers
+from holdfast.core.experience import Experience
+from holdfast.core.keepalive import Pings, Spending
+from holdfast.core.learned_merge import merged
+from holdfast.core.ledger import Ledger
+from holdfast.core.repairs import RepairState
+from holdfast.core.tenants import Tenant
 
 FORGOTTEN = "repair_forgotten"
 _COUNTS = ("requests", "settled", "asked", "compared", "grown", "growths")

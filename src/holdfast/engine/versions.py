@@ -7,8 +7,8 @@ from concurrent.futures import Future
 
 from msgspec import Struct
 
-from holdfast.prefix import experience
-from holdfast.prefix.merging import merged as merge_experience
+from holdfast.core import experience
+from holdfast.core.learned_merge import merged as merge_experience
 from holdfast.store.base import Merge, VersionConflictError
 
 

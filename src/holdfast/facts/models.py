@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from holdfast.canonical.capabilities import Capabilities
-from holdfast.canonical.usage import UNSPLIT
+from holdfast.records.capabilities import Capabilities
+from holdfast.records.usage import UNSPLIT
 
 Caching = Literal["explicit", "automatic", "mixed", "none"]
 """explicit: only at markers; automatic: by itself; mixed: both; none: not at all."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical.usage import UNSPLIT, Usage
 from holdfast.facts.catalogue import Facts, Resolved, default
 from holdfast.facts.names import dotted, undated
+from holdfast.records.usage import UNSPLIT, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo

@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from holdfast import __version__, observe
+from holdfast import __version__, report
+from holdfast.engine.passage.client_request import by_name
+from holdfast.engine.passage.kill_switch import Switch
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
-from holdfast.transport.incoming import by_name
-from holdfast.transport.switch import Switch
 
 from .auth import Admin
 from .health import StoreHealth
@@ -98,7 +98,7 @@ class Pages:
                 return _problem(401, message, {"www-authenticate": "Bearer"})
             try:
                 return await page(request)
-            except (observe.UnknownIdError, _Missing) as problem:
+            except (report.UnknownIdError, _Missing) as problem:
                 return _problem(404, str(problem))
             except _Wrong as problem:
                 return _problem(400, str(problem))
@@ -131,13 +131,13 @@ class Pages:
 
     async def call(self, request: Request) -> Response:
         named = request.path_params["id"]
-        return _json(await self._ask(lambda store: observe.call(store, named)))
+        return _json(await self._ask(lambda store: report.call(store, named)))
 
     async def cache_effectiveness(self, request: Request) -> Response:
         start, end = _window(request)
         tenant = request.query_params.get("tenant")
         return _json(
-            await self._ask(lambda store: observe.cache_effectiveness(store, start=start, end=end, tenant=tenant))
+            await self._ask(lambda store: report.cache_effectiveness(store, start=start, end=end, tenant=tenant))
         )
 
     async def breaks(self, request: Request) -> Response:
@@ -145,7 +145,7 @@ class Pages:
         limit, tenant, resets = _limit(request), request.query_params.get("tenant"), _yes(request, "resets")
         return _json(
             await self._ask(
-                lambda store: observe.breaks(store, start=start, end=end, tenant=tenant, resets=resets, limit=limit)
+                lambda store: report.breaks(store, start=start, end=end, tenant=tenant, resets=resets, limit=limit)
             )
         )
 
@@ -153,13 +153,13 @@ class Pages:
         start, end = _window(request)
         limit, tenant = _limit(request), request.query_params.get("tenant")
         return _json(
-            await self._ask(lambda store: observe.sessions(store, start=start, end=end, tenant=tenant, limit=limit))
+            await self._ask(lambda store: report.sessions(store, start=start, end=end, tenant=tenant, limit=limit))
         )
 
     async def skills(self, request: Request) -> Response:
         start, end = _window(request)
         tenant = request.query_params.get("tenant")
-        return _json(await self._ask(lambda store: observe.skills(store, start=start, end=end, tenant=tenant)))
+        return _json(await self._ask(lambda store: report.skills(store, start=start, end=end, tenant=tenant)))
 
     async def run(self, request: Request) -> Response:
         found = self._runs.seen(request.path_params["id"])

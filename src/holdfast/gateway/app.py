@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.config.sections.serving import Limits
+from holdfast.config.sections.server import Limits
+from holdfast.engine.passage.client_request import by_name
+from holdfast.engine.passage.fail_open import place_of
 from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
-from holdfast.transport.incoming import by_name
-from holdfast.transport.path_masking import shown_path
-from holdfast.transport.quietly import place_of
+from holdfast.upstream.path_masks import shown_path
 from holdfast.wire import Dialect
 
 from .auth import Access, Admin, Entry, OwnKeys, enter
@@ -21,8 +21,8 @@ from .limits import too_many_connections
 from .origins import OriginPolicy, preflight, readable_by
 from .pipeline import Pipeline
 from .problems import Answer, problem, say
-from .receiving import Call, drain
 from .relay import Relay
+from .request_reader import Call, drain
 from .routes import Route, Routes, is_client
 from .runs import Runs
 

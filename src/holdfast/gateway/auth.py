@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config.schema import Settings
-from holdfast.transport.incoming import OURS, RawHeaders
+from holdfast.engine.passage.client_request import OURS, RawHeaders
 
 ACCESS_HEADER = "x-holdfast-key"
 _door = re.compile(r"/(k|run)/([A-Za-z0-9._~-]{1,128})(?=/|\Z)").match

@@ -19,16 +19,16 @@ from msgspec import Struct
 from holdfast import __version__
 from holdfast.config.schema import Settings
 from holdfast.engine import Engine, Lane
-from holdfast.engine.idle import DuePing
-from holdfast.engine.values import SideCall
+from holdfast.engine.keepalive import DuePing
+from holdfast.engine.lane import SideCall
+from holdfast.engine.passage.fail_open import place_of
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
-from holdfast.transport.quietly import place_of
 from holdfast.wire import DIALECTS
 
 from .headers import to_send
-from .receiving import Call
 from .relay import FAILURES, Relay, Unreachable
+from .request_reader import Call
 from .retention import AGENT, Retention
 from .routes import Route
 

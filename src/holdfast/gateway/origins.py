@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from starlette.types import Message, Send
 
+from holdfast.engine.passage.client_request import RawHeaders
 from holdfast.serving import is_loopback
-from holdfast.transport.incoming import RawHeaders
 
 _LONGEST = 200
 _REMEMBERED = 64  # names that were judged before

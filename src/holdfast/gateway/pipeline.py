@@ -13,22 +13,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aiohttp import StreamReader
 
-from holdfast.config.sections.serving import Limits
-from holdfast.identity import Headers, client_of
-from holdfast.identity.marks import HEADER as CLIENT_HEADER
-from holdfast.identity.marks import SDKS
-from holdfast.prefix.repairs import MOVES
+from holdfast.config.sections.server import Limits
+from holdfast.core.repairs import MOVES
+from holdfast.engine.identity import Headers, client_of
+from holdfast.engine.identity.marks import HEADER as CLIENT_HEADER
+from holdfast.engine.identity.marks import SDKS
+from holdfast.engine.passage import Incoming, Passage, Passages
+from holdfast.engine.passage.fail_open import place_of, quietly
+from holdfast.engine.passage.response_headers import RELAYED
 from holdfast.serving import send_together
-from holdfast.transport import Incoming, Passage, Passages
-from holdfast.transport.encodings import readable
-from holdfast.transport.quietly import place_of, quietly
-from holdfast.transport.saying import RELAYED
+from holdfast.serving.encodings import readable
 
 from .headers import to_pass_on, to_send
 from .limits import RETRY_S, Load, too_many_streams
 from .problems import Answer, problem, say
-from .receiving import Call, receive_body
 from .relay import FAILURES, Relay, Response, Unreachable, rest_of
+from .request_reader import Call, receive_body
 
 log = logging.getLogger(__name__)
 

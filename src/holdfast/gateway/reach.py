@@ -17,11 +17,11 @@ import msgspec
 
 from holdfast.config import Config
 from holdfast.config.secrets import secret
-from holdfast.prefix.repairs import Mode
+from holdfast.core.repairs import Mode
 from holdfast.serving import is_loopback
 
+from .assembly import ACCESS_KEY, ADMIN_TOKEN
 from .auth import proof, serves
-from .parts import ACCESS_KEY, ADMIN_TOKEN
 from .runs import Seen
 
 PATIENCE_S = 2.0

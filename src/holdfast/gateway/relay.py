@@ -21,10 +21,10 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from holdfast.config.sections.serving import Limits
-from holdfast.transport.certificates import trust, untrusted
-from holdfast.transport.incoming import RawHeaders
-from holdfast.transport.proxies import proxy_for
+from holdfast.config.sections.server import Limits
+from holdfast.engine.passage.client_request import RawHeaders
+from holdfast.upstream.certificates import trust, untrusted
+from holdfast.upstream.proxies import proxy_for
 
 from .headers import head_of
 from .reuse import Reuse

@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from msgspec import Struct, field
 
-from holdfast.transport import Passage
+from holdfast.engine.passage import Passage
 
 MOST_RUNS = 200
 MOST_CALLS = 10_000

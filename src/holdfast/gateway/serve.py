@@ -23,9 +23,9 @@ from holdfast.config import Config
 from holdfast.errors import HoldfastError
 from holdfast.serving import Admission, Protocol, address_of, listen
 
-from .parts import Gateway
+from .assembly import Gateway
 from .presence import announced
-from .receiving import Call
+from .request_reader import Call
 
 KEEP_ALIVE_S = 120
 _LOOK_S = 0.02

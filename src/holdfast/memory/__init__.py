@@ -6,11 +6,11 @@ a prompt says and when; the agent makes entries of that, `injecting` puts it int
 import everything below it.
 """
 
+from .entries import CATEGORIES, Category, Hit, KnowledgeCategory, KnowledgeEntry
 from .files import MemoryFiles, digest
 from .knowledge import Knowledge
 from .markdown import Imported, exported, import_
 from .tools import memory_tools
-from .values import CATEGORIES, Category, Hit, KnowledgeCategory, KnowledgeEntry
 
 __all__ = [
     "CATEGORIES",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .values import Known
+from .entries import Known
 
 ChangeTest = Literal["entries", "sampled"]
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from holdfast.config.sections.agent import Memory
 from holdfast.errors import HoldfastError
 
-from . import keeping
+from . import private_folder
 from .texts import beginning, one_line, plain, whole
 
 File = Literal["user", "memory"]
@@ -79,7 +79,7 @@ class MemoryFiles:
         be shown. Never an error: a session must begin whatever somebody put there."""
         store, hard = STORES[file], self.caps(file)[1]
         try:
-            found = _found(*keeping.load(self._real(), self._folder, store, _MOST))
+            found = _found(*private_folder.load(self._real(), self._folder, store, _MOST))
         except OSError as problem:
             return f"[{store} cannot be read: {_why(problem)}.]"
         if len(_data(found.text)) <= hard and (found.complete or found.size <= _MOST):
@@ -140,8 +140,8 @@ class MemoryFiles:
     def _change(self, file: File, operation: Operation, change: Callable[[_Found], str]) -> Change:
         """Read, change and write while nobody else does."""
         store, (soft, hard) = STORES[file], self.caps(file)
-        with _in_words(store), keeping.alone(self._real(), self._folder) as at:
-            found = _found(*keeping.load_at(at, store, _MOST))
+        with _in_words(store), private_folder.alone(self._real(), self._folder) as at:
+            found = _found(*private_folder.load_at(at, store, _MOST))
             text = whole(change(found))
             data = _data(text)
             if len(data) > hard:
@@ -152,8 +152,8 @@ class MemoryFiles:
             if text == found.text and found.complete:
                 raise HoldfastError(f"{store} says exactly this already; nothing was changed.")
             if not found.complete or len(_data(found.text)) > hard:
-                keeping.set_aside(at, store, store + SET_ASIDE)
-            keeping.put(at, store, data)
+                private_folder.set_aside(at, store, store + SET_ASIDE)
+            private_folder.put(at, store, data)
         said = f"{store} is changed and has {len(data)} of {hard} bytes."
         if len(data) > soft:
             said += f" That is more than {soft}: consolidate it soon."

@@ -16,13 +16,13 @@ from holdfast.errors import HoldfastError
 from holdfast.store import Store, VersionConflictError
 from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, Projects, ShownEntry
 from holdfast.tools.search import meant, words
-from holdfast.tools.wording import mend, shown
+from holdfast.tools.text_limits import mend, shown
 
-from .checking import category_name, checked, checked_source, project_name
-from .fusing import fused
-from .hashing import entry_hash
+from .checks import category_name, checked, checked_source, project_name
+from .entries import Category, Hit, Known
+from .hashes import entry_hash
 from .ids import FORM, is_id, near, new_id, tidy
-from .values import Category, Hit, Known
+from .rank_fusion import fused
 
 if TYPE_CHECKING:
     from .vectors import Vectors

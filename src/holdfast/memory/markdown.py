@@ -20,13 +20,13 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.store import VersionConflictError
-from holdfast.tools.wording import shown
+from holdfast.tools.text_limits import shown
 
-from .checking import category_name, checked, checked_source, project_name, visible
+from .checks import category_name, checked, checked_source, project_name, visible
+from .entries import KnowledgeEntry
 from .ids import FORM, is_id, tidy
 from .knowledge import EACH_S, PATIENCE_S, Knowledge, same, stored
 from .texts import one_line, whole
-from .values import KnowledgeEntry
 
 HEADING = "# Holdfast memory"
 NOTE = (

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.events.tools import MemoryUpdated
-from holdfast.tools.builtin.making import go_on, schema, text
-from holdfast.tools.running import in_thread
-from holdfast.tools.values import Run, Tool, ToolContext, ToolOutput
+from holdfast.records.events.tools import MemoryUpdated
+from holdfast.tools.builtin.shared import go_on, schema, text
+from holdfast.tools.contract import Run, Tool, ToolContext, ToolOutput
+from holdfast.tools.time_limits import in_thread
 
+from .entries import AMNESIA
 from .files import FILES, Change, MemoryFiles
-from .values import AMNESIA
 
 MEMORY_ADD = "memory_add"
 MEMORY_REPLACE = "memory_replace"

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from .bodies import Recorded
-    from .recording import Recorder, Server
-    from .values import Checked, PrefixUnstable
+    from .findings import Checked, PrefixUnstable
+    from .recorder import Recorder, Server
 
 __all__ = ["Checked", "PrefixUnstable", "Recorded", "Recorder", "assert_prefix_stable", "prefix_recorder"]
 
-_ELSEWHERE = {"Checked": "values", "PrefixUnstable": "values", "Recorded": "bodies", "Recorder": "recording"}
+_ELSEWHERE = {"Checked": "findings", "PrefixUnstable": "findings", "Recorded": "bodies", "Recorder": "recorder"}
 _RATE, _MODEL, _REDACT = "holdfast_rate", "holdfast_model", "holdfast_redact"
 
 
@@ -56,7 +56,7 @@ def assert_prefix_stable(
     requests have to continue another (`at_least`), or nothing was proved. `redact` masks the texts that are shown.
     """
     __tracebackhide__ = True
-    from .asserting import assert_stable
+    from .assertion import assert_stable
 
     return assert_stable(
         requests,
@@ -75,7 +75,7 @@ def assert_prefix_stable(
 
 @pytest.fixture(scope="session")
 def _holdfast_server() -> Iterator[Server]:
-    from .recording import serving
+    from .recorder import serving
 
     with serving(assert_prefix_stable) as server:
         yield server

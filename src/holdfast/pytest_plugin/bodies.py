@@ -18,7 +18,7 @@ from holdfast.facts import model as facts_of
 from holdfast.facts.tables import nearest
 from holdfast.wire import DIALECTS, dialect_of
 from holdfast.wire.dialects import COUNTING
-from holdfast.wire.values import array_of, object_of, string_of
+from holdfast.wire.raw_json import array_of, object_of, string_of
 
 _HISTORY = ("messages", "contents", "input")
 _SECRET = ("auth", "key", "token", "cookie", "secret", "credential")

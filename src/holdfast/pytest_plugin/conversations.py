@@ -18,11 +18,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.prefix.divergence import Comparison, compare, place
-from holdfast.prefix.volatile import masked
+from holdfast.core.divergence import Comparison, compare, place
+from holdfast.core.volatile import masked
 from holdfast.wire.rewrite import unordered
 
-from .reading import Asked
+from .request_reader import Asked
 
 _ALIKE = 0.5
 """The share of two texts that has to be the same at their beginning and end for them to be versions of one text."""

@@ -7,11 +7,11 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.engine.where import where as parting
-from holdfast.prefix.divergence import Divergence, as_bytes, place
-from holdfast.prefix.redact import mask, without_secrets
+from holdfast.core.divergence import Divergence, as_bytes, place
+from holdfast.core.redact import mask, without_secrets
+from holdfast.engine.byte_diff import where as parting
 
-from .reading import Asked
+from .request_reader import Asked
 
 AROUND = 29
 """Characters shown on each side of a divergence: both sides stand on one line of a terminal."""

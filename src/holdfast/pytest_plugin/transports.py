@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
+from holdfast.sdk.http_clients import library_of
 from holdfast.simulator import Call
-from holdfast.transport.clients import library_of
 
-from .recording import Recorder
+from .recorder import Recorder
 
 _versioned = re.compile(r"/v1(?:beta|alpha)?/.*", re.DOTALL).search
 

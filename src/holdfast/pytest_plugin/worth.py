@@ -9,14 +9,14 @@ from functools import partial
 
 from msgspec import Struct
 
+from holdfast.core.breaks import cost_of
+from holdfast.core.divergence import Divergence
+from holdfast.core.plan_variants import covered_by
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.prefix.breaks import cost_of
-from holdfast.prefix.divergence import Divergence
-from holdfast.prefix.plans import covered_by
 
-from .reading import Asked
-from .values import Cost, Unstable
+from .findings import Cost, Unstable
+from .request_reader import Asked
 
 DEFAULT_RATE = "1,000 requests/day"
 

@@ -4,8 +4,7 @@
 transport and what is below.
 """
 
-from holdfast.transport.clients import http_client
-
+from .http_clients import http_client
 from .passages import passages_of
 
 __all__ = ["http_client", "passages_of"]

@@ -11,13 +11,13 @@ from secrets import token_bytes
 from holdfast.config import inert, load_here
 from holdfast.config.secrets import secret
 from holdfast.engine import Engine
+from holdfast.engine.identity import Identities
+from holdfast.engine.passage import Passages
+from holdfast.engine.passage.kill_switch import Switch
+from holdfast.engine.passage.warmup import warm_up
 from holdfast.engine.reports import Reports
-from holdfast.identity import Identities
-from holdfast.memory.injecting import Injecting
+from holdfast.memory.injection import Injecting
 from holdfast.notices import warn_once
-from holdfast.transport import Passages
-from holdfast.transport.switch import Switch
-from holdfast.transport.warming import warm_up
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Decides nothing about what is sent. Imports `errors` only.
 """
 
 from .admission import Admission
-from .listening import address_of, is_loopback, listen
+from .listener import address_of, is_loopback, listen
 from .protocol import CONNECTION, Arrived, Protocol, arrived_of, connection_of, ends_with_mark, send_together
 
 __all__ = [

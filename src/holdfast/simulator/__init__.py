@@ -5,10 +5,10 @@ Replay, demo and tests use `Simulator` in process on a virtual clock; `holdfast 
 """
 
 from .clock import Clock, SystemClock, VirtualClock
-from .core import Exchange, Simulator
+from .messages import Answer, Call
+from .provider import Exchange, Simulator
 from .script import ECHO, Script
 from .script import load as load_script
-from .values import Answer, Call
 
 __all__ = [
     "ECHO",

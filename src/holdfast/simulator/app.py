@@ -17,11 +17,11 @@ from holdfast.serving import connection_of
 
 from . import checks
 from .control import Control
-from .core import Exchange, Simulator
 from .journal import Record
+from .messages import Answer, Call
+from .provider import Exchange, Simulator
 from .steps import Abort, Began, End, Start, Step, Wait, plan
 from .steps import Send as SendStep
-from .values import Answer, Call
 
 SERVED = """Holdfast simulator: a provider on this machine.
 

@@ -17,13 +17,13 @@ from holdfast import facts
 from holdfast.caches.gemini_contents import CachedContent, CachedContents
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.wire import DIALECTS, Body, Unreadable, WireError, caching
+from holdfast.wire import DIALECTS, Body, Unreadable, WireError, cache_parameters
 from holdfast.wire.prompts import PromptReader
-from holdfast.wire.values import string_of
+from holdfast.wire.raw_json import string_of
 
 from .checks import error_answer, gemini, is_text, unauthorised
 from .clock import LATEST
-from .values import Answer, Call
+from .messages import Answer, Call
 
 PAGE = 50
 LARGEST_PAGE = 1000
@@ -75,7 +75,7 @@ class Contents:
 
     def missing(self, body: Body, now: float, *, scope: str) -> WireError | None:
         """What is wrong with the object that a request names; None if it is alive, or none is named."""
-        name = caching.read(body).cached_content
+        name = cache_parameters.read(body).cached_content
         if name is None:
             return None
         found = self.objects.get(scope, name, now)
@@ -90,7 +90,7 @@ class Contents:
 
     def tokens(self, body: Body, now: float, *, scope: str) -> int:
         """What the object that a request names adds to its prompt."""
-        name = caching.read(body).cached_content
+        name = cache_parameters.read(body).cached_content
         found = None if name is None else self.objects.get(scope, name, now)
         return 0 if found is None else found.tokens
 
@@ -98,7 +98,7 @@ class Contents:
         """The body with the tools of the object it names: the model may call them."""
         if body.dialect != "gemini":
             return body
-        named = self._named.get(caching.read(body).cached_content or "")
+        named = self._named.get(cache_parameters.read(body).cached_content or "")
         if named is None or named.tools is None:
             return body
         whole = DIALECTS["gemini"].parse(body.apply(body.set_member("tools", named.tools)), model=body.model)

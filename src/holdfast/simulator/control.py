@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from holdfast.errors import HoldfastError
 
 from .clock import VirtualClock
-from .core import Simulator
 from .faults import read_faults
+from .provider import Simulator
 
 
 class Move(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.wire import Body, WireError
-from holdfast.wire.values import arr, array_of, string_of
+from holdfast.wire.raw_json import arr, array_of, string_of
 
 from .journal import Recent
 

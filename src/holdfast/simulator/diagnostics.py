@@ -8,7 +8,7 @@ from holdfast.caches.anthropic import Divergence, diagnose
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body
 from holdfast.wire.prompts import Reading
-from holdfast.wire.values import object_of, string_of
+from holdfast.wire.raw_json import object_of, string_of
 
 from .journal import Recent
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from holdfast.canonical import encode_string
+from holdfast.records import encode_string
 from holdfast.wire import WireError
 from holdfast.wire.anthropic import ERROR_TYPES
-from holdfast.wire.values import obj
+from holdfast.wire.raw_json import obj
 
 from .checks import Refusal, error_body, id_headers
 from .checks.gemini import STATUSES
-from .values import Answer
+from .messages import Answer
 
 _MESSAGES = {
     400: "The request was refused.",

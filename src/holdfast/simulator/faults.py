@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Usage, usage
 from holdfast.errors import HoldfastError
+from holdfast.records import Usage, usage
 
 from .fault_errors import error_of, event, failure
-from .values import Answer, Call
+from .messages import Answer, Call
 
 Kind = Literal["status", "sse_error", "cut", "close", "stall", "drip", "malformed", "wrong_usage"]
 Count = Literal["input", "read", "written", "output"]

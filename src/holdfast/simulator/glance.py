@@ -10,9 +10,9 @@ from typing import get_args
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.canonical import Message, Request, Role
+from holdfast.records import Message, Request, Role
 from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.values import arr, obj
+from holdfast.wire.raw_json import arr, obj
 
 _LISTS = {"openai_responses": "input", "gemini": "contents"}
 _LEADING = ("openai_chat", "openai_responses", "openrouter")

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from holdfast.canonical import Usage
+from holdfast.records import Usage
 
 T = TypeVar("T")
 

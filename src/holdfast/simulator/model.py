@@ -11,18 +11,18 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.canonical import NotJson, Request, canonical_json
 from holdfast.facts import estimate, estimate_json
+from holdfast.records import NotJson, Request, canonical_json
 from holdfast.wire import DIALECTS, Body
 
 from .glance import glance
+from .messages import Part, Reply, Settings, Stop, Thought, ToolCall, Words
 from .script.document import problem
 from .script.offers import any_tools, calls, fill_in, whole
 from .script.python import ask
+from .script.rules import Script, Step
 from .script.scene import Scene, choose, scene, shorten
-from .script.values import Script, Step
 from .settings import settings
-from .values import Part, Reply, Settings, Stop, Thought, ToolCall, Words
 
 __all__ = ["Settings", "respond", "respond_to", "settings", "tokens_of"]
 

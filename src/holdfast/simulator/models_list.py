@@ -16,7 +16,7 @@ from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, WireError
 
 from .checks import provider_of
-from .values import Answer, Call
+from .messages import Answer, Call
 
 JSON = ("content-type", "application/json")
 _METHODS = ["generateContent", "countTokens", "createCachedContent"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from holdfast.caches.prompt import Block
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Block
-from holdfast.canonical import Message, Request, Text, ToolUse
-from holdfast.canonical.blocks import Block as Part
 from holdfast.facts import ModelFacts
+from holdfast.records import Message, Request, Text, ToolUse
+from holdfast.records.blocks import Block as Part
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 
-from .values import Reply, ToolCall, Words
+from .messages import Reply, ToolCall, Words
 
 
 def sent_back(body: Body, reply: Reply, model: ModelFacts, reader: PromptReader) -> tuple[Block, ...]:

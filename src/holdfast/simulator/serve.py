@@ -17,9 +17,9 @@ import uvicorn
 from holdfast.serving import Protocol, address_of, listen
 
 from .app import Interrupted, build
-from .core import Simulator
 from .journal import Record
 from .model import respond_to
+from .provider import Simulator
 
 __all__ = ["Server", "address_of", "listen", "running", "serve", "server"]
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.facts import model as facts_of
 from holdfast.wire import Body
 
-from .values import Call, Settings
+from .messages import Call, Settings
 
 
 def settings(dialect: str, body: Body, call: Call | None = None) -> Settings:

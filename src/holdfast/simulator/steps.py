@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .faults import Fault, Options, Place
-from .values import Answer
+from .messages import Answer
 
 
 class Start(Struct, frozen=True):

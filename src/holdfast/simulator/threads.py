@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.wire import DIALECTS, Body, WireError
-from holdfast.wire.values import arr, array_of, obj, object_of, string_of
+from holdfast.wire.raw_json import arr, array_of, obj, object_of, string_of
 
 from .checks import Refusal
 from .journal import Recent

@@ -6,13 +6,13 @@ may be loaded has a budget. May import everything below it.
 
 from .activation import SkillActivationRegistry
 from .index import render_index
-from .loading import load_roots, load_skills, skill_store_factory
-from .reading import problems, read_skill, validate_dir
+from .loader import load_roots, load_skills, skill_store_factory
 from .roots import roots_of
 from .session import Composed, SessionSkills
+from .skill import Problem, Root, Shadowed, Skill, SkillSource, SkillValidationError, Skipped
+from .skill_file import problems, read_skill, validate_dir
 from .store import SkillStore
 from .tools import register_skill_tools
-from .values import Problem, Root, Shadowed, Skill, SkillSource, SkillValidationError, Skipped
 
 __all__ = [
     "Composed",

@@ -16,13 +16,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Message, Text, ToolResult
-from holdfast.prefix.padding import skill_heading
-from holdfast.tools.values import ToolExecutionError
-from holdfast.tools.wording import mend
+from holdfast.core.padding import skill_heading
+from holdfast.records import Message, Text, ToolResult
+from holdfast.tools.contract import ToolExecutionError
+from holdfast.tools.text_limits import mend
 from holdfast.wire.codecs.gemini import MADE_ID
 
-from .values import Skill, SkillSource
+from .skill import Skill, SkillSource
 
 logger = logging.getLogger(__name__)
 

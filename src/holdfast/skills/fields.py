@@ -14,10 +14,10 @@ from unicodedata import category
 import yaml
 from msgspec import Struct
 
-from holdfast.tools.wording import shown
+from holdfast.tools.text_limits import shown
 
 from .frontmatter import Entry, Front, kind
-from .values import Problem
+from .skill import Problem
 
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 

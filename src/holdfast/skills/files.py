@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.tools.wording import mend
+from holdfast.tools.text_limits import mend
 
-from .values import FILE
+from .skill import FILE
 
 _MOST_ENTRIES = 20_000
 """Files and directories that are looked at."""

@@ -14,9 +14,9 @@ from typing import NoReturn
 import yaml
 from msgspec import Struct
 
-from holdfast.tools.wording import shown
+from holdfast.tools.text_limits import shown
 
-from .values import Problem, SkillValidationError
+from .skill import Problem, SkillValidationError
 
 FENCE = "---"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from holdfast.config.sections.agent import Skills
-from holdfast.prefix.padding import PRELOADED
-from holdfast.prefix.skill_texts import HEADING, HINT
-from holdfast.tools.wording import mend
+from holdfast.core.padding import PRELOADED
+from holdfast.core.skill_texts import HEADING, HINT
+from holdfast.tools.text_limits import mend
 
 from .fields import DESCRIPTION_CHARS
+from .skill import Skill
 from .store import SkillStore
-from .values import Skill
 
 LEFT_OUT = "- … and {number} more, which `skill_search(query)` finds."
 

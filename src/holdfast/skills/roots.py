@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from holdfast.config.sections.agent import Skills
 from holdfast.notices import warn_once
-from holdfast.tools.wording import shown
+from holdfast.tools.text_limits import shown
 from holdfast.tools.workspace import lexical
 
 from .links import UnusableLinkError, lies_in, real_path
-from .reading import reason
-from .values import Root, Skipped
+from .skill import Root, Skipped
+from .skill_file import reason
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from holdfast.tools.search import COMMON, WordIndex, meant, words
 
-from .values import Skill
+from .skill import Skill
 
 MANY = 50
 """Above so many skills several words are ranked by the index."""

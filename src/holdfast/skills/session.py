@@ -11,21 +11,21 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
+from holdfast.core.operating_context import SECTIONS
+from holdfast.core.padding import NO_OUTLOOK, Outlook, SkillBody, pad
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
-from holdfast.prefix.operating_context import SECTIONS
-from holdfast.prefix.padding import NO_OUTLOOK, Outlook, SkillBody, pad
+from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
 from holdfast.tools.carriers import function_text
-from holdfast.tools.telling import Teller
-from holdfast.tools.values import Answer, Tool
-from holdfast.tools.wording import mend, shown
+from holdfast.tools.contract import Answer, Tool
+from holdfast.tools.journal import Teller
+from holdfast.tools.text_limits import mend, shown
 
 from .activation import RegistryState, SkillActivationRegistry
 from .index import render_index
-from .loading import skill_store_factory
+from .loader import skill_store_factory
 from .store import SkillStore
 from .tools import SKILL_TOOLS, asked_for, loaded_event
 

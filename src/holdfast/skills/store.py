@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .search import SkillSearch
-from .values import Shadowed, Skill, Skipped
+from .skill import Shadowed, Skill, Skipped
 
 
 class SkillStore:

@@ -10,19 +10,19 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from holdfast.canonical import Text, ToolUse
-from holdfast.events import LoadReason
-from holdfast.events.tools import SkillLoaded
-from holdfast.prefix.padding import skill_heading
-from holdfast.tools.builtin.making import schema, text, whole
+from holdfast.core.padding import skill_heading
+from holdfast.records import Text, ToolUse
+from holdfast.records.events import LoadReason
+from holdfast.records.events.tools import SkillLoaded
+from holdfast.tools.builtin.shared import schema, text, whole
 from holdfast.tools.carriers import given, unwrapped
-from holdfast.tools.values import CALL_TOOL, SKILL_LOAD, Refused, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.wording import mend, shown
+from holdfast.tools.contract import CALL_TOOL, SKILL_LOAD, Refused, Tool, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.text_limits import mend, shown
 
 from .activation import Activation, Given
 from .files import files_of, named
 from .index import indexed, one_line
-from .values import Skill
+from .skill import Skill
 
 if TYPE_CHECKING:
     from holdfast.tools.dispatcher import Dispatcher

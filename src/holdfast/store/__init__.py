@@ -4,8 +4,8 @@ Stores values it is given; decides nothing about caches or prompts.
 """
 
 from .base import Store, VersionConflictError, Writes
-from .existing import open_existing
-from .looking import Activity, EventTold
+from .queries import Activity, EventTold
+from .readonly import open_existing
 from .rows import (
     Blob,
     Break,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..errors import HoldfastError
 from .blobs import BlobFiles
-from .checking import Checked, check
 from .connections import PRIVATE_FILE, connect, make_private_directory
+from .integrity import Checked, check
 from .problems import file_problem, store_problem
 
 _PAGES = 2_000

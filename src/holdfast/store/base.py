@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.records.events import Envelope
+
 from ..errors import HoldfastError
-from ..events import Envelope
-from .looking import Looks
+from .queries import Looks
 from .rows import (
     Blob,
     Break,

@@ -6,7 +6,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from ..events import Envelope, decode_payload
+from holdfast.records.events import Envelope, decode_payload
+
 from .rows import Break, Call, Edit, Lane, Ledger, Pool, Session
 from .tables import (
     BREAK_COLUMNS,

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal, localcontext
 from typing import Any
 
-from ..canonical.usage import Usage
+from holdfast.records.usage import Usage
+
 from .rows import CacheEffectiveness, CallHour, EventHour, ModelEffectiveness
 
 HOUR = 3_600_000_000

@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
+from holdfast.records.events import Envelope
+
 from ..errors import HoldfastError
-from ..events import Envelope
 from . import reads, removals, rollups, space, writes
-from .answers import Answer
-from .appending import event_rows
 from .base import Merge, Store
 from .blobs import BlobFiles
+from .coalescing import PutCall, PutVersioned
 from .connections import OpenedFile, Readers, connect, make_private, prepare_file, use_wal
-from .joint import PutCall, PutVersioned
-from .looking import Looking
+from .event_insert import event_rows
+from .knowledge_store import KnowledgeReads, KnowledgeWrites
 from .maintenance import Maintenance
 from .migrations import migrate
 from .problems import file_problem, store_problem
-from .queueing import Joint
-from .remembering import KnowledgeReads, KnowledgeWrites
+from .queries import Looking
 from .rows import (
     Blob,
     Break,
@@ -44,6 +43,8 @@ from .rows import (
     Session,
 )
 from .schema import APPLICATION_ID
+from .write_future import Answer
+from .write_queue import Joint
 from .writer import Transaction, Write, Writer
 
 T = TypeVar("T")

@@ -16,18 +16,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..errors import HoldfastError
-from .answers import Answer, give
-from .appending import Appended
 from .base import VersionConflictError
 from .bill_sums import BillSums
 from .blobs import BlobFiles
+from .bulk_insert import NewCalls, Pending
+from .change_counter import Turns
 from .connections import OpenedFile
+from .event_insert import Appended
 from .migrations import check_ours
 from .problems import concerns_whole_store, store_problem
-from .queueing import Joint, Waiting, folded
 from .rollups import Sums
-from .together import NewCalls, Pending
-from .turns import Turns
+from .write_future import Answer, give
+from .write_queue import Joint, Waiting, folded
 
 logger = logging.getLogger(__name__)
 

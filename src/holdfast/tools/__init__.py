@@ -5,13 +5,13 @@ not needed wait to be found, old results are cleared when that pays, and MCP ser
 of what was declared. May import everything below it; optional libraries are imported when they are needed.
 """
 
-from .confirming import Confirmations, Confirmer, Decision, Question
-from .defining import tool
+from .confirmation import Confirmations, Confirmer, Decision, Question
+from .contract import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from .dispatcher import Dispatcher
+from .function_tools import tool
 from .guides import Guides, Section
 from .toolbox import Ran, Toolbox
 from .toolset import ToolSet
-from .values import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from .workspace import Workspace
 
 __all__ = [

@@ -14,25 +14,15 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import (
-    Block,
-    Message,
-    Opaque,
-    Request,
-    Text,
-    ToolDefinition,
-    ToolResult,
-    ToolUse,
-    encode_string,
-)
 from holdfast.facts import ModelFacts
+from holdfast.records import Block, Message, Opaque, Request, Text, ToolDefinition, ToolResult, ToolUse, encode_string
 from holdfast.wire import DIALECTS
 from holdfast.wire.codecs.openai_responses import LATE_TOOLS
-from holdfast.wire.values import arr, array_of, canon, obj, object_of, string_of
+from holdfast.wire.raw_json import arr, array_of, canon, obj, object_of, string_of
 
-from .resolving import read_input
-from .values import CALL_TOOL, DISCOVER_TOOLS, Refused, Tool
-from .wording import shown
+from .call_checks import read_input
+from .contract import CALL_TOOL, DISCOVER_TOOLS, Refused, Tool
+from .text_limits import shown
 
 Carrier = Literal["references", "additional", "call_tool", "redeclare"]
 

@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.notices import warn_once
 
 from .safe_files import open_file, put_file
-from .wording import mend
+from .text_limits import mend
 
 try:
     import fcntl

@@ -12,7 +12,7 @@ from typing import Literal
 
 from holdfast.config.sections.agent import Deferral
 
-from .values import CALL_TOOL, DISCOVER_TOOLS, Tool
+from .contract import CALL_TOOL, DISCOVER_TOOLS, Tool
 
 Pin = Literal["never", "always"]
 

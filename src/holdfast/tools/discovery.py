@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from holdfast.canonical import Block, Message, Text
 from holdfast.errors import HoldfastError
-from holdfast.events.tools import ToolDiscovered
+from holdfast.records import Block, Message, Text
+from holdfast.records.events.tools import ToolDiscovered
 
 from .carriers import loaded_text
+from .contract import CALL_TOOL, DISCOVER_TOOLS, Tool, ToolContext, ToolExecutionError, ToolOutput
 from .search import Found, ToolIndex
-from .values import CALL_TOOL, DISCOVER_TOOLS, Tool, ToolContext, ToolExecutionError, ToolOutput
-from .wording import shown
+from .text_limits import shown
 
 if TYPE_CHECKING:
     from .toolset import ToolSet

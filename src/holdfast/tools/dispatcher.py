@@ -17,21 +17,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import ToolUse
 from holdfast.config.sections.agent import Tools
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus, Event
-from holdfast.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
+from holdfast.records import ToolUse
+from holdfast.records.events import Bus, Event
+from holdfast.records.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
 
-from .answering import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
-from .confirming import Confirmations
-from .keys import Keys
-from .resolving import read_input, unknown
-from .running import GRACE_S, Died, Late, bounded, ended, heard, in_thread
-from .telling import Teller
-from .turns import Lock, LoopLock, alone
-from .validating import check, require
-from .values import (
+from .call_checks import read_input, unknown
+from .change_lock import Lock, LoopLock, alone
+from .confirmation import Confirmations
+from .contract import (
     CALL_TOOL,
     SKILL_LOAD,
     Answer,
@@ -44,7 +39,12 @@ from .values import (
     ToolExecutionError,
     ToolOutput,
 )
-from .wording import as_json, cut, mend, said, shown, words
+from .journal import Teller
+from .keys import Keys
+from .result_blocks import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
+from .text_limits import as_json, cut, mend, said, shown, words
+from .time_limits import GRACE_S, Died, Late, bounded, ended, heard, in_thread
+from .validation import check, require
 from .workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.canonical import Block, Message, Text, ToolResult
 from holdfast.errors import HoldfastError
 from holdfast.facts.credentials import masked
+from holdfast.records import Block, Message, Text, ToolResult
 
 HEADING = "[Tool Guide - shown once per session]"
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.canonical import Block, Document, Opaque, Text
 from holdfast.config.sections.agent import Command
 from holdfast.facts.credentials import MASK, hidden, key_spans, masked
+from holdfast.records import Block, Document, Opaque, Text
 
-from .values import Tool, ToolExecutionError, ToolOutput
+from .contract import Tool, ToolExecutionError, ToolOutput
 
 _LONGEST_FILE = 4_096
 

@@ -12,15 +12,15 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from holdfast.canonical import Block, Message, Opaque, ToolUse
 from holdfast.config.sections.agent import Tools
+from holdfast.core.economics import requests_to_edit
 from holdfast.facts import ModelFacts
-from holdfast.prefix.economics import requests_to_edit
-from holdfast.wire.values import object_of, string_of
+from holdfast.records import Block, Message, Opaque, ToolUse
+from holdfast.wire.raw_json import object_of, string_of
 
 from .carriers import unwrapped
+from .contract import CALL_TOOL, Refused, Tool
 from .deferral import pinned
-from .values import CALL_TOOL, Refused, Tool
 
 REMEMBERED = 20_000
 """Calls that are recognised when they are observed again. An older one counts twice, which only keeps its tool."""

@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 
 from holdfast import facts
+from holdfast.caches.prompt import Prompt
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Prompt
 from holdfast.config.sections.agent import Mask
-from holdfast.prefix.economics import edit_cost
+from holdfast.core.economics import edit_cost
 from holdfast.wire import Body
 
-from .dead import Death, deaths
+from .contract import DISCOVER_TOOLS, SKILL_LOAD
+from .edit_requests import NOTHING, Masked, Wanted
 from .observations import Observation, Site, observe, replaced, sites
-from .stripping import may_strip, strips
-from .values import DISCOVER_TOOLS, SKILL_LOAD
-from .wanting import NOTHING, Masked, Wanted
+from .schema_strip import may_strip, strips
+from .superseded import Death, deaths
 
 PLACEHOLDER = "[Tool result cleared: "
 PROTECTED = frozenset({DISCOVER_TOOLS, SKILL_LOAD})

@@ -12,17 +12,17 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Prompt
-from holdfast.canonical import encode_string
-from holdfast.engine.editing import is_signed
+from holdfast.caches.prompt import Prompt
+from holdfast.engine.edits import is_signed
+from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.codecs.gemini import MADE_ID
 from holdfast.wire.codecs.openai_chat import MARKER_KEYS
-from holdfast.wire.values import array_of, canon, obj, object_of, string_of
+from holdfast.wire.raw_json import array_of, canon, obj, object_of, string_of
 
+from .contract import CALL_TOOL
 from .guides import HEADING
 from .offload import is_reference
-from .values import CALL_TOOL
 
 RESULTS = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
 _MODELS = ("assistant", "model")

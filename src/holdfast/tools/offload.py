@@ -20,12 +20,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Block, Document, Image, Opaque, Text, kind_of
 from holdfast.config.sections.agent import Offload
+from holdfast.records import Block, Document, Image, Opaque, Text, kind_of
 
 from . import private_files
-from .values import MCP_PREFIX, SKILL_LOAD, Tool
-from .wording import mend, shown
+from .contract import MCP_PREFIX, SKILL_LOAD, Tool
+from .text_limits import mend, shown
 
 PREFIX = "[Tool result offloaded to disk: "
 OFFLOADS = "offload"

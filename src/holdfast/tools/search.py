@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 
-from .values import Tool
-from .wording import mend
+from .contract import Tool
+from .text_limits import mend
 
 SELECT, SERVER = "select:", "server:"
 

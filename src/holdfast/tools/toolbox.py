@@ -15,31 +15,31 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.canonical import Extra, Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Tools
 from holdfast.errors import HoldfastError
-from holdfast.events import Bus, Envelope, Event, utc_microseconds
-from holdfast.events.tools import ToolDeferred, ToolDemoted, ToolMasked
+from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse
+from holdfast.records.events import Bus, Envelope, Event, utc_microseconds
+from holdfast.records.events.tools import ToolDeferred, ToolDemoted, ToolMasked
 
-from .allowing import choice
-from .answering import cut_off
+from .allowed_names import choice
 from .builtin import Processes, builtin_tools
 from .carriers import fitting
-from .confirming import Confirmations, Confirmer
+from .change_lock import Lock
+from .confirmation import Confirmations, Confirmer
+from .contract import Answer, Cancel, Refused, Resolved, SkillsInUse, Tool
 from .decisions import FILE as DECISIONS
-from .declared import Redeclared, ToolSetState
+from .declaration import Redeclared, ToolSetState
 from .dispatcher import Dispatcher
 from .guides import Guides, Section
+from .journal import Teller
 from .keys import Keys
 from .lifecycle import Usage, UsageState
 from .masking import Masker
-from .mcp.approving import FILE as APPROVALS
+from .mcp.approvals import FILE as APPROVALS
 from .offload import OFFLOADS, Offloader, directory_of
-from .shaping import shaper, shortener
-from .telling import Teller
+from .result_blocks import cut_off
+from .result_pipeline import shaper, shortener
 from .toolset import ToolSet
-from .turns import Lock
-from .values import Answer, Cancel, Refused, Resolved, SkillsInUse, Tool
 from .workspace import Workspace
 
 if TYPE_CHECKING:

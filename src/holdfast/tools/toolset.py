@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.canonical import Message, Opaque, ToolDefinition, ToolUse
 from holdfast.config.sections.agent import Deferral, Tools
 from holdfast.errors import HoldfastError
-from holdfast.wire.values import object_of, string_of
+from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
+from holdfast.wire.raw_json import object_of, string_of
 
 from . import deferral
-from .arranging import arranged, size_of
+from .array_order import arranged, size_of
+from .call_checks import unknown
 from .carriers import (
     Carrier,
     Discovered,
@@ -31,12 +32,11 @@ from .carriers import (
     unwrapped,
     waiting,
 )
-from .declared import Redeclared, ToolSetState
+from .contract import CALL_TOOL, DISCOVER_TOOLS, Refused, Resolved, Tool
+from .declaration import Redeclared, ToolSetState
 from .discovery import discovery_tools
 from .lifecycle import Usage, demotions, pays
-from .resolving import unknown
-from .values import CALL_TOOL, DISCOVER_TOOLS, Refused, Resolved, Tool
-from .wording import shown
+from .text_limits import shown
 
 GONE = "nothing offers it at the moment"
 """Why a tool is unavailable, where nobody said."""

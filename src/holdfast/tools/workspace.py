@@ -14,9 +14,9 @@ from typing import BinaryIO, Literal, NoReturn
 
 from holdfast.errors import HoldfastError
 
+from .contract import ToolExecutionError
 from .safe_files import kind, open_file, put_file
-from .values import ToolExecutionError
-from .wording import mend, shown
+from .text_limits import mend, shown
 
 Access = Literal["read", "write"]
 

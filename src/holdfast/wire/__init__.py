@@ -4,10 +4,10 @@ Knows how providers spell things and nothing of lanes or storage; imports `canon
 to a cache, `caches`.
 """
 
-from . import caching
+from . import cache_parameters
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable
 from .dialects import DIALECTS, Dialect, dialect_of
-from .parsing import WireError
+from .parse import WireError
 from .stream import Report, Tap
 
 __all__ = [
@@ -22,6 +22,6 @@ __all__ = [
     "Ttl",
     "Unreadable",
     "WireError",
-    "caching",
+    "cache_parameters",
     "dialect_of",
 ]

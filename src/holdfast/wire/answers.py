@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.canonical import Message, NotJson, ToolUse, Usage, canonical_json
+from holdfast.records import Message, NotJson, ToolUse, Usage, canonical_json
 
 from . import scan
-from .answering.values import Piece, Stop
+from .answer_builders.parts import Piece, Stop
 from .dialects import DIALECTS
 
 __all__ = ["Answer", "AnswerReader", "Piece", "Stop", "Unreachable", "answer_reader"]

@@ -11,14 +11,14 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Section
-from holdfast.canonical import Capabilities, Extra, Request, encode_string
+from holdfast.caches.prompt import Section
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
+from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import cache_control, scan
-from .answering.anthropic import Anthropic as Answered
-from .answering.values import Builder
+from .answer_builders.anthropic import Anthropic as Answered
+from .answer_builders.parts import Builder
 from .anthropic_events import read_event
 from .body import (
     BlockSpan,
@@ -32,11 +32,11 @@ from .body import (
     with_context,
 )
 from .codecs import anthropic as codec
-from .parsing import WireError, error_of, guarded
+from .parse import WireError, error_of, guarded
+from .raw_json import facts_at, obj, object_of, string_of
 from .resume import Resumed, resume
 from .stream import Tap
 from .usage import anthropic_usage
-from .values import facts_at, obj, object_of, string_of
 
 NAME = "anthropic"
 _KEY = "cache_control"

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from . import scan
-from .parsing import error_of
+from .parse import error_of
 from .stream import Report, add_counts, merge_counts, text_of
 from .usage import Counts
 

@@ -12,11 +12,11 @@ from typing import Literal, NamedTuple
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Section
-from holdfast.canonical import encode_string
+from holdfast.caches.prompt import Section
+from holdfast.records import encode_string
 
+from .raw_json import canon
 from .scan import Member, Span, walk_array
-from .values import canon
 
 Ttl = Literal["5m", "1h"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from . import scan
 from .body import apply, change_members
-from .values import arr, canon, obj, object_at, object_of, string_of
+from .raw_json import arr, canon, obj, object_at, object_of, string_of
 
 MARKERS = {"5m": b'{"type":"ephemeral"}', "1h": b'{"type":"ephemeral","ttl":"1h"}'}
 """A five-minute marker has no ttl member: it is the default, and compatible servers may refuse the member."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast.canonical import Capabilities, Extra, Request
 from holdfast.facts import ModelFacts
+from holdfast.records import Capabilities, Extra, Request
 
-from .answering.values import Builder
+from .answer_builders.parts import Builder
 from .anthropic import Anthropic
 from .body import Body, Marker, Splice, Ttl, Unreadable
 from .gemini import Gemini
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 from .openrouter import OpenRouter
-from .parsing import WireError
+from .parse import WireError
 from .stream import Tap
 
 

@@ -10,19 +10,19 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Section
-from holdfast.canonical import Capabilities, Extra, Request, encode_string
+from holdfast.caches.prompt import Section
 from holdfast.facts import ModelFacts
+from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import scan
-from .answering.gemini import Gemini as Answered
-from .answering.values import Builder
+from .answer_builders.gemini import Gemini as Answered
+from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, with_context
 from .codecs import gemini as codec
-from .parsing import WireError, error_of, guarded
+from .parse import WireError, error_of, guarded
+from .raw_json import array_of, canon, facts_at, obj, object_of, string_of
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import gemini_usage
-from .values import array_of, canon, facts_at, obj, object_of, string_of
 
 NAME = "gemini"
 FROZEN = ("systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "cached_content")

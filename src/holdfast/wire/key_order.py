@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.canonical import decode_string, encode_string
+from holdfast.records import decode_string, encode_string
 
 from . import scan
 

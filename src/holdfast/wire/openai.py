@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
+from holdfast.records import encode_string
 
-from .parsing import WireError, error_of
-from .values import obj, string_of
+from .parse import WireError, error_of
+from .raw_json import obj, string_of
 
 BREAKPOINT_KEY = "prompt_cache_breakpoint"
 BREAKPOINT = b'{"mode":"explicit"}'

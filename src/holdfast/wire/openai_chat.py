@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.caches.values import Section
-from holdfast.canonical import Capabilities, Extra, Request, encode_string
+from holdfast.caches.prompt import Section
 from holdfast.facts import ModelFacts
+from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import openai, scan
-from .answering.openai_chat import Chat
-from .answering.values import Builder
+from .answer_builders.openai_chat import Chat
+from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
-from .parsing import WireError, guarded
+from .parse import WireError, guarded
+from .raw_json import canon, obj, object_of, string_of
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import canon, obj, object_of, string_of
 
 NAME = "openai_chat"
 PARTS = ("text", "image_url", "input_audio", "file")

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.caches.values import Section
-from holdfast.canonical import Capabilities, Extra, Request
+from holdfast.caches.prompt import Section
 from holdfast.facts import ModelFacts
+from holdfast.records import Capabilities, Extra, Request
 
 from . import openai, scan
-from .answering.openai_responses import LAST, Responses
-from .answering.values import Builder
+from .answer_builders.openai_responses import LAST, Responses
+from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .codecs import openai_responses as codec
 from .openai import BREAKPOINT
 from .openai import BREAKPOINT_KEY as _KEY
-from .parsing import WireError, guarded
+from .parse import WireError, guarded
+from .raw_json import arr, array_of, canon, obj, object_at, object_of, string_of
 from .stream import Report, Tap, merge_counts, text_of
 from .usage import openai_usage
-from .values import arr, array_of, canon, obj, object_at, object_of, string_of
 
 NAME = "openai_responses"
 PARTS = ("input_text", "output_text", "input_image", "input_file")

@@ -8,15 +8,15 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.canonical import UNSPLIT, Capabilities, Extra
 from holdfast.facts import ModelFacts
+from holdfast.records import UNSPLIT, Capabilities, Extra
 
 from .body import Body, Marker
 from .cache_control import MARKERS, ttl_of
 from .openai_chat import OpenAIChat, read_event
+from .raw_json import facts_at
 from .stream import Tap
 from .usage import openai_usage
-from .values import facts_at
 
 NAME = "openrouter"
 

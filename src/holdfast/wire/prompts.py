@@ -16,20 +16,20 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.caches.prompt import Block, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.caches.providers import rules
-from holdfast.caches.values import Block, Prompt
 from holdfast.facts import ModelFacts
 
-from . import affecting, caching
-from .block_reading import Known, as_bytes, read_block
+from . import cache_parameters, prefix_settings
+from .block_memory import LONGEST_NAME, Remembered
+from .block_reader import Known, as_bytes, read_block
 from .body import BlockSpan, Body, Unreadable, is_border
+from .body_memory import WINDOWS, Seen, same_until, unchanged
 from .cache_control import ENDINGS
 from .dialects import DIALECTS, Dialect
-from .remembered import LONGEST_NAME, Remembered
 from .resume import goes_on, stands_around
 from .scan import may_name
-from .seen import WINDOWS, Seen, same_until, unchanged
 
 KEPT_BODIES = 12_000_000
 """Bytes of earlier bodies kept for comparison, with what is known of their blocks."""
@@ -121,8 +121,8 @@ class PromptReader:
         if same and like is not None:
             seen.asked, seen.settings = like.asked, like.settings
         else:
-            seen.asked = caching.read(body)
-            seen.settings = affecting.settings(body, model, images=seen.images, citations=seen.citations)
+            seen.asked = cache_parameters.read(body)
+            seen.settings = prefix_settings.settings(body, model, images=seen.images, citations=seen.citations)
         asked = seen.asked
         prompt = prompt_of(
             model,

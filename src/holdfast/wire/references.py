@@ -12,11 +12,11 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Block
+from holdfast.caches.prompt import Block
 from holdfast.facts import encode, estimate_json
 
 from . import scan
-from .values import array_of, object_at, string_of
+from .raw_json import array_of, object_at, string_of
 
 _WORD = b'"tool_reference"'
 

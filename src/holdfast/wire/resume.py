@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.values import Section
-from holdfast.canonical import common_head
+from holdfast.caches.prompt import Section
+from holdfast.records import common_head
 
 from . import scan
 from .body import BlockSpan, Body

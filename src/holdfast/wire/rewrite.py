@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.canonical import encode_string
+from holdfast.records import encode_string
 
 from . import scan
 from .body import BlockSpan, Body, Splice, apply, change_members
@@ -18,7 +18,7 @@ from .cache_control import MARKERS, as_text_block
 from .codecs.openai_chat import MARKER_KEYS
 from .dialects import DIALECTS
 from .openai_chat import OpenAIChat
-from .values import canon, object_of, string_of
+from .raw_json import canon, object_of, string_of
 
 _SPACES = b" \t\n\r"
 _ENDINGS = {b',"cache_control":' + marker + b"}": marker for marker in MARKERS.values()}

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw
 
-from holdfast.canonical import decode_string
+from holdfast.records import decode_string
 
 T = TypeVar("T")
 Span = tuple[int, int]

@@ -12,12 +12,12 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from holdfast.canonical import Usage
 from holdfast.facts.tokens import estimate
+from holdfast.records import Usage
 
 from . import scan
+from .raw_json import string_of
 from .usage import Counts, counts_of
-from .values import string_of
 
 LONGEST_LINE = 16 * 1024 * 1024
 SAMPLE = 16_384

@@ -11,7 +11,7 @@ import json
 import msgspec
 from msgspec import Raw
 
-from holdfast.canonical import UNSPLIT, Usage, usage
+from holdfast.records import UNSPLIT, Usage, usage
 
 Counts = dict[str, object]
 LARGEST = 2**53

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.canonical import Image, Text
 from holdfast.config.sections.mcp import Mcp
+from holdfast.records import Image, Text
+from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError
 from holdfast.tools.mcp import Hub, Server
-from holdfast.tools.values import Cancel, Tool, ToolContext, ToolExecutionError
 from holdfast.tools.workspace import Workspace
 
 SERVERS = Path(__file__).parent / "servers"

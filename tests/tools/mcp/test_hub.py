@@ -16,7 +16,7 @@ import pytest
 from holdfast.config.sections.mcp import Mcp
 from holdfast.errors import HoldfastError
 from holdfast.tools.mcp import Server
-from holdfast.tools.mcp.naming import server_part
+from holdfast.tools.mcp.names import server_part
 from tests.tools.mcp.hubs import Owner, call, hub, plain, until, where
 
 pytest.importorskip("mcp")

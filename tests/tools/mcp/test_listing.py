@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.config.sections.mcp import Mcp
-from holdfast.tools.mcp.listing import Listed, listed, mended, tools_of
-from holdfast.tools.mcp.values import Server
-from holdfast.tools.values import ToolContext, ToolOutput
+from holdfast.tools.contract import ToolContext, ToolOutput
+from holdfast.tools.mcp.server import Server
+from holdfast.tools.mcp.tool_list import Listed, listed, mended, tools_of
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:

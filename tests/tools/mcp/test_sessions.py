@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.canonical import Text, ToolUse
 from holdfast.config.sections.agent import Confirm, Tools
 from holdfast.config.sections.mcp import Mcp
-from holdfast.events import NO_SESSION, Bus, Envelope
-from holdfast.tools.confirming import Confirmations
+from holdfast.records import Text, ToolUse
+from holdfast.records.events import NO_SESSION, Bus, Envelope
+from holdfast.tools.confirmation import Confirmations
+from holdfast.tools.contract import Refused, Resolved
 from holdfast.tools.dispatcher import Dispatcher
 from holdfast.tools.mcp import Hub, Server
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.values import Refused, Resolved
 from holdfast.tools.workspace import Workspace
 from tests.tools.mcp.hubs import call, hub, official, plain, until, where
 

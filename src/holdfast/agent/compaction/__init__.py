@@ -5,7 +5,7 @@ place (`composing`) and what that costs (`reckoning`) are functions of values; `
 stays in the log.
 """
 
-from .driving import before_request, compact, elide
+from .compactor import before_request, compact, elide
 from .limits import is_too_long
 
 __all__ = ["before_request", "compact", "elide", "is_too_long"]

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from holdfast.canonical import Block, Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolUse
 from holdfast.facts import IMAGE_TOKENS, estimate, estimate_json
+from holdfast.records import Block, Document, Image, Message, Opaque, RedactedThinking, Text, Thinking, ToolUse
 
 from ..window.entries import Entry, Static, Window
-from ..window.rendering import render
+from ..window.renderer import render
 
 _MESSAGE = 4
 """Tokens of a message beside its content: its role and its borders."""

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Document, Image, Message, Opaque, ToolDefinition
+from holdfast.records import Document, Image, Message, Opaque, ToolDefinition
 
 Status = Literal["started", "completed", "failed", "cancelled"]
 

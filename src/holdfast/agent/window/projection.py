@@ -12,14 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.events import Envelope
+from holdfast.records.events import Envelope
 
-from . import folding_timeline, folding_window
+from . import timeline_fold, window_fold
 from .state import DelegateState, ProcessState, State, TaskState
 
 __all__ = ["DelegateState", "ProcessState", "State", "TaskState", "advance", "project"]
 
-_FOLDS = {**folding_window.FOLDS, **folding_timeline.FOLDS}
+_FOLDS = {**window_fold.FOLDS, **timeline_fold.FOLDS}
 
 
 def advance(state: State, envelope: Envelope, seq: int) -> State:

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.canonical import ToolUse
-from holdfast.events.agent import SessionComposed, TurnAnswered
+from holdfast.records import ToolUse
+from holdfast.records.events.agent import SessionComposed, TurnAnswered
 
 from .entries import AssistantTurn, Context, KnowledgeTold, TimelineItem, Window
 

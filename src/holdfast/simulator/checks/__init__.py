@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import NAMESPACE_OID, uuid5
 
-from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
+from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError
 
-from ..values import Answer, Call
+from ..messages import Answer, Call
 from . import anthropic, gemini, openai
 from .refusals import NOT_JSON, Refusal
 

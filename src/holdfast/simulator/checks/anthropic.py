@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
+from holdfast.wire.raw_json import int_of, object_of, string_of
 from holdfast.wire.references import references
-from holdfast.wire.values import int_of, object_of, string_of
 
-from ..values import Call
+from ..messages import Call
 from . import anthropic_cache
 from .refusals import NOT_JSON, bearer, shape_of, wrong
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.wire import Body, Dialect, Marker, scan
 from holdfast.wire.cache_control import ENDINGS
-from holdfast.wire.values import object_of, string_of
+from holdfast.wire.raw_json import object_of, string_of
 
 LIMIT = 4
 _WORD = b'"cache_control"'

@@ -9,11 +9,11 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import encode_string
-from holdfast.wire import Body, Unreadable, WireError, caching, scan
-from holdfast.wire.values import obj
+from holdfast.records import encode_string
+from holdfast.wire import Body, Unreadable, WireError, cache_parameters, scan
+from holdfast.wire.raw_json import obj
 
-from ..values import Call
+from ..messages import Call
 from .refusals import NOT_JSON, bearer, shape_of, wrong
 
 STATUSES = {
@@ -116,7 +116,7 @@ def _wrong(body: Body, method: str) -> Iterator[str]:
         if not content.parts:
             yield f"* GenerateContentRequest.contents[{index}].parts: contents.parts must not be empty.\n"
     yield from _pairs(contents or [])
-    if caching.read(body).cached_content is not None and any(name in body.members for name in _FROZEN):
+    if cache_parameters.read(body).cached_content is not None and any(name in body.members for name in _FROZEN):
         yield _BOTH
 
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import encode_string
 from holdfast.facts import ModelFacts
+from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
-from holdfast.wire.values import array_of, obj, object_of, string_of
+from holdfast.wire.raw_json import array_of, obj, object_of, string_of
 
-from ..values import Call
+from ..messages import Call
 from .refusals import NOT_JSON, Refusal, bearer, shape_of, wrong
 
 _LONGEST_KEY = 64  # characters, of models that nobody has described

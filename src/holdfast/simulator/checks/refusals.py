@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from holdfast.wire import WireError
 
-from ..values import Call
+from ..messages import Call
 
 NOT_JSON = "the body is not JSON"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..values import Answer, Envelope, Reply
+from ..messages import Answer, Envelope, Reply
 from . import anthropic, gemini, openai_chat, openai_responses
 
 __all__ = ["RENDERERS", "Renderer", "answer"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from ..values import Envelope, Part, Reply, Thought, ToolCall
+from ..messages import Envelope, Part, Reply, Thought, ToolCall
 from .pieces import frame, json_of, pieces, seal, thought_tokens, with_extra
 
 _STOP = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.facts import model as facts_of
 
-from ..values import Envelope, Reply, Thought, ToolCall, Words
+from ..messages import Envelope, Reply, Thought, ToolCall, Words
 from .pieces import frame, json_of, pieces, thought_tokens, with_extra
 
 _FINISH = {"end": "stop", "tools": "tool_calls", "limit": "length", "stop_sequence": "stop", "refusal": "stop"}

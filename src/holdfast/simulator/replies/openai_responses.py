@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.facts import model as facts_of
 
-from ..values import Envelope, Part, Reply, Thought, ToolCall
+from ..messages import Envelope, Part, Reply, Thought, ToolCall
 from .pieces import frame, json_of, name_of, pieces, seal, thought_tokens, with_extra
 
 Item = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ..values import Envelope, Reply
+from ..messages import Envelope, Reply
 
 MOST_PIECES = 64
 PIECE = 16

@@ -4,7 +4,7 @@ A script is a pure function of the request: turns are counted from its messages,
 reply. Knows no dialect, no limits and no clock; `simulator.model` makes replies of what it chooses.
 """
 
-from .loading import ECHO, load
-from .values import CallStep, Rule, Script, Step, When
+from .loader import ECHO, load
+from .rules import CallStep, Rule, Script, Step, When
 
 __all__ = ["ECHO", "CallStep", "Rule", "Script", "Step", "When", "load"]

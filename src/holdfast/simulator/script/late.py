@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Block, Opaque, Request, ToolDefinition, ToolResult
+from holdfast.records import Block, Opaque, Request, ToolDefinition, ToolResult
 from holdfast.wire.codecs.openai_responses import LATE_TOOLS, decode_tool
+from holdfast.wire.raw_json import array_of, object_of
 from holdfast.wire.references import references
-from holdfast.wire.values import array_of, object_of
 
 _HOLDERS = (LATE_TOOLS, "tool_search_output")
 

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.canonical import Message, Opaque, Request, ToolDefinition
+from holdfast.records import Message, Opaque, Request, ToolDefinition
 
-from ..values import ToolCall
+from ..messages import ToolCall
 from .document import problem
-from .fitting import fit
 from .late import allowed, found
+from .rules import ANY, CallStep, Script
 from .scene import Scene, last_turn
-from .values import ANY, CallStep, Script
+from .schema_inputs import fit
 
 _PREFIX = {"anthropic": "toolu_", "gemini": "fc-"}
 _SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 
-from holdfast.canonical import Request
 from holdfast.errors import HoldfastError
+from holdfast.records import Request
 
-from ..values import Reply
-from . import reading
+from ..messages import Reply
+from . import parser
 from .document import problem, wrap
-from .values import Script, Step
+from .rules import Script, Step
 
 
 def line_of(error: BaseException, where: str) -> int:
@@ -43,6 +43,6 @@ def ask(script: Script, request: Request) -> Reply | tuple[Step, ...]:
         sentence = f"`reply` returns {wrong}; return a text, a dict like a rule's, a list of these, or a Reply"
         raise problem(script.name, script.line, sentence)
     try:
-        return tuple(reading.read_step(wrap(item, script.line), script.name) for item in items)
+        return tuple(parser.read_step(wrap(item, script.line), script.name) for item in items)
     except RecursionError as error:
         raise problem(script.name, script.line, "`reply` returns something that holds itself") from error

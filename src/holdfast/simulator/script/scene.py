@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.canonical import Block, Message, Text, ToolResult, ToolUse
+from holdfast.records import Block, Message, Text, ToolResult, ToolUse
 
-from .values import ANY, Rule, Script, Step, When
+from .rules import ANY, Rule, Script, Step, When
 
 SHORTENED = 400
 """Characters of an echo: enough to recognise a message, short enough not to double a conversation every turn."""

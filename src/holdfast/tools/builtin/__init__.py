@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from holdfast.config.sections.agent import Tools
 
+from ..contract import Tool
 from ..keys import Keys
-from ..values import Tool
 from .commands import process_output, process_stop, run_command
 from .files import list_dir, read_file, write_file
 from .grep import grep_files
-from .patching import patch_file
+from .patch_file import patch_file
 from .processes import Processes
 
 __all__ = ["Processes", "builtin_tools"]

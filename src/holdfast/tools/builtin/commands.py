@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.config.sections.agent import Command
-from holdfast.events import Event
-from holdfast.events.sessions import ProcessExited, ProcessStarted
 from holdfast.facts.credentials import open_end
+from holdfast.records.events import Event
+from holdfast.records.events.sessions import ProcessExited, ProcessStarted
 
+from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..keys import Keys
-from ..running import in_thread
-from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
-from .cleaning import output_text, whole_characters
+from ..time_limits import in_thread
 from .groups import Group
-from .making import flag, number, schema, text
+from .output_stream import Stream
 from .processes import Processes, ending, facts_of, to_end, until_end
-from .streaming import Stream
+from .safe_text import output_text, whole_characters
+from .shared import flag, number, schema, text
 
 SHELL = "/bin/sh"
 MOST_WAIT_S = 300

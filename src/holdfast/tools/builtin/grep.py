@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from ..values import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
-from . import searching
-from .cleaning import output_text
-from .making import as_bytes, flag, in_words, opened_directory, path_of, schema, text, whole
+from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
+from . import grep_program
 from .processes import Processes, to_end
+from .safe_text import output_text
+from .shared import as_bytes, flag, in_words, opened_directory, path_of, schema, text, whole
 
 SECONDS = 30
 """How long a search may take."""
 MATCHES, MOST_MATCHES = 100, 1000
 _MOST_OUTPUT = 20_000_000
-_ALONE = (sys.executable, "-I", "-S", "-W", "ignore", str(Path(searching.__file__).resolve()))
+_ALONE = (sys.executable, "-I", "-S", "-W", "ignore", str(Path(grep_program.__file__).resolve()))
 """Without packages, variables of ours, and warnings about the pattern among the results."""
 
 

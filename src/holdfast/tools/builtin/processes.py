@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ..contract import Cancel, ToolExecutionError
 from ..descendants import Descendants
-from ..values import Cancel, ToolExecutionError
 from .groups import Group
-from .guarding import Guardian
+from .watchdog import Guardian
 
 End = Literal["exit", "timeout", "cancel"]
 ENDED_KEPT = 32

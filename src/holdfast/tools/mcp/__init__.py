@@ -4,9 +4,9 @@ A server's list of tools may change and the server may go at any time; the hub t
 tools array, which decides what that does to a prompt. The MCP SDK is imported when a server is started, not before.
 """
 
-from .approving import approve, approved, revoke
-from .configured import servers
+from .approvals import approve, approved, revoke
+from .configuration import servers
 from .hub import Hub
-from .values import Server, Status
+from .server import Server, Status
 
 __all__ = ["Hub", "Server", "Status", "approve", "approved", "revoke", "servers"]

@@ -32,18 +32,18 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast import __version__
-from holdfast.canonical import Block, Image, Text
+from holdfast.config.parse import mask
 from holdfast.config.sections.mcp import Mcp
-from holdfast.config.values import mask
+from holdfast.records import Block, Image, Text
 
-from ..values import ToolExecutionError, ToolOutput
-from ..wording import cut, mend, said, shown, words
-from . import listing, results
-from .asked import bounded
+from ..contract import ToolExecutionError, ToolOutput
+from ..text_limits import cut, mend, said, shown, words
+from . import results, tool_list
 from .http import Endpoint
-from .listing import Listed
+from .server import Lost, Server
+from .server_requests import bounded
 from .stdio import Program
-from .values import Lost, Server
+from .tool_list import Listed
 
 _MOST_PAGES = 100
 _PING_S = 10.0
@@ -82,7 +82,7 @@ class Wire(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, Any]:
         result = await super().send_raw_request(method, params, opts, **more)
         if method == "tools/list":
-            return listing.mended(result, self.left_out)
+            return tool_list.mended(result, self.left_out)
         return results.mended(result) if method == "tools/call" else result
 
 
@@ -180,7 +180,7 @@ class Connection:
         if able is not None and able.tools is not None:
             async with asyncio.timeout(self._patience_s):
                 read = await self._pages(time.monotonic() + self._patience_s)
-        self.warnings = listing.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
+        self.warnings = tool_list.few((*self.wire.left_out, *(one for one in read if isinstance(one, str))))
         return tuple(one for one in read if isinstance(one, Listed))
 
     async def _pages(self, deadline: float) -> list[Listed | str]:
@@ -191,9 +191,9 @@ class Connection:
         for _ in range(_MOST_PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
             page = await self._session.list_tools(params=params)
-            found += await asyncio.to_thread(_read, page.tools[: listing.MOST_TOOLS + 1], deadline)
+            found += await asyncio.to_thread(_read, page.tools[: tool_list.MOST_TOOLS + 1], deadline)
             cursor = page.next_cursor
-            if cursor in cursors or len(found) > listing.MOST_TOOLS:
+            if cursor in cursors or len(found) > tool_list.MOST_TOOLS:
                 break
             if sum(map(_size, found)) > self.settings.max_message_bytes:
                 found.append("further tools are left out: its list is larger than a message may be")
@@ -344,7 +344,7 @@ def _size(one: Listed | str) -> int:
 def _read(found: list[types.Tool], deadline: float) -> list[Listed | str]:
     """Until nobody waits for it any more: a thread cannot be cancelled, and keeps the process."""
     return [
-        listing.listed(
+        tool_list.listed(
             tool.name,
             tool.input_schema,
             description=tool.description or "",

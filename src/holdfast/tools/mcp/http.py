@@ -17,9 +17,9 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from holdfast import __version__
-from holdfast.config.values import mask
+from holdfast.config.parse import mask
 
-from .values import Server
+from .server import Server
 
 
 class _Masked(logging.Filter):

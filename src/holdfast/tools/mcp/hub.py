@@ -15,15 +15,15 @@ from typing import Protocol
 
 from holdfast.config.sections.mcp import Mcp
 from holdfast.errors import HoldfastError
-from holdfast.events import NO_SESSION, Bus, Event
-from holdfast.events.tools import McpServerDisconnected, McpToolsChanged
+from holdfast.records.events import NO_SESSION, Bus, Event
+from holdfast.records.events.tools import McpServerDisconnected, McpToolsChanged
 
-from ..telling import Teller
-from ..values import Tool
-from ..wording import shown
+from ..contract import Tool
+from ..journal import Teller
+from ..text_limits import shown
 from .link import Link
-from .listing import few
-from .values import Server, Status
+from .server import Server, Status
+from .tool_list import few
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.config.sections.mcp import Mcp
 
-from ..values import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
-from ..wording import said
-from .listing import Listed, few, tools_of
-from .values import Lost, Server, State, Status
+from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
+from ..text_limits import said
+from .server import Lost, Server, State, Status
+from .tool_list import Listed, few, tools_of
 
 if TYPE_CHECKING:
     from .connection import Connection

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..images import MOST_BYTES, image_type
-from ..wording import cut, mend, shown
+from ..text_limits import cut, mend, shown
 
 INPUT_REQUIRED = "input_required"
 LONGEST_ERROR = 20_000

@@ -23,8 +23,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from ..descendants import Descendants
-from ..wording import cut, shown
-from .values import Server
+from ..text_limits import cut, shown
+from .server import Server
 
 STOP_S = 2.0
 """How long a program may take to end when its input is closed, and again when it is told to."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Extra,
@@ -28,7 +28,7 @@ from holdfast.canonical import (
 )
 
 from ..cache_control import markers, unmarked
-from ..values import (
+from ..raw_json import (
     arr,
     array_of,
     as_blocks,

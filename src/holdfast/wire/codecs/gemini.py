@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Extra,
@@ -32,7 +32,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..values import (
+from ..raw_json import (
     arr,
     array_of,
     as_blocks,

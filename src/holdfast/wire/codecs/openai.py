@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Image,
@@ -16,7 +16,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..values import as_blocks, string_of, texts_of
+from ..raw_json import as_blocks, string_of, texts_of
 
 _data_url = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL).fullmatch
 

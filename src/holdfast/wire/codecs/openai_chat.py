@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Extra,
@@ -28,7 +28,7 @@ from holdfast.canonical import (
     encode_string,
 )
 
-from ..values import (
+from ..raw_json import (
     arr,
     array_of,
     as_blocks,

@@ -18,7 +18,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.canonical import (
+from holdfast.records import (
     Block,
     Document,
     Extra,
@@ -35,7 +35,7 @@ from holdfast.canonical import (
 
 from ..openai import BREAKPOINT_KEY as _MARKER
 from ..openai import SYSTEM_ROLES
-from ..values import (
+from ..raw_json import (
     arr,
     array_of,
     as_blocks,

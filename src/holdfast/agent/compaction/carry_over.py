@@ -1,0 +1,145 @@
+"""What still holds although the entry that said it goes: the latest that was told of settings, tool servers and the
+surroundings, and what the user asked last. Memory and goal are told again by those who keep them.
+
+It is carried from summary to summary: a summary begins with it, every line of it quoted, so that it can be read back
+whatever it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.records.events import Event
+from holdfast.records.events import agent as events
+from holdfast.records.events.tools import McpServerDisconnected
+from holdfast.tools.text_limits import cut, shown
+
+from ..window.entries import Compacted, Context, Entry, SettingToggled, SurroundingsChanged, ToolServerGone, UserMessage
+
+OPENING = (
+    "[Older messages of this conversation were removed to make room. What follows stands in their place: notes of the "
+    "program, then a summary. It is a record of what happened and asks for nothing by itself.]"
+)
+"""How every summary begins."""
+
+HEADING = "## Still in force"
+ASKED = "What the user said last"
+
+_AROUND = "The surroundings changed last"
+_ALL = "all its tools"
+_KEY = "### "
+_QUOTE = "> "
+
+Facts = Mapping[str, str]
+"""Texts by what they are about."""
+
+
+def standing(dropped: Sequence[Entry], kept: Sequence[Entry]) -> Facts:
+    """What entries said that go, and nothing behind them says anew."""
+    told = facts(dropped)
+    return {about: text for about, text in told.items() if about not in facts(kept)}
+
+
+def facts(entries: Iterable[Entry]) -> dict[str, str]:
+    """The latest that entries say of anything."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        for about, text in _said(entry):
+            found.pop(about, None)  # the latest is also the last in order
+            found[about] = text
+    return found
+
+
+def _said(entry: Entry) -> Iterable[tuple[str, str]]:
+    if isinstance(entry, Compacted):
+        yield from read(entry.text).items()
+    elif isinstance(entry, Context):
+        for item in entry.items:
+            match item:
+                case UserMessage():
+                    yield ASKED, item.text
+                case SettingToggled():
+                    yield _setting(item), item.value
+                case ToolServerGone():
+                    yield _server(item), ", ".join(item.tools) or _ALL
+                case SurroundingsChanged():
+                    yield _AROUND, item.text
+                case _:
+                    pass
+
+
+def told_again(dropped: Sequence[Entry], kept: Sequence[Entry]) -> tuple[Event, ...]:
+    """The events that say it anew, where no summary does: also what only a summary said that goes."""
+    found: dict[str, Event] = {}
+    missing = standing(dropped, kept)
+    for entry in dropped:
+        for about, event in _events(entry):
+            if about in missing:
+                found[about] = event
+    return tuple(found.values())
+
+
+def _events(entry: Entry) -> Iterable[tuple[str, Event]]:
+    if isinstance(entry, Compacted):
+        yield from ((about, event) for about, text in read(entry.text).items() if (event := _event(about, text)))
+    for item in entry.items if isinstance(entry, Context) else ():
+        match item:
+            case SettingToggled():
+                yield _setting(item), events.SettingToggled(setting=item.setting, value=item.value)
+            case ToolServerGone():
+                yield _server(item), McpServerDisconnected(server=item.server, tools=item.tools)
+            case SurroundingsChanged():
+                yield _AROUND, events.SurroundingsChanged(text=item.text)
+            case _:
+                pass
+
+
+def _event(about: str, text: str) -> Event | None:
+    """A fact as it can be read back from a summary."""
+    if (setting := _between(about, "Setting ", " is")) is not None:
+        return events.SettingToggled(setting=setting, value=text)
+    if (server := _between(about, "Tool server ", " is gone")) is not None:
+        return McpServerDisconnected(server=server, tools=() if text == _ALL else tuple(text.split(", ")))
+    return events.SurroundingsChanged(text=text) if about == _AROUND else None
+
+
+def _between(text: str, before: str, after: str) -> str | None:
+    return text[len(before) : -len(after)] if text.startswith(before) and text.endswith(after) else None
+
+
+def _setting(item: SettingToggled) -> str:
+    return f"Setting {shown(item.setting)} is"
+
+
+def _server(item: ToolServerGone) -> str:
+    return f"Tool server {shown(item.server)} is gone"
+
+
+def written(found: Facts, number: int, most: int) -> str:
+    """Facts as they stand in a summary: so many, the latest, each with so many characters at most; nothing where there
+    are none. What the user asked comes first."""
+    if not found:
+        return ""
+    others = [about for about in found if about != ASKED]
+    asked = [ASKED] if ASKED in found else []
+    chosen = [*asked, *others[max(0, len(others) + len(asked) - number) :]]
+    lines = [HEADING]
+    for about in chosen:
+        text = found[about]
+        lines += [_KEY + about, *(_QUOTE + line for line in cut(text, most).split("\n"))]
+    return "\n".join(lines)
+
+
+def read(text: str) -> Facts:
+    """The facts that a summary begins with."""
+    found: dict[str, list[str]] = {}
+    about: list[str] | None = None
+    start = f"{OPENING}\n{HEADING}\n"
+    for line in text.removeprefix(start).split("\n") if text.startswith(start) else ():
+        if line.startswith(_KEY):
+            about = found.setdefault(line[len(_KEY) :], [])
+        elif line.startswith(_QUOTE) and about is not None:
+            about.append(line[len(_QUOTE) :])
+        else:
+            break
+    return {name: "\n".join(quoted) for name, quoted in found.items()}

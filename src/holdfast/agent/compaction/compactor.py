@@ -1,0 +1,313 @@
+"""Compaction and trimming of a session: measure, ask for a summary, log, and tell what it cost.
+
+Until `compaction.completed` is in the log nothing has changed: whatever ends it before leaves the window as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+
+from holdfast.records.events import Event
+from holdfast.records.events.agent import HistoryTrimmed
+from holdfast.records.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
+from holdfast.tools import Cancel
+
+from .. import memory_updates, tools_array
+from ..contract import Compaction, Line, Watch
+from ..costs import summed, used
+from ..model_call import CallFailed, Stopped, call
+from ..window.entries import Compacted, UserMessage, entry_json
+from ..window.renderer import render
+from . import messages
+from .carry_over import told_again
+from .cut import Cut, choose, turn_starts
+from .history_trim import trim
+from .limits import due, is_too_long, limit_of, reserve_of
+from .measurement import length, measured
+from .payback import Reckoned, reckon
+from .sizes import Sizes, message_tokens
+from .summary_entry import Known, composed
+from .summary_request import ATTEMPTS, Unusable, instruction, summary_of
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+_SHORTEST = 1_024
+"""Tokens that a summary needs at least: with less room than this none is asked for."""
+
+_GROWTH = 4_096
+"""Tokens by which a conversation grows before it is looked at again whether a compaction would gain something."""
+
+_STOPPED = (Stopped, asyncio.CancelledError, KeyboardInterrupt)
+
+_in_vain: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
+"""Sessions whose user has been told that nothing would be gained, and how long they were then."""
+
+
+class _Work(Struct):
+    """A compaction under way."""
+
+    why: str
+    turn: str | None
+    watch: Watch
+    cancel: Cancel
+    must: bool
+    limit: int
+    sizes: Sizes
+    cut: Cut
+    lines: list[Line]
+    problems: tuple[str, ...] = ()
+    attempts: int = 0
+
+
+class _Quietly(Watch):
+    """Who watches a turn sees nothing of a summary, but that it is waited for."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def retrying(self, why: str, seconds: float) -> None:
+        self._watch.retrying(why, seconds)
+
+
+async def before_request(
+    session: Session, *, turn: str | None = None, watch: Watch | None = None, cancel: Cancel | None = None
+) -> list[Line]:
+    """Make room for the next request where that is due; gives what was paid for it."""
+    watch, lines = watch or Watch(), list[Line]()
+    _trim_history(session, turn, watch)
+    state, settings = session.state, session.settings.agent.compaction
+    now = length(session)
+    found = due(
+        settings,
+        context_limit=session.facts.context_limit,
+        used=now.used,
+        pending=now.pending,
+        output_limit=session.output_limit,
+        turns_since=state.turns_since_compaction if state.compactions else None,
+    )
+    futile = _in_vain.get(session)
+    if found is not None and (futile is None or found.tokens >= futile + _GROWTH):
+        made = await _compact(session, "limit", turn, watch, cancel or Cancel(), lines, must=found.must)
+        if made.tokens_after < made.tokens_before:
+            await memory_updates.refresh(session, turn)
+    return lines
+
+
+async def compact(session: Session, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
+    """Put a summary in the place of old history, because the user wants it. `Stopped` if he stops it."""
+    lines: list[Line] = []
+    _in_vain.pop(session, None)
+    try:
+        return await _compact(session, "user", None, watch or Watch(), cancel or Cancel(), lines)
+    finally:
+        session.lines += lines
+
+
+def elide(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> Compaction:
+    """Make room without a model: the provider says that the conversation is too long even for it."""
+    total = measured(session).total
+    work = _begun(session, "too_long", turn, watch or Watch(), Cancel(), [], must=True, most=total // 2)
+    return work if isinstance(work, Compaction) else _without_model(session, work)
+
+
+async def _compact(
+    session: Session,
+    why: str,
+    turn: str | None,
+    watch: Watch,
+    cancel: Cancel,
+    lines: list[Line],
+    *,
+    must: bool = False,
+) -> Compaction:
+    work = _begun(session, why, turn, watch, cancel, lines, must=must)
+    if isinstance(work, Compaction):
+        return work
+    output = _output(session, work)
+    while output >= _SHORTEST and work.attempts < ATTEMPTS:
+        work.attempts += 1
+        try:
+            text = await _summary(session, work, output)
+        except Unusable as problem:
+            work.problems += (str(problem),)
+        except CallFailed as failed:
+            if is_too_long(failed.status, failed.text):
+                break
+            error = f"status {failed.status}" if failed.status else "not reachable"
+            _failed(session, work, error, last=not work.must)
+            if not work.must:  # the conversation still fits, and later there may be an answer
+                if why == "user":
+                    raise
+                watch.notice(messages.failed(failed.text))
+                return _unchanged(work)
+            return _without_model(session, work)
+        except BaseException as problem:
+            _failed(session, work, "stopped" if isinstance(problem, _STOPPED) else type(problem).__name__, last=True)
+            if isinstance(problem, Stopped):  # what had come of the summary is no answer to the user
+                raise Stopped from problem
+            raise
+        else:
+            return _completed(session, work, text)
+    if work.problems:
+        _failed(session, work, work.problems[-1], last=False)
+    return _without_model(session, work)
+
+
+def _begun(
+    session: Session,
+    why: str,
+    turn: str | None,
+    watch: Watch,
+    cancel: Cancel,
+    lines: list[Line],
+    *,
+    must: bool,
+    most: int | None = None,
+) -> _Work | Compaction:
+    """Measure and decide what goes; what became of it where nothing would be gained."""
+    settings, sizes = session.settings.agent.compaction, measured(session)
+    limit = limit_of(settings, session.facts.context_limit, session.output_limit)
+    limit = limit if most is None else min(limit, most)
+    cut = choose(
+        session.state.window.entries,
+        sizes.entries,
+        fixed=sizes.fixed,
+        anchor=settings.anchor_turns,
+        keep=settings.keep_recent_tokens,
+        limit=limit,
+    )
+    if cut is None or session.state.open_calls:
+        if session not in _in_vain:
+            now = length(session)  # with the message that waits: it may be what is too long
+            watch.notice(messages.in_vain(now.used + now.pending, why))
+        _in_vain[session] = sizes.total
+        return Compaction(why=why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
+    session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=why), turn=turn)
+    return _Work(why, turn, watch, cancel, must, limit, sizes, cut, lines)
+
+
+def _output(session: Session, work: _Work) -> int:
+    """Tokens that the summary may have: what is reserved for it, or what is left."""
+    context = session.facts.context_limit
+    asked = round(message_tokens(instruction(("",) * (ATTEMPTS - 1))) * work.sizes.ratio)
+    left = context - work.sizes.total - asked
+    return min(reserve_of(session.settings.agent.compaction, context), session.facts.output_limit, left)
+
+
+async def _summary(session: Session, work: _Work, output: int) -> str:
+    """The text that takes the place of what goes, with the model's summary in it."""
+    answered = await call(
+        session,
+        extra=instruction(work.problems),
+        output_limit=output,
+        turn=work.turn,
+        watch=_Quietly(work.watch),
+        cancel=work.cancel,
+    )
+    work.lines.append(answered.line)
+    text = _text(session, work, summary_of(answered.answer))
+    if text is None:
+        raise Unusable("it is longer than what it replaces")
+    return text
+
+
+def _text(session: Session, work: _Work, summary: str | None) -> str | None:
+    state, cut = session.state, work.cut
+    entries = state.window.entries
+    known = Known(
+        files=state.files, tasks=state.tasks, processes=state.running_processes, delegates=state.running_delegates
+    )
+    return composed(
+        entries[cut.head : cut.cut],
+        entries[cut.cut :],
+        known,
+        summary=summary,
+        fits=lambda text: work.sizes.of(text) < cut.dropped,
+    )
+
+
+def _without_model(session: Session, work: _Work) -> Compaction:
+    return _completed(session, work, _text(session, work, None) or "", elided=True)
+
+
+def _completed(session: Session, work: _Work, text: str, *, elided: bool = False) -> Compaction:
+    cut, size = work.cut, work.sizes.of(text)
+    cost = summed(line.cost for line in work.lines)
+    after = cut.kept + size
+    reckoned = reckon(session.facts.ref, before=work.sizes.total, after=after, behind=cut.behind + size, cost=cost)
+    entry = Compacted(at=session.now_us(), text=text, replaced=cut.cut - cut.head)
+    session.log(
+        CompactionCompleted(
+            tokens_before=work.sizes.total,
+            tokens_after=after,
+            summary=text,
+            elided=elided,
+            cost=cost,
+            used=used(work.lines),
+            head=cut.head,
+            cut=cut.cut,
+            entry=entry_json(entry),
+            payback=reckoned.payback,
+        ),
+        turn=work.turn,
+    )
+    _reset(session, work.turn)
+    _in_vain.pop(session, None)
+    made = _compaction(work, after, elided, reckoned)
+    work.watch.notice(messages.done(made))
+    return made
+
+
+def _compaction(work: _Work, after: int, elided: bool, reckoned: Reckoned) -> Compaction:
+    return Compaction(
+        why=work.why,
+        tokens_before=work.sizes.total,
+        tokens_after=after,
+        elided=elided,
+        attempts=work.attempts,
+        cost=summed(line.cost for line in work.lines),
+        rewrite_cost=reckoned.rewrite,
+        saved_per_request=reckoned.saved,
+        payback=reckoned.payback,
+    )
+
+
+def _unchanged(work: _Work) -> Compaction:
+    return _compaction(work, work.sizes.total, False, Reckoned())
+
+
+def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
+    """No summary came. The next request will go on where the instruction stood: this is its reason. Where it is the
+    `last` that is said of it, it says what was paid."""
+    lines = work.lines if last else []
+    cost = summed(line.cost for line in lines) if lines else None
+    spent = used(lines) if lines else ()
+    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost, used=spent), turn=work.turn)
+
+
+def _reset(session: Session, turn: str | None) -> None:
+    """The prefix is lost behind the front: tools and skills hear of what is left."""
+    tools_array.record(session, session.box.at_reset(render(session.state.window, session.static)), turn)
+    session.keep_state(turn=turn)  # guides and skills have changed also where the array has not
+
+
+def _trim_history(session: Session, turn: str | None, watch: Watch) -> None:
+    """Leave out old turns where `agent.history_turns` asks for that and it is time."""
+    turns, entries = session.settings.agent.history_turns, session.state.window.entries
+    coming = any(isinstance(item, UserMessage) for item in session.state.queue)
+    if not turns or not coming:
+        return
+    lost = session.reset is not None or not session.engine.fence(session.lane, now=session.clock())
+    found = trim(entries, turns, lost=lost)
+    if found is None:
+        return
+    kept = (*entries[: found.head], *entries[found.cut :])
+    told: tuple[Event, ...] = told_again(entries[found.head : found.cut], kept)
+    session.log(HistoryTrimmed(head=found.head, cut=found.cut), *told, turn=turn)
+    _reset(session, turn)
+    watch.notice(messages.trimmed(len(turn_starts(kept)) + 1))

@@ -1,0 +1,182 @@
+"""Which entries a summary replaces: `entries[head:cut]`. Entries are never split: no call is parted from its results.
+
+In front stay the session's context and the first turns, so that the break comes behind them; at the end stays what is
+new. Where a window is so small or so lopsided that this would leave no room, the front gives way first, then the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from holdfast.records import Text, ToolResult
+from holdfast.skills.tools import POINTERS
+
+from ..window.entries import (
+    AssistantTurn,
+    AttemptFeedback,
+    Compacted,
+    Context,
+    Entry,
+    GoalInjection,
+    SessionContext,
+    UserMessage,
+)
+
+SUMMARY_TOKENS = 2_048
+"""What a summary is expected to take: one that replaces less than this gains nothing."""
+
+_ROOM = 0.75
+"""What stays takes no more than this part of the limit, if that can be had: or the next compaction is due at once."""
+
+_HALVINGS = 6
+"""How often the end may be halved to make room."""
+
+_HEADING = re.compile(r"^# Skill: (\S+) \(source: \w+\)$", re.MULTILINE)
+
+
+class Cut(Struct, frozen=True, kw_only=True):
+    """What goes: the entries from `head` up to `cut`. Tokens of those that go, and of all that stays, without the
+    summary; `behind` is the part of it that stands behind the summary."""
+
+    head: int
+    cut: int
+    dropped: int
+    kept: int
+    behind: int
+
+
+def turn_starts(entries: Sequence[Entry]) -> tuple[int, ...]:
+    """Where the user's turns begin: with what he said, or with the goal and the remarks that were flushed with it."""
+    starts = []
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Context) and any(isinstance(item, UserMessage) for item in entry.items):
+            while index and isinstance(entries[index - 1], GoalInjection | AttemptFeedback):
+                index -= 1
+            starts.append(index)
+    return tuple(starts)
+
+
+def first_of(entries: Sequence[Entry]) -> int:
+    """The first entry that may ever go: what the session began with stays."""
+    return 1 if entries and isinstance(entries[0], SessionContext) else 0
+
+
+def head_of(entries: Sequence[Entry], anchor: int) -> int:
+    """How many entries stay in front: the session's context, and the first `anchor` turns with all their answers. An
+    earlier summary is where they end."""
+    first, starts = first_of(entries), turn_starts(entries)
+    if anchor <= 0:
+        return first
+    end = starts[anchor] if len(starts) > anchor else len(entries)
+    summary = next((index for index, entry in enumerate(entries) if isinstance(entry, Compacted)), len(entries))
+    return max(first, min(end, summary))
+
+
+def cut_of(sizes: Sequence[int], head: int, keep: int) -> int:
+    """Where the end begins that stays: as few entries as have `keep` tokens, or all behind `head`."""
+    cut, kept = len(sizes), 0
+    while cut > head and kept < keep:
+        cut -= 1
+        kept += sizes[cut]
+    return cut
+
+
+def choose(
+    entries: Sequence[Entry], sizes: Sequence[int], *, fixed: int, anchor: int, keep: int, limit: int
+) -> Cut | None:
+    """What to replace in a window whose entries have these sizes, behind `fixed` tokens; None where nothing is gained.
+
+    As configured, if that leaves room below `limit`; else with fewer turns in front and, where the window is full,
+    fewer tokens at the end. The newest entry goes only where all would be in vain with it.
+    """
+    best: Cut | None = None
+    full = fixed + sum(sizes) > limit * _ROOM
+    for found in _cuts(entries, sizes, fixed, anchor, _ends(keep) if full else (keep,)):
+        if found.kept + SUMMARY_TOKENS <= limit * _ROOM:
+            return found
+        best = found if best is None or found.kept < best.kept else best
+    if not full or (best is not None and best.kept + SUMMARY_TOKENS <= limit):
+        return best
+    everything = _cuts(entries, sizes, fixed, anchor, (0,))
+    return min((*everything, *((best,) if best else ())), key=lambda each: each.kept, default=None)
+
+
+def _cuts(
+    entries: Sequence[Entry], sizes: Sequence[int], fixed: int, anchor: int, ends: Iterable[int]
+) -> Iterator[Cut]:
+    """All that could be done and gains something, what is asked for first."""
+    for end in ends:
+        for head in _heads(entries, anchor):
+            cut = cut_of(sizes, head, end)
+            for moved in dict.fromkeys((with_bodies(entries, head, cut), _behind_pointers(entries, head, cut))):
+                if moved is not None and sum(sizes[head:moved]) > SUMMARY_TOKENS:
+                    yield _cut(sizes, fixed, head, moved)
+
+
+def _cut(sizes: Sequence[int], fixed: int, head: int, cut: int) -> Cut:
+    front, behind = sum(sizes[:head]), sum(sizes[cut:])
+    return Cut(head=head, cut=cut, dropped=sum(sizes[head:cut]), kept=fixed + front + behind, behind=behind)
+
+
+def _heads(entries: Sequence[Entry], anchor: int) -> Iterator[int]:
+    """Ends of the front, the one asked for first: fewer turns, then the first message alone, then not even that."""
+    found = [head_of(entries, turns) for turns in range(anchor, 0, -1)]
+    first = first_of(entries)
+    said = next((i + 1 for i, entry in enumerate(entries) if isinstance(entry, Context)), first)
+    found += [min(said, *found), first] if found else [first]
+    yield from dict.fromkeys(found)
+
+
+def _ends(keep: int) -> Iterator[int]:
+    yield keep
+    for halved in range(1, _HALVINGS):
+        if keep >> halved:
+            yield keep >> halved
+
+
+def with_bodies(entries: Sequence[Entry], head: int, cut: int) -> int | None:
+    """The cut, moved to the front so that every skill's body stays that something behind it points to; None where one
+    of them is nowhere."""
+    while (found := dangling(entries, head, cut)) is not None:
+        body = next((i for i in range(cut - 1, head - 1, -1) if (found[1], False) in _skills(entries[i])), None)
+        if body is None:
+            return None
+        cut = body
+    return cut
+
+
+def _behind_pointers(entries: Sequence[Entry], head: int, cut: int) -> int:
+    """The cut, moved to the end so that no pointer stays whose body goes."""
+    while (found := dangling(entries, head, cut)) is not None:
+        cut = found[0] + 1
+    return cut
+
+
+def dangling(entries: Sequence[Entry], head: int, cut: int) -> tuple[int, str] | None:
+    """The first entry behind the cut that points to a skill's body which would go, and the skill's name."""
+    standing = {name for entry in entries[:head] for name, pointer in _skills(entry) if not pointer}
+    for index in range(cut, len(entries)):
+        for name, pointer in _skills(entries[index]):
+            if pointer and name not in standing:
+                return index, name
+            standing.add(name)
+    return None
+
+
+def _skills(entry: Entry) -> list[tuple[str, bool]]:
+    """The skills that an entry's results name by their heading, and whether they only point to the body."""
+    if not isinstance(entry, AssistantTurn):
+        return []
+    texts = [
+        block.text
+        for message in entry.results
+        for result in message.content
+        if isinstance(result, ToolResult)
+        for block in result.content
+        if isinstance(block, Text)
+    ]
+    pointer = POINTERS["already_loaded"]
+    return [(name, pointer in text) for text in texts for name in _HEADING.findall(text)]

@@ -1,0 +1,254 @@
+"""The sub-agents of one session: how many work at once, who waits for whom, and what the session is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.errors import HoldfastError
+from holdfast.records import Text
+from holdfast.records.events import Event
+from holdfast.records.events.agent import DelegateAsked
+from holdfast.records.events.sessions import DelegateCompleted, DelegateFailed, DelegateStarted
+from holdfast.tools import Cancel, Tool
+from holdfast.tools.time_limits import ended, heard
+
+from ..contract import Delegated, Task, Watch
+from . import texts
+from .prefix_warmup import Hold
+from .worker import Work, ask
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+MOST = 32
+"""Tasks of one call."""
+_ROLE = 64
+
+logger = logging.getLogger(__name__)
+
+
+class Crew:
+    """Whoever works for a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._holds: dict[str, Hold] = {}
+        self._runners: set[asyncio.Task[Delegated]] = set()
+        self._batches: set[asyncio.Task[tuple[Delegated, ...]]] = set()
+
+    async def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        awaited: bool,
+        watch: Watch,
+        cancel: Cancel,
+        tool: Tool,
+        turn: str | None = None,
+    ) -> tuple[Delegated, ...]:
+        """Give these tasks to sub-agents. Where they are awaited, what became of them; else who was started, and what
+        they report is told to the session together, once all are done; `tool` says how long a report may be."""
+        self._check(tasks)
+        works = await self._engaged(tasks, awaited, turn)
+        for work in works:
+            watch.notice(f"{work.name}: {'goes on' if work.task.resume else 'started'}")
+        batch = self._batch(works, watch, cancel, awaited=awaited, turn=turn, tool=tool)
+        if awaited:
+            return await batch
+        begun = tuple(work.result("started") for work in works)
+        task = asyncio.create_task(batch)
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
+        task.add_done_callback(heard)
+        return begun
+
+    async def close(self) -> None:
+        """All of them stop."""
+        for batch in tuple(self._batches):
+            batch.cancel()
+        for batch in tuple(self._batches):
+            await ended(batch)
+        for runner in tuple(self._runners):
+            runner.cancel()
+        for runner in tuple(self._runners):
+            await ended(runner)
+
+    # Before they begin
+
+    def _check(self, tasks: Sequence[Task]) -> None:
+        session, depth = self._session, 0
+        most = session.settings.agent.delegates.depth
+        above = session.parent
+        while above is not None:
+            above, depth = above.parent, depth + 1
+        if depth >= most:
+            raise HoldfastError(
+                f"An agent at this depth starts no sub-agents (agent.delegates.depth is {most}); do the work yourself."
+            )
+        if not 1 <= len(tasks) <= MOST:
+            raise HoldfastError(f"{len(tasks)} tasks were given; give between 1 and {MOST}.")
+        going_on = [task.resume for task in tasks if task.resume]
+        for task in tasks:
+            if not task.task.strip():
+                raise HoldfastError("A task is empty; say what is to be done.")
+            role = task.role
+            if not role.strip() or len(role) > _ROLE or not role.isprintable():
+                raise HoldfastError(f"A role is one line of 1 to {_ROLE} characters; give a shorter one.")
+            if task.resume and (task.resume in session.children or going_on.count(task.resume) > 1):
+                raise HoldfastError(f"Sub-agent {task.resume[:80]} is at work; wait for its report.")
+
+    async def _engaged(self, tasks: Sequence[Task], awaited: bool, turn: str | None) -> tuple[Work, ...]:
+        """A session for each task, or for none. From here on they count as begun."""
+        works: list[Work] = []
+        try:
+            for number, task in enumerate(tasks, 1):
+                works.append(await self._work(number, task))
+            started = [
+                DelegateStarted(delegate=work.session.id, role=work.role, task=work.task.task, awaited=awaited)
+                for work in works
+            ]
+            self._session.log(*started, turn=turn, actor="agent")
+        except BaseException:
+            for work in works:
+                await self._undo(work)
+            raise
+        return tuple(works)
+
+    async def _work(self, number: int, task: Task) -> Work:
+        session, host = self._session, self._session.host
+        if task.resume:
+            child = await host.resume_child(session, task.resume)
+        else:
+            child = await host.child(session, task.role.strip())
+        session.children[child.id] = child
+        return Work(number=number, task=task, session=child, before=child.state, cancel=Cancel())
+
+    async def _undo(self, work: Work) -> None:
+        if not work.task.resume:
+            work.session.discard()
+        await self._leave(work, over=False)
+
+    # At work
+
+    async def _batch(
+        self,
+        works: tuple[Work, ...],
+        watch: Watch,
+        cancel: Cancel,
+        *,
+        awaited: bool,
+        turn: str | None,
+        tool: Tool,
+    ) -> tuple[Delegated, ...]:
+        """All of these, until the last one is done. To be cancelled, or told to stop, stops each of them first."""
+        runners = [asyncio.create_task(self._one(work, watch, cancel, awaited=awaited, turn=turn)) for work in works]
+        self._runners.update(runners)
+        stop = asyncio.create_task(cancel.wait())
+        cut: asyncio.CancelledError | None = None
+        stopped = False
+        while left := [runner for runner in runners if not runner.done()]:
+            try:
+                await asyncio.sleep(0)  # a task that is cancelled before its first step never puts anything away
+                await asyncio.wait({*left, *(() if stopped else (stop,))}, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError as error:
+                cut = error
+            if not stopped and (cut is not None or stop.done()):
+                stopped = True
+                for runner in left:
+                    runner.cancel()
+        stop.cancel()
+        self._runners.difference_update(runners)
+        found = tuple(
+            work.result("cancelled", texts.CANCELLED) if runner.cancelled() else runner.result()
+            for work, runner in zip(works, runners, strict=True)
+        )
+        if not awaited:
+            self._session.log(*(self._event(self._fitting(each, tool), awaited=False) for each in found), turn=turn)
+        if cut is not None:
+            raise cut
+        return found
+
+    async def _one(self, work: Work, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None) -> Delegated:
+        """One of them, from its turn to its end. What goes wrong with it is no matter of the others."""
+        try:
+            if cancel.is_set():
+                raise asyncio.CancelledError
+            found = await self._in_turn(work, watch)
+        except asyncio.CancelledError:  # by the batch, which asks for the result all the same
+            found = work.result("cancelled", texts.CANCELLED)
+        except HoldfastError as error:
+            found = work.result("failed", str(error))
+        except Exception as error:
+            logger.exception("the sub-agent %s failed", work.session.id)
+            found = work.result("failed", f"{type(error).__name__} in the runtime.")
+        await self._leave(work, over=found.status == "completed" and not found.question)
+        if awaited:
+            self._session.log(self._event(found, awaited=True), turn=turn)
+        watch.notice(texts.notice(work.number, found, work.calls))
+        return found
+
+    async def _in_turn(self, work: Work, watch: Watch) -> Delegated:
+        child = work.session
+        async with self._place():
+            if work.task.resume:  # it goes on from its own prefix
+                return await ask(work, watch)
+            hold = self._hold(child.model)
+            await hold.wait(child.id)
+            child.on_planned, child.on_begun = partial(hold.planned, child.id), hold.release
+            try:
+                return await ask(work, watch)
+            finally:
+                child.on_planned = child.on_begun = None
+                hold.gone(child.id)
+
+    def _place(self) -> asyncio.Semaphore:
+        """One of the places for those who work at once. A program that is not asynchronous has a loop for each turn."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._places:
+            self._places = {each: places for each, places in self._places.items() if not each.is_closed()}
+            self._places[loop] = asyncio.Semaphore(self._session.settings.agent.delegates.concurrent)
+        return self._places[loop]
+
+    def _hold(self, model: str) -> Hold:
+        """Where those with this model wait for each other, also those of several calls in one turn."""
+        known = self._holds.get(model)
+        if known is None or known.over:
+            known = self._holds[model] = Hold(self._session.settings.agent.delegates.hold_s)
+        return known
+
+    # Afterwards
+
+    async def _leave(self, work: Work, *, over: bool) -> None:
+        """Close its session. One that has asked, or failed, may go on later."""
+        session = work.session
+        try:
+            await (session.end() if over else session.close())
+        except HoldfastError:
+            logger.exception("the session of sub-agent %s could not be closed", session.id)
+        finally:
+            self._session.children.pop(session.id, None)
+
+    def _fitting(self, found: Delegated, tool: Tool) -> Delegated:
+        """A report that nobody waits for, as short as a tool's result has to be: it never was one."""
+        if not found.text:
+            return found
+        (first, *_), _ = self._session.box.offloader.store(tool, f"report_{found.id}", (Text(found.text),))
+        return replace(found, text=first.text) if isinstance(first, Text) else found
+
+    def _event(self, found: Delegated, *, awaited: bool) -> Event:
+        if found.question:
+            question = found.question if awaited else texts.asked(found)
+            return DelegateAsked(delegate=found.id, question=question, cost=found.cost, used=found.used)
+        if found.status == "completed":
+            text = found.text if awaited else texts.REPORT.format(text=found.text or texts.NOTHING)
+            return DelegateCompleted(delegate=found.id, result=text, cost=found.cost, used=found.used, awaited=awaited)
+        return DelegateFailed(
+            delegate=found.id, error_message=found.text, cost=found.cost, used=found.used, awaited=awaited
+        )

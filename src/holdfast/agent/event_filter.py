@@ -1,0 +1,92 @@
+"""Which events a session's log takes from its tools, and which of the log's go to the store: those without words of a
+prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, get_args, get_origin, get_type_hints
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from holdfast.records.events import Bus, Envelope, Event
+from holdfast.records.events.agent import (
+    SessionComposed,
+    SessionRedeclared,
+    SessionRefreshed,
+    SessionState,
+    TurnAnswered,
+    TurnToolsAnswered,
+    VolatileChanged,
+    WindowAppended,
+)
+from holdfast.records.events.sessions import ProcessExited, ProcessStarted
+from holdfast.records.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
+from holdfast.store import Store
+
+_TIMELINE: tuple[type[Event], ...] = (
+    ProcessStarted,
+    ProcessExited,
+    MemoryUpdated,
+    McpServerDisconnected,
+)
+"""Of what tools tell, the conversation is told this."""
+
+_LOG_ONLY: tuple[type[Event], ...] = (
+    SessionComposed,
+    SessionState,
+    SessionRefreshed,
+    SessionRedeclared,
+    VolatileChanged,
+    WindowAppended,
+    TurnAnswered,
+    TurnToolsAnswered,
+)
+"""Nothing but the words of a conversation: they stand in its log and nowhere else."""
+
+
+def from_tools(envelope: Envelope) -> Envelope | None:
+    """A tool's event as the log takes it. Of calls only the files are kept that they changed."""
+    payload = envelope.payload
+    if isinstance(payload, ProcessStarted | ProcessExited) and not payload.background:
+        return None  # the result of the call says how it ended
+    if isinstance(payload, _TIMELINE):
+        return envelope
+    if isinstance(payload, ToolCompleted) and payload.files_modified:
+        return replace(envelope, payload=replace(payload, output="", metadata="", command_executed=None))
+    return None
+
+
+def for_store(envelope: Envelope, *, bodies: bool) -> Envelope | None:
+    """An event of the log as the store takes it: without words of a prompt, unless those are to be kept."""
+    payload = envelope.payload
+    if isinstance(payload, _LOG_ONLY):
+        return None
+    if bodies:
+        return envelope
+    words = {name: "" for name in _bodies(type(payload)) if getattr(payload, name)}
+    return replace(envelope, payload=replace(payload, **words)) if words else envelope
+
+
+def publish(envelopes: Sequence[Envelope], *, bus: Bus | None, store: Store | None, tenant: str, bodies: bool) -> None:
+    """Events of a log for whoever listens, and for the store as it takes them."""
+    if bus is not None:
+        for envelope in envelopes:
+            bus.publish(envelope)
+    if store is not None:
+        kept = [each for envelope in envelopes if (each := for_store(envelope, bodies=bodies)) is not None]
+        if kept:
+            store.append_events(tenant, kept)
+
+
+@cache
+def _bodies(event: type[Event]) -> tuple[str, ...]:
+    hints = get_type_hints(event, include_extras=True)
+    return tuple(name for name, hint in hints.items() if _is_body(hint))
+
+
+def _is_body(hint: object) -> bool:
+    if get_origin(hint) is Annotated:
+        return any(isinstance(each, Meta) and (each.extra or {}).get("kind") == "body" for each in get_args(hint)[1:])
+    return any(_is_body(each) for each in get_args(hint))

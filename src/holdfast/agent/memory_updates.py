@@ -1,0 +1,189 @@
+"""What a conversation is told of the knowledge store: once at its start, and then only what has changed.
+
+A delta is an event before it is sent and an entry of the window afterwards; the context block is an event too. What the
+conversation knows is read from its state, so that a resumed session is told nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast.facts import estimate
+from holdfast.memory.entries import Context as Block
+from holdfast.memory.entries import Delta, Stable
+from holdfast.memory.surface import Surfacing
+from holdfast.notices import warn_once
+from holdfast.records.events import Event
+from holdfast.records.events.tools import MemoryEvicted, MemorySurfaced
+
+from .window.entries import Context, UserMessage
+from .window.flush import says_nothing
+from .window.state import standing
+
+if TYPE_CHECKING:
+    from .session import Session
+
+START, RESET, REFRESH = "session_start", "reset", "refresh"
+
+_UNREAD = "memory was not looked at"
+
+_logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def surfacing(session: Session) -> Surfacing | None:
+    """What chooses for this conversation; None where there is no store. A sub-agent is told its task and nothing beside
+    it."""
+    if session.knowledge is None or session.parent is not None:
+        return None
+    return Surfacing(
+        session.knowledge,
+        session.settings.memory,
+        audience="agent",
+        context_limit=session.facts.context_limit,
+        output_limit=session.output_limit,
+    )
+
+
+async def stable(session: Session) -> Stable:
+    """The stable block that a new conversation begins with."""
+    chooser = surfacing(session)
+    if chooser is None:
+        return Stable()
+    what = "a session begins without its memory"
+    return await asyncio.to_thread(_tried, what, chooser.stable, now=session.clock()) or Stable()
+
+
+def begun(found: Stable) -> tuple[Event, ...]:
+    """That the entries of the stable block stand in it; what it says stands in what the session is composed of."""
+    return (replace(_surfaced("stable", found, START), text=""),) if found.entries else ()
+
+
+async def look(session: Session, turn: str | None = None) -> None:
+    """Look for what the conversation has to be told, when the user has said something: what is told stands in front of
+    that."""
+    chooser, said = surfacing(session), _said(session)
+    if chooser is None or said is None:
+        return
+    found = await asyncio.to_thread(_tried, _UNREAD, _look, session, chooser, said)
+    if found:  # not in the thread, which goes on where the turn is cancelled
+        session.log(*found, turn=turn)
+
+
+async def refresh(session: Session, turn: str | None = None) -> None:
+    """An emergency: the conversation was too long. The context block is chosen anew; the stable one stays."""
+    chooser, state = surfacing(session), session.state
+    if chooser is None or not state.context:
+        return
+    before = Block(text=state.context, entries=state.context_entries)
+    said, stable = _said(session) or _last(session), _stable(session)
+    found = await asyncio.to_thread(_tried, _UNREAD, chooser.changed_context, before, said, stable=stable, refresh=True)
+    if found is not None:
+        session.log(_surfaced("context", found, REFRESH), turn=turn)
+
+
+def note_shown(session: Session, events: Sequence[Event]) -> None:
+    """So that `holdfast memory why` can say when an entry was shown. Nothing depends on it, and it stops nothing."""
+    for found in events:
+        if session.knowledge is None or not isinstance(found, MemorySurfaced) or found.why == "written":
+            continue
+        if pairs := tuple(zip(found.entries, found.hashes, strict=False)):
+            _tried(
+                "it was not noted that memory was shown",
+                session.knowledge.note_shown,
+                pairs,
+                session=session.lane.session,
+                lane=session.lane.id,
+                place=found.place,
+                why=found.why,
+            )
+
+
+def _tried(what: str, work: Callable[P, T], *given: P.args, **more: P.kwargs) -> T | None:
+    """Memory keeps nobody from going on: where it fails, that is logged, and there is nothing."""
+    try:
+        return work(*given, **more)
+    except Exception as problem:  # noqa: BLE001  the store, the files of a model, a fault of ours: a turn is worth more
+        warn_once(_logger, "%s: %s", what, problem)
+        return None
+
+
+def _look(session: Session, chooser: Surfacing, said: str) -> tuple[Event, ...]:
+    """What is to be told, as events; nothing is changed by it."""
+    state, memory = session.state, session.settings.memory
+    first = not state.spoken
+    query = said if first or memory.retrieve == "every_turn" else None
+    if query is not None:
+        chooser.knowledge.learn()
+    if memory.placement == "blocks":
+        return _look_at_block(session, chooser, query, first=first)
+    told = {each.entry: each.hash for each in state.surfaced}
+    lost = _lost(session) if state.deltas < memory.delta_max else []
+    found = chooser.again(lost, told) if lost else None
+    if found is None:
+        found = chooser.delta(told, query, first=first, given=state.deltas)
+    return (*_unsaid(lost, found), *(() if found is None else (_surfaced("delta", found, found.why),)))
+
+
+def _look_at_block(session: Session, chooser: Surfacing, query: str | None, *, first: bool) -> tuple[Event, ...]:
+    state, stable = session.state, _stable(session)
+    if first and not state.context:
+        found: Block | None = chooser.context(query or "", stable=stable)
+    else:
+        before = Block(text=state.context, entries=state.context_entries)
+        found = chooser.changed_context(before, query, stable=stable)
+    if found is None or found.text == state.context:
+        return ()
+    return (_surfaced("context", found, START if first else "changed" if query is None else "every_turn"),)
+
+
+def _lost(session: Session) -> list[str]:
+    """What was told in the conversation and stands nowhere in it any more."""
+    state, says = session.state, standing(session.state)
+    return [each.entry for each in state.surfaced if each.place == "delta" and each.hash and each.entry not in says]
+
+
+def _unsaid(lost: Sequence[str], found: Delta | None) -> tuple[Event, ...]:
+    """What was lost and found no room: nothing says it any more, and nothing has to."""
+    said = {} if found is None else dict(found.entries)
+    gone = tuple(each for each in lost if each not in said)
+    return (MemoryEvicted(entries=gone, why=RESET),) if gone else ()
+
+
+def _surfaced(place: str, found: Stable | Block | Delta, why: str) -> MemorySurfaced:
+    return MemorySurfaced(
+        entries=tuple(id_ for id_, _ in found.entries),
+        hashes=tuple(said for _, said in found.entries),
+        tokens=estimate(found.text) if found.text else 0,
+        place=place,
+        why=why,
+        text=found.text,
+    )
+
+
+def _stable(session: Session) -> Stable:
+    composed = session.state.composed
+    return Stable(text="" if composed is None else composed.preferences)
+
+
+def _said(session: Session) -> str | None:
+    """What the user has said that was not sent yet."""
+    said = [item for item in session.state.queue if isinstance(item, UserMessage) and not says_nothing(item)]
+    waiting = [item.text for item in said]
+    return "\n\n".join(waiting) if waiting else None
+
+
+def _last(session: Session) -> str:
+    """What the user said last."""
+    for entry in reversed(session.state.window.entries):
+        for item in reversed(entry.items) if isinstance(entry, Context) else ():
+            if isinstance(item, UserMessage):
+                return item.text
+    return ""

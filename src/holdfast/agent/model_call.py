@@ -1,0 +1,247 @@
+"""One request to the model: rendered, prepared by the engine, sent, its answer read as it comes, settled.
+
+What fails here may be sent again, because no tool of the answer has begun: tools run when it has come whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.engine import Prepared
+from holdfast.engine.partial_usage import Partial
+from holdfast.errors import HoldfastError
+from holdfast.records import Message, Request
+from holdfast.records.events import ResetReason
+from holdfast.records.events.agent import WindowSent
+from holdfast.tools import Cancel
+from holdfast.wire import DIALECTS, Body, Unreadable
+from holdfast.wire.answers import Answer, AnswerReader, answer_reader
+from holdfast.wire.raw_json import wire_model
+
+from .contract import KeyMissing, Line, Outgoing, Unreachable, Watch
+from .costs import line
+from .requests import named
+from .retry import retry_after, retryable
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_MOST_OF_AN_ERROR = 1_048_576
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """An answer that came whole."""
+
+    call: str
+    answer: Answer
+    line: Line
+
+
+class Stopped(Exception):
+    """The user stopped it. `partial` is what had come by then."""
+
+    def __init__(self, partial: Message | None = None) -> None:
+        super().__init__("stopped")
+        self.partial = partial
+
+
+class CallFailed(HoldfastError):
+    """No answer, also after sending again. `status` is 0 where the connection was the reason."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+class _Refused(Exception):
+    """One attempt without an answer."""
+
+    def __init__(self, status: int, text: str, pause: float | None = None, *, again: bool = True) -> None:
+        super().__init__(text)
+        self.status, self.text, self.pause, self.again = status, text, pause, again
+
+
+async def call(
+    session: Session,
+    *,
+    extra: tuple[Message, ...] = (),
+    output_limit: int | None = None,
+    turn: str | None = None,
+    watch: Watch | None = None,
+    cancel: Cancel | None = None,
+) -> Answered:
+    """Send the session's window, with `extra` messages behind it, and read the answer. With them it is the last request
+    and nothing else: no result is masked that was not (law 6)."""
+    watch, cancel = watch or Watch(), cancel or Cancel()
+    body = parsed(session, session.request(extra, output_limit=output_limit))
+    attempt = 0
+    while True:
+        try:
+            return await _attempt(session, body, turn, watch, cancel, masking=not extra)
+        except _Refused as refused:
+            if not refused.again or attempt >= session.settings.agent.retries:
+                raise CallFailed(refused.status, refused.text) from refused
+            pause = refused.pause if refused.pause is not None else retry_after({}, attempt, now=session.clock())
+            watch.retrying(refused.text, pause)
+            await _pause(session, pause, cancel)
+            attempt += 1
+
+
+def parsed(session: Session, asked: Request) -> Body:
+    """A request as the engine takes it."""
+    dialect = DIALECTS[session.dialect]
+    body = session.engine.parse(dialect, dialect.encode(asked), model=wire_model(asked.model))
+    if isinstance(body, Unreadable):
+        raise HoldfastError(f"the conversation {session.id} cannot be sent: {body.reason}.")
+    return body
+
+
+async def _attempt(
+    session: Session, body: Body, turn: str | None, watch: Watch, cancel: Cancel, *, masking: bool
+) -> Answered:
+    if cancel.is_set():
+        raise Stopped
+    prepared = session.prepare(body, turn=turn, masking=masking)
+    reader = answer_reader(session.dialect)
+    work = asyncio.ensure_future(_exchange(session, prepared, reader, watch))
+    stop = asyncio.ensure_future(cancel.wait())
+    try:
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Stopped(await _left(session, prepared, reader, work))
+        answer = work.result()
+    except asyncio.CancelledError:
+        await _left(session, prepared, reader, work)
+        raise
+    except (_Refused, Unreachable, KeyMissing) as problem:
+        session.engine.abandon(prepared, now=session.clock(), error=_kind(problem), partial=_partial(reader))
+        if isinstance(problem, _Refused):
+            raise
+        if isinstance(problem, KeyMissing):
+            raise _Refused(401, str(problem), again=False) from problem
+        raise _Refused(0, str(problem)) from problem
+    except BaseException as problem:
+        error = type(problem).__name__
+        session.engine.abandon(prepared, now=session.clock(), error=error, partial=_partial(reader))
+        raise
+    finally:
+        stop.cancel()
+        session.host.contents.drop(prepared)
+    return _settled(session, prepared, answer, reader.output)
+
+
+async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, watch: Watch) -> Answer:
+    asked = Outgoing(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
+    session.log(
+        WindowSent(
+            call=prepared.call,
+            model=session.model,
+            entries=len(session.state.window.entries),
+            reset=cast("ResetReason | None", prepared.core.expectation.reset),
+        ),
+        turn=prepared.turn,
+        actor="agent",
+    )
+    if (again := await _read(session, prepared, asked, reader, watch)) is not None:
+        await _read(session, prepared, again, reader, watch)
+    answer = reader.close()
+    if not answer.whole or (answer.usage is None and not answer.message.content):
+        raise Unreachable(answer.error or "the answer broke off before its end")
+    return answer
+
+
+async def _read(
+    session: Session, prepared: Prepared, asked: Outgoing, reader: AnswerReader, watch: Watch
+) -> Outgoing | None:
+    """Send a request and read its answer. Where the provider has forgotten the cached content that it names, gives
+    the request to send instead, which names none."""
+    async with session.provider.open(asked) as answering:
+        if answering.status >= 400:
+            raw = await _error_body(aiter(answering))
+            if session.host.contents.forgotten(prepared, answering.status, raw):
+                return replace(asked, raw=prepared.raw)
+            _refuse(session, answering.status, dict(answering.headers), raw)
+        session.host.contents.begin(prepared)
+        async for chunk in answering:
+            pieces = reader.feed(chunk)
+            if reader.started:
+                session.began(prepared, reader.usage)
+            for piece in pieces:
+                watch.piece(piece.kind, piece.text)
+    return None
+
+
+async def _error_body(chunks: AsyncIterator[bytes]) -> bytes:
+    raw = bytearray()
+    async for chunk in chunks:
+        raw += chunk[: _MOST_OF_AN_ERROR - len(raw)]
+        if len(raw) >= _MOST_OF_AN_ERROR:
+            break
+    return bytes(raw)
+
+
+def _refuse(session: Session, status: int, headers: dict[str, str], raw: bytes) -> None:
+    error = DIALECTS[session.dialect].read_error(status, raw)
+    told = any(name in headers for name in ("retry-after", "retry-after-ms"))
+    pause = retry_after(headers, 0, now=session.clock()) if told else None
+    text = f"{session.facts.ref} answered {status}: {error.message}"
+    raise _Refused(status, text, pause, again=retryable(status, headers))
+
+
+async def _left(
+    session: Session, prepared: Prepared, reader: AnswerReader, work: asyncio.Future[Answer]
+) -> Message | None:
+    """Give up an answer that is on its way: what had come of it."""
+    work.cancel()
+    try:
+        await asyncio.wait({work})
+        if not work.cancelled():
+            work.exception()  # heard
+    finally:
+        partial = reader.close()
+        session.engine.abandon(prepared, now=session.clock(), partial=_partial(reader))
+    return partial.message if partial.message.content else None
+
+
+def _partial(reader: AnswerReader) -> Partial | None:
+    """What had come of an answer that has no end: the provider bills for it."""
+    return Partial(reader.usage, reader.output) if reader.started else None
+
+
+def _settled(session: Session, prepared: Prepared, answer: Answer, output: int) -> Answered:
+    """`output` are the tokens of the answer, estimated, for a provider that does not tell them."""
+    now, finding = session.clock(), None
+    session.began(prepared)
+    if answer.usage is None:
+        partial = Partial(output=output)
+        billed = session.engine.abandon(prepared, now=now, error="no usage reported", partial=partial)
+        used = billed or prepared.core.outcome.usage(output)
+    else:
+        verdict = session.engine.settle(prepared, answer.usage, now=now)
+        used, finding = verdict.usage, verdict.finding
+    reset = prepared.core.expectation.reset
+    broke = finding is not None and finding.reason is None
+    found = line(session.facts.ref, used, resets=(reset,) if reset else (), breaks=int(broke))
+    return Answered(call=prepared.call, answer=answer, line=found)
+
+
+async def _pause(session: Session, seconds: float, cancel: Cancel) -> None:
+    """Wait, unless the user has had enough."""
+    stop = asyncio.ensure_future(cancel.wait())
+    sleep = asyncio.ensure_future(session.sleep(seconds))
+    try:
+        await asyncio.wait({stop, sleep}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        sleep.cancel()
+    if cancel.is_set():
+        raise Stopped
+
+
+def _kind(problem: Exception) -> str:
+    return f"status {problem.status}" if isinstance(problem, _Refused) else type(problem).__name__

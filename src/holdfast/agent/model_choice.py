@@ -1,0 +1,112 @@
+"""Which model a session's turn goes to, and who takes over: `routing` decides, here it is done and recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.records import Image, Message
+from holdfast.records.events.agent import ModelRouted
+
+from .compaction.measurement import length
+from .contract import Watch
+from .routing import Gate, Needs, Route, fallback, route
+from .window.entries import AssistantTurn, Context, UserMessage
+from .window.projection import State
+
+if TYPE_CHECKING:
+    from .model_call import CallFailed
+    from .session import Session
+
+
+def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: bool = False) -> str:
+    """Go to the model that a message is for; gives the message without its mention."""
+    configured = session.host.configured(session.agent)
+    composed = session.state.composed
+    begun = None if composed is None or composed.model == configured.model else composed.model
+    found = route(
+        text,
+        configured=configured,
+        session=session.state.chosen or begun,
+        before=session.model if session.resets.used else None,
+        needs=_needs(session, images=images),
+        warm=partial(warm, session),
+        gate=_gate(session),
+        at=datetime.fromtimestamp(session.clock(), UTC),
+    )
+    _take(session, found, turn, watch)
+    return found.text or text
+
+
+def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tried: Collection[str]) -> bool:
+    """Go on with the next model of the chain; False where there is none. The service's own words are shown, not
+    recorded: they may quote the prompt."""
+    found = fallback(
+        session.host.configured(session.agent).fallback,
+        after=session.model,
+        why=f"status {failed.status}" if failed.status else "no connection",
+        needs=_needs(session),
+        tried=tried,
+        warm=partial(warm, session),
+        gate=_gate(session),
+        at=datetime.fromtimestamp(session.clock(), UTC),
+    )
+    if found is None:
+        return False
+    watch.notice(failed.text)
+    _take(session, found, turn, watch)
+    return True
+
+
+def choose(session: Session, model: str) -> None:
+    """The user wants another model from the next turn on."""
+    session.log(ModelRouted(model=model, source="session", before=session.model), actor="user")
+    if not session.resets.used and session.state.turn is None:  # a request that is on its way stays what it is
+        session.switch(model)
+
+
+def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
+    if found.notice:
+        watch.notice(found.notice)
+    if found.changed or found.passed_over or found.model != session.model or not session.resets.used:
+        session.log(found.event(), turn=turn)
+    session.switch(found.model)
+    effort = session.state.effort
+    if found.changed and effort and effort not in session.facts.efforts:
+        watch.notice(f"{found.model} takes no effort {effort!r}: it thinks as much as it does by default.")
+
+
+def _needs(session: Session, *, images: bool = False) -> Needs:
+    """The conversation as long as it is now: nobody counted what was stopped, and behind a summary the last count is
+    not true any more."""
+    tokens = 0 if session.state.last is None else length(session).used
+    return Needs(tokens=tokens, images=images or _has_images(session.state))
+
+
+def _gate(session: Session) -> Gate:
+    """Whether OpenRouter is said to cache: never, or where this conversation has read something by it."""
+    return Gate(openrouter=session.settings.cache.openrouter.caching, seen=frozenset(session.reading))
+
+
+def warm(session: Session, model: str) -> int:
+    """How much of the conversation a model has cached: all that it was last sent, or nothing."""
+    if model not in session.resets.used:
+        return 0
+    lane, now = session.lane_of(model), session.clock()
+    last = session.engine.ledger(lane, now=now).last
+    return last.covered if last is not None and session.engine.fence(lane, now=now) else 0
+
+
+def _has_images(state: State) -> bool:
+    for entry in state.window.entries:
+        if isinstance(entry, Context) and any(isinstance(i, UserMessage) and i.attachments for i in entry.items):
+            return True
+        if isinstance(entry, AssistantTurn) and any(_shows(message) for message in entry.results):
+            return True
+    return any(isinstance(item, UserMessage) and item.attachments for item in state.queue)
+
+
+def _shows(message: Message) -> bool:
+    return any(isinstance(part, Image) for block in message.content for part in (block, *getattr(block, "content", ())))

@@ -1,0 +1,1 @@
+"""`holdfast chat`: an agent in the terminal or in a pipe."""

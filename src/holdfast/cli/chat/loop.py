@@ -1,0 +1,117 @@
+"""What is said in a chat, one after the other: by somebody who types, or from a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from holdfast.agent.stable_text import CALLS_OF_A_MESSAGE, EXPECTED_CALLS
+from holdfast.errors import HoldfastError
+
+from . import commands
+from .conversation import Chat
+from .prompt import Typed
+
+PROMPT = "> "
+STOPPED = 130
+"""The exit code of what Ctrl-C has stopped, as shells report it."""
+
+
+def said(message: Sequence[str]) -> list[str] | None:
+    """What is to be said: messages and commands in order; None where somebody is there to type it."""
+    if message:
+        found = [" ".join(_input() if word == "-" else word for word in message)]
+    elif sys.stdin is not None and sys.stdin.isatty():
+        return None
+    else:
+        found = parted(_input())
+    if not any(each.strip() for each in found):
+        raise click.UsageError("there is nothing to say: give a MESSAGE, pipe one in, or start it in a terminal.")
+    return found
+
+
+def _input() -> str:
+    return "" if sys.stdin is None else sys.stdin.read()
+
+
+def parted(text: str) -> list[str]:
+    """What was piped in: commands, each a line of its own, and the messages between them. A line that begins with a
+    slash and is no command is part of a message: it may be a path."""
+    found: list[str] = []
+    lines: list[str] = []
+
+    def end() -> None:
+        whole = "\n".join(lines).strip("\n")
+        found.extend([whole] if whole.strip() else [])
+        lines.clear()
+
+    for line in text.split("\n"):
+        if commands.is_known(line):
+            end()
+            found.append(line)
+        else:
+            lines.append(line)
+    end()
+    return found
+
+
+def expected_calls(lines: Sequence[str] | None) -> float:
+    """Requests that a new session is likely to make: few where all that will be said is known and short."""
+    if lines is None:
+        return EXPECTED_CALLS
+    messages = sum(not commands.is_known(line) for line in lines)
+    return min(max(messages, 1) * CALLS_OF_A_MESSAGE, EXPECTED_CALLS)
+
+
+def answer(chat: Chat, lines: Sequence[str]) -> int:
+    """Say it all; the exit code. What was stopped ends it."""
+    code = 0
+    for line in lines:
+        try:
+            if commands.is_known(line):
+                commands.run(chat, line)
+                continue
+            turn = chat.ask(commands.meant(line))
+        except HoldfastError as problem:
+            chat.screen.warn(str(problem))
+            code = 1
+            continue
+        if turn is not None and turn.ended == "cancelled":
+            return STOPPED
+        if turn is None or turn.ended != "completed":
+            code = 1
+    return code
+
+
+def talk(chat: Chat, typed: Typed) -> int:
+    """Ask for one line after the other until the user has enough."""
+    pressed = False
+    while True:
+        try:
+            chat.conductor.drain()
+            line = typed.line(PROMPT)
+            pressed = False
+            _do(chat, line)
+        except KeyboardInterrupt:
+            chat.screen.aside([""])
+            if pressed:
+                return 0
+            pressed = True
+            chat.screen.notice("Ctrl-C again leaves, and so does Ctrl-D")
+        except EOFError:
+            chat.screen.aside([""])
+            return 0
+
+
+def _do(chat: Chat, line: str) -> None:
+    if not line.strip():
+        return
+    try:
+        if commands.is_command(line):
+            commands.run(chat, line)
+        else:
+            chat.ask(commands.meant(line))
+    except HoldfastError as problem:
+        chat.screen.warn(str(problem))

@@ -1,0 +1,196 @@
+"""What a chat stands on: the configuration of its workspace, the store, the engine, the provider, MCP servers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from holdfast.agent import routing
+from holdfast.agent.contract import Provider
+from holdfast.agent.providers import KEYS, HttpProvider, not_served
+from holdfast.agent.sessions import Sessions
+from holdfast.cli.setup import use_configured_facts
+from holdfast.config import Config, inert, load_here
+from holdfast.config.private_home import close_to_others
+from holdfast.engine import Engine
+from holdfast.engine.identity.identities import LOCAL
+from holdfast.engine.reports import Reports
+from holdfast.errors import HoldfastError
+from holdfast.serving import is_loopback
+from holdfast.store import SqliteStore, open_store
+from holdfast.tools.mcp import Hub
+from holdfast.tools.mcp.startup import started, unconnected, usable
+from holdfast.tools.toolbox import dialect_of_model
+
+from .turns import Conductor
+
+SIMULATED = "anthropic:claude-haiku-5-5"
+"""The model that is simulated where none is named: one that caches short prompts, so that there is something to see."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the command line says about where and how to work."""
+
+    workspace: Path
+    here: Path | None = None
+    """Where the command was given."""
+    model: str | None = None
+    agent: str = ""
+    simulate: bool = False
+    script: Path | None = None
+    yes: bool = False
+    amnesia: bool = False
+    effort: str | None = None
+
+    @property
+    def again(self) -> tuple[str, ...]:
+        """What has to be said again to go on in the same way from the same place."""
+        simulated = ("--simulate", *(() if self.script is None else ("--script", str(self.script))))
+        elsewhere = () if self.here in (None, self.workspace) else ("--workspace", str(self.workspace))
+        forgets = ("--amnesia",) if self.amnesia else ()
+        return (*(simulated if self.simulate else ()), *elsewhere, *forgets)
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """Everything a conversation needs, apart from the conversation."""
+
+    config: Config
+    sessions: Sessions
+    store: SqliteStore | None
+    asked: Asked
+
+    @property
+    def billed(self) -> SqliteStore | None:
+        """The store where what is paid stands; what is simulated is on no bill."""
+        return None if self.asked.simulate else self.store
+
+    @property
+    def model(self) -> str | None:
+        """The model for a new session: the one that was named, or one to be simulated where none is configured."""
+        if self.asked.model is not None or not self.asked.simulate:
+            return self.asked.model
+        return None if self.sessions.configured(self.asked.agent).model else SIMULATED
+
+
+def configured(asked: Asked) -> Config:
+    """The configuration of the workspace, which is the current directory from now on."""
+    try:
+        os.chdir(asked.workspace)
+    except OSError as problem:
+        raise HoldfastError(
+            f"{asked.workspace} cannot be worked in ({problem.strerror or problem}); choose another --workspace"
+        ) from problem
+    use_configured_facts()
+    config = load_here(
+        {"tools.confirm.mode": "allow" if asked.yes else None, "memory.amnesia": True if asked.amnesia else None}
+    )
+    if asked.agent and asked.agent not in config.agents:
+        there = f"there are {', '.join(config.agents)}" if config.agents else "none is configured"
+        raise HoldfastError(
+            f"there is no agent {asked.agent!r}; {there}. [agents.NAME.SECTION] in holdfast.toml makes one"
+        )
+    return config
+
+
+@contextlib.contextmanager
+def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Iterator[Opened]:
+    """Open it all, and close it again in the other order. What does not work and is not needed is a notice."""
+    close_to_others(config.home)
+    with contextlib.ExitStack() as stack:
+        if without_effect := inert.warning(config, "agent", agent=asked.agent or None, model=asked.model):
+            notice(without_effect)
+        store = _store(asked, config, notice, stack)
+        reports = Reports.configured(config)
+        engine = Engine(config.for_agent, store=store, reports=None if asked.simulate else reports)
+        stack.callback(lambda: engine.close(now=time.time()))
+        hub = _hub(config, conductor, notice)
+        if hub is not None:
+            stack.callback(lambda: conductor.work.wait(hub.close()))
+        provider = _provider(asked, config)
+        stack.callback(lambda: conductor.work.wait(provider.close()))
+        sessions = Sessions(
+            config.for_agent,
+            workspace=config.workspace or Path(),
+            home=config.home,
+            provider=provider,
+            engine=engine,
+            store=store,
+            tenant=LOCAL,
+            confirm=conductor.confirm,
+            hub=hub,
+            chosen=partial(routing.configured, config),
+        )
+        stack.callback(lambda: conductor.work.wait(sessions.close()))
+        yield Opened(config=config, sessions=sessions, store=store, asked=asked)
+
+
+def _store(
+    asked: Asked, config: Config, notice: Callable[[str], None], stack: contextlib.ExitStack
+) -> SqliteStore | None:
+    """The store of the configuration. What is simulated costs nothing and belongs on no bill, and its cache ends with
+    this process: it has a store of its own, for as long."""
+    url = config.settings.store.url
+    if asked.simulate:
+        url = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-"))) / "simulated.db")
+    try:
+        return stack.enter_context(open_store(url))
+    except HoldfastError as problem:
+        notice(f"{str(problem).rstrip('.')}; going on in memory: costs and breaks are not kept")
+        return None
+
+
+class _Closed(Provider, Protocol):
+    """A provider that has something to close."""
+
+    async def close(self) -> None: ...
+
+
+def _provider(asked: Asked, config: Config) -> _Closed:
+    if not asked.simulate:
+        return HttpProvider(config.settings.upstream, os.environ, limits=config.settings.gateway.limits)
+    from holdfast.simulator.in_process import Simulated
+    from holdfast.simulator.provider import Simulator
+    from holdfast.simulator.script import ECHO, load
+
+    return Simulated(Simulator(script=ECHO if asked.script is None else load(asked.script)))
+
+
+def missing_key(opened: Opened, model: str) -> str:
+    """What to do about a key that is not there, before anything is said; empty where all is well."""
+    dialect = dialect_of_model(model)
+    name = dialect if dialect in KEYS else "openai"
+    upstream = opened.config.settings.upstream
+    problem = not_served(model, upstream)
+    if problem and (not opened.asked.simulate or model.endswith(":")):
+        return problem
+    host = urlsplit(getattr(upstream, name)).hostname or ""
+    if opened.asked.simulate or is_loopback(host) or any(os.environ.get(each, "").strip() for each in KEYS[name]):
+        return ""
+    return (
+        f"there is no key for {name}; set {' or '.join(KEYS[name])} in the environment, choose another --model, or "
+        "try it without a key: holdfast chat --simulate"
+    )
+
+
+def _hub(config: Config, conductor: Conductor, notice: Callable[[str], None]) -> Hub | None:
+    settings, workspace = config.settings, config.workspace
+    try:
+        named = usable(settings, workspace or Path(), config.home, notice)
+        if not named:
+            return None
+        hub = conductor.run("starting MCP servers", lambda cancel: started(named, settings, workspace=workspace))
+    except HoldfastError as problem:
+        notice(str(problem))
+        return None
+    for line in unconnected(hub):
+        notice(line)
+    return hub

@@ -1,0 +1,1 @@
+"""`holdfast demo`: its options and its table."""

@@ -1,0 +1,1 @@
+"""`holdfast explain`: its options, its log reader and its tables."""

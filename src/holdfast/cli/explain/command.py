@@ -1,0 +1,229 @@
+"""`holdfast explain`: what broke the cache, from the logs that are already there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from holdfast.cli.setup import use_configured_facts
+from holdfast.config import load_here
+from holdfast.errors import HoldfastError
+from holdfast.facts import SERVICES
+from holdfast.lab.models import facts_of
+from holdfast.report.explain import Explainer, Window
+from holdfast.report.explain.results import Explained
+from holdfast.report.logs.discovery import KNOWN, home_sources, sources
+from holdfast.report.logs.records import Source
+
+from .. import completions, tables
+from ..store_options import Moment, as_json, check_window, limit_option, write_report
+from . import markdown, table
+from .log_reader import HowFar, megabytes, read
+from .words import cents, logs
+
+TOO_DEAR = 3
+INTERRUPTED = 130
+PAGE = "holdfast-explain.html"
+_NAMED = 5  # broken lines that are named on the terminal
+
+
+class Dollars(click.ParamType[Decimal]):
+    name = "USD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        try:
+            amount = Decimal(str(value).strip().removeprefix("$"))
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if not amount.is_finite() or amount < 0:
+            self.fail(f"{tables.printable(value)!r} is no amount; write dollars such as 0.50", param, ctx)
+        return amount
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "html", "md"]),
+    default="table",
+    show_default=True,
+    help="How the report is written.",
+)
+@click.option("--json", "json_", is_flag=True, help="The same as --format json.")
+@click.option("--output", metavar="FILE", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option("--fail-over", metavar="USD", type=Dollars(), help="Exit with 3 if breaks (not resets) lost more.")
+@click.option("--since", metavar="WHEN", type=Moment(), help="Only from here on, such as 24h, 7d, 2026-11-01.")
+@click.option("--until", metavar="WHEN", type=Moment(end=True), help="Only before this; a date is included.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completions.sessions,
+    help="Only the session with this id, or those that begin with it.",
+)
+@click.option("--model", default="", metavar="NAME", help="The model of requests whose log names none.")
+@click.option(
+    "--tier",
+    metavar="NAME",
+    type=click.Choice(sorted(SERVICES), case_sensitive=False),
+    help=f"The service tier of requests whose log does not say it: {', '.join(sorted(SERVICES))}.",
+)
+@click.option(
+    "--min-tokens", default=0, show_default=True, type=click.IntRange(0), help="A break loses more tokens than this."
+)
+@limit_option(20, "rows in each table")
+@click.option("--quiet", is_flag=True, help="Nothing but the report: no progress, no notes.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    form: str,
+    json_: bool,
+    output: Path | None,
+    fail_over: Decimal | None,
+    since: int | None,
+    until: int | None,
+    session: str | None,
+    model: str,
+    tier: str | None,
+    min_tokens: int,
+    limit: int,
+    quiet: bool,
+) -> None:
+    """Say what broke the cache, what it cost, what to do: from logs that are already there.
+
+    PATH is a log or a directory of logs; without one, those that known clients keep under your home directory. Read
+    are Claude Code transcripts, Codex rollouts, pi and opencode sessions, the gateway's store, JSONL of request bodies
+    (with or without usage), OpenAI chat JSON and shape traces. Nothing is sent anywhere.
+
+    A break is a request that read less from the cache than the request before it in its conversation had covered.
+    LOST is what those tokens were billed beyond the price of reading them. A reset is a break with a reason, such as
+    a compaction: listed, but not counted as a break.
+
+    \b
+    Examples:
+      holdfast explain
+      holdfast explain ~/.claude/projects --since 7d
+      holdfast explain requests.jsonl --format html --output report.html
+      holdfast explain session.jsonl --fail-over 0.50 --format md
+      holdfast explain chats.jsonl --model openai:gpt-5.5
+      holdfast explain nightly.jsonl --tier batch
+    """
+    check_window(since, until)
+    if quiet:  # what the library warns of, such as a model without facts, is a note too
+        logging.disable(logging.WARNING)
+        ctx.call_on_close(lambda: logging.disable(logging.NOTSET))
+    form = "json" if json_ else form
+    use_configured_facts()
+    if model:
+        facts_of(model)  # refuses one of which nothing is known
+    found = find_logs(paths)
+    window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
+    explainer = Explainer(
+        min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_here().settings
+    )
+    reached = read(found, explainer, quiet=quiet)
+    report = explainer.result(reached.files)
+    if reached.stopped:
+        report = replace(report, partial=True)
+    nothing = if_nothing(report, reached, window)
+    if nothing is not None and form == "table":
+        click.echo("\n".join(tables.wrapped(nothing, tables.width())))
+    else:
+        _write(report, form, output, limit, home=not paths, quiet=quiet)
+        if nothing is not None and not quiet:
+            _say(nothing)
+    if not quiet:
+        _notes(report, explainer, reached, form)
+    if reached.stopped:
+        ctx.exit(INTERRUPTED)
+    lost = report.totals.break_cost_usd or Decimal(0)
+    if fail_over is not None and lost > fail_over:
+        _say(f"breaks lost {cents(lost)}, more than the {cents(fail_over)} of --fail-over")
+        ctx.exit(TOO_DEAR)
+
+
+def find_logs(paths: Sequence[Path]) -> list[Source]:
+    """The logs to read. The gateway's store first: what it has seen it knows best."""
+    found = sources(paths) if paths else home_sources(Path.home(), os.environ)
+    return sorted(found, key=lambda source: source.format != "store")
+
+
+def if_nothing(
+    report: Explained, reached: HowFar, window: Window, filters: str = "--session, --since or --until"
+) -> str | None:
+    """What is said where no request was found; raises where that is because nothing could be read."""
+    if report.sessions:
+        return None
+    if not reached.files:
+        return (
+            "No logs of known clients were found under your home directory. Name a log or a directory of logs, such as "
+            f"`holdfast explain requests.jsonl`: {KNOWN} are read. `holdfast run -- CLIENT` makes a log of any client, "
+            "and `holdfast demo` shows a session made on the spot."
+        )
+    told = logs(reached.files)
+    if report.broken:
+        first = report.broken_lines[0]
+        raise HoldfastError(
+            f"nothing could be read of {told}; the first problem: {tables.printable(first.source)} "
+            f"{tables.printable(first.why)}; check that these are logs of a known format"
+        )
+    if window != Window():
+        return f"No request in {told} fits {filters}; without them all are read."
+    return f"No request was found in {told}."
+
+
+def _write(report: Explained, form: str, output: Path | None, limit: int, *, home: bool, quiet: bool) -> None:
+    if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
+        output = Path(PAGE)
+    if form == "json":
+        text = as_json(report, numbers=True)
+    elif form == "html":
+        from holdfast.report.pages import explain_page
+
+        text = explain_page(report)
+    elif form == "md":
+        text = "\n".join(markdown.text(report, limit))
+    else:
+        room = tables.width() if output is None else None
+        text = "\n".join(table.text(report, room, limit, home=home))
+    if write_report(text, output) and not quiet:
+        _say(f"the report is in {output}")
+
+
+def _notes(report: Explained, explainer: Explainer, reached: HowFar, form: str) -> None:
+    """What does not belong into the report, on standard error."""
+    if form in ("json", "html") and report.read:
+        _say(f"read {logs(report.read)}")
+    if report.broken:
+        which = "1 line" if report.broken == 1 else f"{report.broken:,} lines"
+        _say(f"{which} could not be read and {'was' if report.broken == 1 else 'were'} left out:")
+        for line in report.broken_lines[:_NAMED]:
+            _say(f"  {line.source}: {line.why}")
+        if report.broken > _NAMED:
+            _say(f"  and {report.broken - _NAMED:,} more")
+    if report.tier_unlisted:
+        which = ", ".join(report.tier_unlisted[:_NAMED]) + (", …" if len(report.tier_unlisted) > _NAMED else "")
+        _say(f"no price of the tier {report.tier} is known for {which}: standard prices stand in")
+    sessions = explainer.sessions
+    if sessions.repeated:
+        which = tables.counted(len(sessions.repeated), "session")
+        _say(f"{which} in logs of two kinds, such as the gateway's store and a client's own, counted once")
+    if sessions.copied:
+        _say(f"{tables.counted(sessions.copied, 'request')} in two files, counted once")
+    if reached.stopped:
+        _say(
+            f"interrupted: this is what was found in the first {megabytes(reached.bytes)} of {megabytes(reached.total)}"
+        )
+
+
+def _say(text: str) -> None:
+    click.echo(f"holdfast: {tables.printable(text)}", err=True)

@@ -1,0 +1,118 @@
+"""Reading logs for `holdfast explain` and `replay`: one after the other, with a progress bar, until done or
+interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+from msgspec import Struct
+
+from holdfast.report.explain import Explainer
+from holdfast.report.explain.results import FileRead, utf8
+from holdfast.report.logs.discovery import Reading
+from holdfast.report.logs.records import Record, Source
+
+BAR_FROM = 20_000_000
+"""Bytes from which on a progress bar is shown."""
+
+
+class HowFar(Struct, frozen=True):
+    """What was read. `bytes` of `total`; `stopped` if something ended it, such as Ctrl-C."""
+
+    files: tuple[FileRead, ...]
+    bytes: int
+    total: int
+    stopped: bool = False
+
+
+class _StoppedError(Exception):
+    """Ctrl-C was pressed; raised between two records, so that all sums are whole."""
+
+
+def read(
+    sources: Sequence[Source], explainer: Explainer, *, quiet: bool, until: Callable[[], bool] = lambda: False
+) -> HowFar:
+    """Give all records of the sources to the explainer."""
+
+    def take(source: Source, record: Record) -> None:
+        explainer.add(record, source.format, str(source.path))
+
+    return each(sources, take, quiet=quiet, until=until)
+
+
+def each(
+    sources: Sequence[Source],
+    take: Callable[[Source, Record], None],
+    *,
+    quiet: bool,
+    until: Callable[[], bool] = lambda: False,
+) -> HowFar:
+    """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
+    reading, total, done = Reading(), sum(source.size for source in sources), 0
+    files: list[FileRead] = []
+    with _bar(total, quiet) as moved, _interruptible() as pressed:
+
+        def stopped() -> bool:
+            return pressed() or until()
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            moved(count)
+            if stopped():
+                raise _StoppedError
+
+        try:
+            for source in sources:
+                files.append(_file(source))
+                for record in reading.records(source, advance):
+                    take(source, record)
+                    if stopped():
+                        raise _StoppedError
+        except _StoppedError:
+            return HowFar(tuple(files), done, total, stopped=True)
+    return HowFar(tuple(files), done, total)
+
+
+def _file(source: Source) -> FileRead:
+    return FileRead(path=utf8(str(source.path)), format=source.format, client=source.client, size=source.size)
+
+
+@contextmanager
+def _bar(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    if quiet or total < BAR_FROM or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    with click.progressbar(length=total, label=f"Reading {megabytes(total)}", file=sys.stderr) as bar:
+        yield bar.update
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed. The second time it ends the program as ever."""
+    pressed = False
+
+    def press(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not in the main thread: nobody can press anything
+        yield lambda: False
+        return
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 9_500_000 else f"{size / 1e6:,.1f} MB"

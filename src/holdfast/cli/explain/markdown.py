@@ -1,0 +1,194 @@
+"""The explainer's report as Markdown, for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.cli import tables
+from holdfast.cli.repair_words import sentence
+from holdfast.cli.tables import count, counted, dollars, share
+from holdfast.report.explain.results import BreakFound, CureSum, Explained, SessionFound
+from holdfast.report.explain.sentences import CATALOGUE, by_setting, with_others
+
+from .words import (
+    TIPS,
+    UNSHARED,
+    about,
+    about_head,
+    broke,
+    by_loss,
+    cure,
+    dearest,
+    in_heads,
+    lifetimes,
+    logs,
+    notes,
+    other_advice,
+    parts,
+    pause,
+    summary,
+    tip_told,
+    what,
+    where,
+)
+
+MORE = "`--limit` shows more"
+
+
+def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
+    """The lines. `more` says how to see the rows that were left out."""
+    totals = report.totals
+    yield f"## Prompt cache: {counted(totals.breaks, 'break')}, {dollars(totals.break_cost_usd)} lost"
+    yield ""
+    yield _plain(summary(report))
+    if report.read:
+        yield _plain(f"Read {logs(report.read)}.")
+    if report.partial:
+        yield "Reading was interrupted: this is what was found until then."
+    names = tables.short_ids(each.session for each in report.sessions)
+    yield from _sessions(report, limit, names, more)
+    yield from _breaks(report, limit, names, more)
+    yield from _cures(report)
+    yield from _tips(report)
+    yield from _heads(report, limit, names)
+    yield from _money(report)
+    for note in notes(report):
+        yield ""
+        yield _plain(note)
+    if report.repairs is not None:
+        yield ""
+        yield _plain(sentence(report.repairs))
+
+
+def _sessions(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
+    if not report.sessions:
+        return
+    yield from _title("Sessions")
+    titles = ("session", "client", "model", "requests:", "hit rate:", "cost:", "breaks:", "lost:")
+    yield from _table(titles, (_session(each, names) for each in by_loss(report)[:limit]))
+    yield from _more(len(report.sessions) - limit, "session", more)
+
+
+def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
+    breaks, _, lost = broke(each)
+    return (
+        _code(names[each.session]),
+        _plain(each.client or "-"),
+        _code(each.model or "-"),
+        count(each.requests),
+        share(each.hit_rate),
+        ("~" if each.estimated or each.cut else "")
+        + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
+        count(breaks),
+        dollars(lost) if breaks else "-",
+    )
+
+
+def _breaks(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
+    every = dearest(report)
+    if not every:
+        return
+    yield from _title("Breaks, the dearest first")
+    titles = ("lost:", "cause", "where", "cure", "tokens:", "gap:", "session", "request:")
+    yield from _table(titles, (_break(session, found, names) for session, found in every[:limit]))
+    yield from _more(len(every) - limit, "break", more)
+
+
+def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> tuple[str, ...]:
+    return (
+        dollars(found.cost_usd),
+        _plain(what(found)),
+        "-" if found.path is None else _code(where(found)),
+        _plain(cure(found)),
+        count(found.tokens_lost),
+        pause(found.gap_s),
+        _code(names[session.session]),
+        count(found.request),
+    )
+
+
+def _cures(report: Explained) -> Iterator[str]:
+    if report.totals.cures:
+        yield from _title("What to do, by what it would have saved")
+        yield from map(_advice, report.totals.cures)
+    others = other_advice(report)
+    if others:
+        yield from _title("About the others" if report.totals.cures else "About them")
+        yield from map(_advice, others)
+    if report.totals.cures or others:
+        yield ""
+        yield CATALOGUE
+
+
+def _advice(each: CureSum) -> str:
+    setting = f" {by_setting(each.setting, _code(each.setting))}" if each.setting else ""
+    return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
+
+
+def _tips(report: Explained) -> Iterator[str]:
+    if report.tips:
+        yield from _title(TIPS)
+    for each in report.tips:
+        yield f"- **{_plain(each.tip)}**: {_plain(tip_told(each))}"
+
+
+def _heads(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:
+    if not report.totals.heads:
+        return
+    yield from _title(UNSHARED)
+    for each in report.totals.heads[:limit]:
+        told = _plain(with_others(f"{each.what}.", each.also))
+        where = in_heads(report, each, lambda name: _code(names.get(name, name)))
+        yield f"- **{_plain(each.cure)}** ({about_head(each)}): {told} {where}"
+
+
+def _money(report: Explained) -> Iterator[str]:
+    total, ttl = report.totals.cost_usd, report.totals.ttl
+    found = parts(report.totals.money)
+    if found and total:
+        yield from _title("Where the money went")
+        rows = ((words, dollars(value), share(float(value / total))) for words, value in found)
+        yield from _table(("part", "dollars:", "share:"), rows)
+    if ttl is not None and ttl.all_5m != ttl.all_1h:
+        yield from _title("What another lifetime would have cost")
+        rows = (
+            (name, dollars(cost), dollars(more, signed=True) if more else "") for name, cost, more in lifetimes(ttl)
+        )
+        yield from _table(("lifetime", "dollars:", "difference:"), rows)
+
+
+def _title(words: str) -> Iterator[str]:
+    yield ""
+    yield f"### {words}"
+    yield ""
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Titles that end in a colon are of numbers."""
+    yield f"| {' | '.join(title.rstrip(':') for title in titles)} |"
+    yield f"|{'|'.join('---:' if title.endswith(':') else '---' for title in titles)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _more(left: int, what: str, more: str) -> Iterator[str]:
+    if left > 0:
+        yield ""
+        yield f"And {counted(left, what)} more; {more}."
+
+
+def _plain(words: str) -> str:
+    """Words of a log or of ours that stay words: nothing in them is markup, but for code in backticks."""
+    return re.sub(r"([\\|<>*_\[\]#~!])", r"\\\1", tables.printable(words)) if "`" not in words else _with_code(words)
+
+
+def _with_code(words: str) -> str:
+    pieces = tables.printable(words).split("`")
+    if len(pieces) % 2 == 0:
+        return _plain(words.replace("`", "'"))
+    return "".join(_code(piece) if index % 2 else _plain(piece) for index, piece in enumerate(pieces))
+
+
+def _code(words: str) -> str:
+    return "`" + tables.printable(words).replace("`", "'").replace("|", "\\|") + "`"

@@ -1,0 +1,215 @@
+"""The explainer's report for a terminal: sessions, breaks, what to do, where the money went."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+
+from holdfast.cli import tables
+from holdfast.cli.repair_words import sentence
+from holdfast.cli.tables import Column, count, counted, dollars, share
+from holdfast.report.explain.results import BreakFound, CureSum, Explained, SessionFound
+from holdfast.report.explain.sentences import CATALOGUE, by_setting, with_others
+
+from .words import (
+    TIPS,
+    UNSHARED,
+    about,
+    about_head,
+    broke,
+    by_loss,
+    cure,
+    dearest,
+    in_heads,
+    lifetimes,
+    logs,
+    notes,
+    other_advice,
+    parts,
+    pause,
+    summary,
+    tip_told,
+    what,
+    when,
+    where,
+)
+
+SESSIONS = (
+    Column("SESSION", 0, least=10),
+    Column("CLIENT", 7, least=8, always=False),
+    Column("MODEL", 5, least=12),
+    Column("REQUESTS", 4, right=True),
+    Column("HIT RATE", 3, right=True),
+    Column("COST", 2, right=True),
+    Column("BREAKS", 1, right=True),
+    Column("LOST", 1, right=True),
+    Column("RESETS", 6, right=True, always=False),
+)
+BREAKS = (
+    Column("LOST", 0, right=True),
+    Column("CAUSE", 1, least=15),
+    Column("WHERE", 5, least=14, always=False),
+    Column("CURE", 8, least=10, always=False),
+    Column("TOKENS", 4, right=True),
+    Column("GAP", 3, right=True),
+    Column("SESSION", 2, least=8),
+    Column("REQUEST", 1, right=True),
+    Column("WHEN", 6),
+    Column("AGENT", 10, least=8, always=False),
+    Column("MODEL", 9, least=15),
+    Column("LINE", 11, least=12),
+)
+_BAR = 24
+
+
+def text(report: Explained, room: int | None, limit: int, *, home: bool = False) -> Iterator[str]:
+    """The report in lines; `home` if nobody named the logs."""
+    if report.read:
+        found = ", found under your home directory" if home else ""
+        yield from tables.wrapped(f"Read {logs(report.read)}{found}.", room)
+        yield ""
+    yield from _sessions(report, room, limit)
+    yield from _breaks(report, room, limit)
+    yield from _cures(report, room)
+    yield from _tips(report, room)
+    yield from _heads(report, room, limit)
+    yield from _money(report, room)
+    yield from _lifetimes(report)
+    yield from tables.wrapped(summary(report), room)
+    if report.repairs is not None:
+        yield from tables.wrapped(sentence(report.repairs), room)
+    for note in notes(report):
+        yield from tables.wrapped(note, room)
+
+
+def _sessions(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+    chosen = by_loss(report)[:limit]
+    names = tables.short_ids(each.session for each in report.sessions)
+    yield from tables.table(SESSIONS, [_session(each, names) for each in chosen], room)
+    if len(report.sessions) > len(chosen):
+        yield f"and {counted(len(report.sessions) - len(chosen), 'session')} more; --limit shows more"
+    yield ""
+
+
+def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
+    breaks, resets, lost = broke(each)
+    more = f"+{len(each.models) - 1}" if len(each.models) > 1 else ""
+    return (
+        names[each.session],
+        each.client or "-",
+        (each.model or "-") + more,
+        count(each.requests),
+        share(each.hit_rate),
+        ("~" if each.estimated or each.cut else "")
+        + tables.cost(each.cost_usd, each.unpriced, at_list=each.subscription),
+        count(breaks),
+        dollars(lost) if breaks else "-",
+        count(resets) if resets else "-",
+    )
+
+
+def _breaks(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+    every = dearest(report)
+    if not every:
+        return
+    names = tables.short_ids(each.session for each in report.sessions)
+    yield from tables.table(BREAKS, [_break(session, found, names) for session, found in every[:limit]], room)
+    if len(every) > limit:
+        yield f"and {len(every) - limit:,} more, which cost less; --limit shows more"
+    yield ""
+
+
+def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> tuple[str, ...]:
+    return (
+        dollars(found.cost_usd),
+        what(found),
+        where(found),
+        cure(found),
+        count(found.tokens_lost),
+        pause(found.gap_s),
+        names[session.session],
+        count(found.request),
+        when(found.at),
+        found.agent or "-",
+        found.model,
+        found.source,
+    )
+
+
+def _cures(report: Explained, room: int | None) -> Iterator[str]:
+    cures, others = report.totals.cures, other_advice(report)
+    if cures:
+        yield "What to do, by what it would have saved:"
+        for each in cures:
+            yield from _advice(each, room)
+        yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
+        yield ""
+    if others:
+        yield "About the others:" if cures else "About them:"
+        for each in others:
+            yield from _advice(each, room)
+        if not cures:
+            yield from tables.wrapped(f"  {CATALOGUE}", room, indent="    ")
+        yield ""
+
+
+def _advice(each: CureSum, room: int | None) -> Iterator[str]:
+    setting = f" {by_setting(each.setting)}" if each.setting else ""
+    told = f"  {each.cure} ({about(each)}): {with_others(each.advice, each.also)}{setting}"
+    yield from tables.wrapped(told, room, indent="    ")
+
+
+def _tips(report: Explained, room: int | None) -> Iterator[str]:
+    if not report.tips:
+        return
+    yield f"{TIPS}:"
+    for each in report.tips:
+        yield from tables.wrapped(f"  {each.tip}: {tip_told(each)}", room, indent="    ")
+    yield ""
+
+
+def _heads(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+    if not report.totals.heads:
+        return
+    yield from tables.wrapped(f"{UNSHARED}:", room)
+    names = tables.short_ids(each.session for each in report.sessions)
+    for each in report.totals.heads[:limit]:
+        told = f"  {each.cure} ({about_head(each)}): {with_others(f'{each.what}.', each.also)}"
+        where = in_heads(report, each, lambda name: names.get(name, name))
+        yield from tables.wrapped(f"{told} {where}", room, indent="    ")
+    yield ""
+
+
+def _money(report: Explained, room: int | None) -> Iterator[str]:
+    found, total = parts(report.totals.money), report.totals.cost_usd
+    if not found or not total:
+        return
+    yield f"Where the money went: {dollars(total)}"
+    width = max(len(words) for words, _ in found)
+    figures = max(len(dollars(value)) for _, value in found)
+    for words, value in found:
+        part = value / total
+        line = f"  {words:{width}}  {dollars(value):>{figures}}  {share(float(part)):>6}"
+        space = _BAR if room is None else min(_BAR, room - len(line) - 2)
+        yield f"{line}  {_bar(part, space)}".rstrip()
+    yield ""
+
+
+def _bar(part: Decimal, space: int) -> str:
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
+    return ("█" if encoding.startswith("utf") else "#") * round(part * max(0, space))
+
+
+def _lifetimes(report: Explained) -> Iterator[str]:
+    ttl = report.totals.ttl
+    if ttl is None or ttl.all_5m == ttl.all_1h:  # nothing was written
+        return
+    whole = "" if ttl.requests == report.totals.requests else f" ({counted(ttl.requests, 'request')})"
+    yield f"What another lifetime would have cost{whole}:"
+    rows = lifetimes(ttl)
+    figures = max(len(dollars(cost)) for _, cost, _ in rows)
+    for name, cost, more in rows:
+        told = f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if more else ""
+        yield f"  {name:9}  {dollars(cost):>{figures}}  {told}".rstrip()
+    yield ""

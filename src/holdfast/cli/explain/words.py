@@ -1,0 +1,238 @@
+"""How the explainer's findings read in tables: causes, places, pauses, moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+
+from holdfast.cli import tables
+from holdfast.cli.subscriptions import AT_LIST_PRICE
+from holdfast.cli.tables import counted, day, dollars, share
+from holdfast.report.explain.heads import LOOKS
+from holdfast.report.explain.prices import DATED
+from holdfast.report.explain.report import with_head
+from holdfast.report.explain.results import (
+    BreakFound,
+    CureSum,
+    Explained,
+    FileRead,
+    HeadSum,
+    Money,
+    OtherTtl,
+    SessionFound,
+)
+from holdfast.report.explain.sentences import others
+from holdfast.report.tips import Advised
+
+from .log_reader import megabytes
+
+MONEY = (
+    ("reads", "read from the cache"),
+    ("growth", "written: what was new"),
+    ("rewritten", "paid again after breaks"),
+    ("resets", "paid again after resets"),
+    ("input", "plain input"),
+    ("output", "output"),
+)
+"""The parts of the money and what they are called."""
+
+_NAMED = 3  # sessions that are named of one kind of head
+
+_KINDS = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "store": "the gateway's store",
+    "shapes": "shape traces",
+    "bodies": "request bodies",
+    "chat": "conversations",
+    "empty": "empty files",
+    "unreadable": "unreadable files",
+}
+
+
+def what(found: BreakFound) -> str:
+    return f"reset: {found.reset}" if found.reset is not None else found.cause or "unknown"
+
+
+def where(found: BreakFound) -> str:
+    if found.path is None:
+        return "-"
+    return found.path if found.offset is None else f"{found.path} @{found.offset:,}"
+
+
+def cure(found: BreakFound) -> str:
+    """What was recognised, where it says more than the cause."""
+    return "-" if found.cure in (None, found.cause, found.reset) else str(found.cure)
+
+
+def pause(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def when(at: float | None) -> str:
+    """A moment in local time, or on the log's own clock."""
+    if at is None:
+        return "-"
+    try:
+        return day(datetime.fromtimestamp(at, UTC)) if at >= DATED else f"at {at:,.0f} s"
+    except (OverflowError, ValueError, OSError):
+        return "-"
+
+
+def broke(session: SessionFound) -> tuple[int, int, Decimal | None]:
+    """Breaks without resets, resets, and what the breaks cost; of a session with more than are kept, those kept."""
+    lost = [found for found in session.breaks if found.reset is None]
+    known = [found.cost_usd for found in lost if found.cost_usd is not None]
+    cost = sum(known, Decimal(0)) if known or not lost else None
+    return len(lost), len(session.breaks) - len(lost), cost
+
+
+def dearest(report: Explained) -> list[tuple[SessionFound, BreakFound]]:
+    """All breaks and resets, those that cost most first."""
+    every = [(session, found) for session in report.sessions for found in session.breaks]
+    return sorted(every, key=lambda pair: (-(pair[1].cost_usd or Decimal(0)), -pair[1].tokens_lost))
+
+
+def by_loss(report: Explained) -> list[SessionFound]:
+    """The sessions, those that lost most first, then the dearest."""
+    zero = Decimal(0)
+    return sorted(report.sessions, key=lambda each: (-(broke(each)[2] or zero), -(each.cost_usd or zero)))
+
+
+def other_advice(report: Explained) -> list[CureSum]:
+    """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
+    named = {each.cure for each in report.totals.cures}
+    found: dict[str, CureSum] = {}
+    for _, each in dearest(report):
+        if each.reset is None and each.cure is not None and each.advice and each.cure not in named:
+            known = found.get(each.cure)
+            breaks = 1 if known is None else known.breaks + 1
+            cost = (each.cost_usd or Decimal(0)) + (Decimal(0) if known is None else known.saves_usd or Decimal(0))
+            advice = each.advice if known is None else known.advice
+            found[each.cure] = CureSum(
+                cure=each.cure,
+                advice=advice,
+                setting=None,
+                breaks=breaks,
+                saves_usd=cost if report.totals.cost_usd else None,
+                also=() if known is None else others(advice, (*known.also, each.advice)),
+            )
+    return list(found.values())
+
+
+def about(each: CureSum) -> str:
+    """`2 breaks, $1.37`."""
+    found = counted(each.breaks, "break") if each.breaks or not each.requests else ""
+    more = counted(each.requests, "request") if each.requests else ""
+    return ", ".join(part for part in (found, more, dollars(each.saves_usd)) if part)
+
+
+TIPS = "Tips for long-running agents"
+
+
+def tip_told(each: Advised) -> str:
+    """What was seen, and what to do; the name stands before it."""
+    setting = f" Set {' and '.join(f'`{line}`' for line in each.settings)}." if each.settings else ""
+    return f"{each.seen}. {each.sentence}{setting}"
+
+
+UNSHARED = "New sessions that could not read the tools and system text of the one before (no breaks)"
+
+
+def about_head(each: HeadSum) -> str:
+    """`2 sessions, 8,120 tokens, $0.05`."""
+    return f"{counted(each.sessions, 'session')}, {counted(each.tokens, 'token')}, {dollars(each.cost_usd)}"
+
+
+def in_heads(report: Explained, each: HeadSum, name: Callable[[str], str]) -> str:
+    """`In b, after a, at byte 15,310; c, after b, at byte 15,310; and 4 more.`"""
+    found = with_head(report.sessions, each.cure)
+    said = []
+    for session, head in found[:_NAMED]:
+        place = "" if head.offset is None else f", at byte {head.offset:,}"
+        said.append(f"{name(session.session)}, after {name(head.before)}{place}")
+    more = f"; and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    return f"In {'; '.join(said)}{more}." if said else ""
+
+
+def summary(report: Explained) -> str:
+    """The whole in one sentence or two."""
+    totals = report.totals
+    cost = dollars(totals.cost_usd)
+    if totals.cost_usd is not None:
+        cost = tables.cost(totals.cost_usd, totals.unpriced, at_list=totals.list_price_usd is not None)
+    said = f"{counted(totals.sessions, 'session')}, {counted(totals.requests, 'request')}: {cost}"
+    said += f", hit rate {share(totals.hit_rate)}." if totals.hit_rate is not None else "."
+    if not totals.breaks and not totals.resets:
+        return f"{said} {'Nothing broke the cache' if totals.usage.read else 'Nothing was read from a cache'}."
+    lost, part = totals.break_cost_usd, ""
+    if lost and totals.cost_usd:
+        part = f", {share(float(lost / totals.cost_usd))} of the cost"
+    said += f" {counted(totals.breaks, 'break')} lost {dollars(lost)}{part}" if totals.breaks else " No breaks"
+    if totals.resets:
+        said += f"; {counted(totals.resets, 'reset')}, which had a reason, {dollars(totals.money.resets)}"
+    return said + "."
+
+
+def notes(report: Explained) -> list[str]:
+    """What is to be known about the figures."""
+    totals, said = report.totals, []
+    if report.tier:
+        said.append(f"Requests whose log does not say their service tier are at the prices of {report.tier}.")
+    if totals.estimated_sessions:
+        which = "1 session has" if totals.estimated_sessions == 1 else f"{totals.estimated_sessions:,} sessions have"
+        said.append(f"~ {which} no usage in the log: worked out from the bodies by the cache rules, without output.")
+    if cut := sum(session.cut for session in report.sessions):
+        which = "1 request was" if cut == 1 else f"{cut:,} requests were"
+        said.append(f"~ {which} cut: what the provider had not told of the usage is estimated.")
+    if totals.unpriced:
+        which = "1 request has" if totals.unpriced == 1 else f"{totals.unpriced:,} requests have"
+        said.append(f"+ {which} no known price: the dollars leave that out.")
+    if totals.list_price_usd is not None:
+        part = f"{dollars(totals.list_price_usd)} of it is {AT_LIST_PRICE}"
+        said.append(f"* {part}: subscriptions paid for those sessions.")
+    if nameless := sum("" in session.models for session in report.sessions):
+        which = "1 session names" if nameless == 1 else f"{nameless:,} sessions name"
+        said.append(f"{which} no model: tokens only, by careful rules, and no dollars; --model NAME says which it was.")
+    left_out = sum(session.breaks_left_out for session in report.sessions)
+    if left_out:
+        said.append(f"{counted(left_out, 'break')} more are in the totals only: of a session the dearest are listed.")
+    if totals.heads and totals.heads_left_out:
+        which = counted(totals.heads_left_out, "new session")
+        said.append(f"Not compared with the one before: {which} more; of one agent the first {LOOKS} are.")
+    return said
+
+
+def cents(value: Decimal) -> str:
+    """Dollars to the hundredth of a cent."""
+    return f"${value.quantize(Decimal('0.0001'), ROUND_HALF_UP):,}"
+
+
+def logs(files: Sequence[FileRead]) -> str:
+    """`3 logs of Claude Code and 1 of Codex (12 MB)`."""
+    kinds = Counter(_KINDS.get(file.format, file.format) for file in files)
+    parts = [
+        f"{counted(number, 'log') if not i else f'{number:,}'} of {kind}"
+        for i, (kind, number) in enumerate(kinds.items())
+    ]
+    told = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}"
+    return f"{told} ({megabytes(sum(file.size for file in files))})"
+
+
+def parts(money: Money) -> list[tuple[str, Decimal]]:
+    """What the money went for, with names; what came to nothing is left out."""
+    found = [(words, getattr(money, name)) for name, words in MONEY]
+    return [(words, value) for words, value in found if value]
+
+
+def lifetimes(ttl: OtherTtl) -> list[tuple[str, Decimal, Decimal]]:
+    """Name, cost, and how much more that is than was billed."""
+    rows = (("as billed", ttl.as_billed), ("all 5m", ttl.all_5m), ("all 1h", ttl.all_1h), ("no cache", ttl.no_cache))
+    return [(name, cost, cost - ttl.as_billed) for name, cost in rows]

@@ -1,0 +1,1 @@
+"""`holdfast mcp`: explain, and the tools of configured MCP servers, offered to other agents."""

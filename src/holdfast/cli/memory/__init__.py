@@ -1,0 +1,1 @@
+"""`holdfast memory`: one file per subcommand."""

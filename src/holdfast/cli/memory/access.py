@@ -1,0 +1,280 @@
+"""What the commands about memory have in common: whose entries, of which project, and the store they are in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.cli.tables import printable, uncut
+from holdfast.config import Config, load_here
+from holdfast.engine.identity.identities import LOCAL
+from holdfast.errors import HoldfastError
+from holdfast.memory.checks import project_name
+from holdfast.memory.entries import CATEGORIES, KnowledgeEntry, KnowledgeFilter
+from holdfast.memory.ids import LEAST, begun, is_id, tidy
+from holdfast.memory.knowledge import Knowledge
+from holdfast.memory.markdown import EVERYWHERE
+from holdfast.memory.projects import project_of
+from holdfast.store import Store, open_existing, open_store
+from holdfast.store.rows import Projects
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NO_MODEL = "no model is set (memory.model_dir)"
+LEARNED_AT_ONCE = 512
+MOST_NAMED = 20
+"""Entries that are named at once."""
+_NAMED = 8
+_EVERY = KnowledgeFilter(projects="all", forgotten=True)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = -62_135_510_400_000_000, 253_402_214_399_999_999
+"""Microseconds that can be written as a date in whatever zone."""
+
+
+class Memories(Struct, frozen=True, kw_only=True):
+    """What one tenant knows, seen from one project."""
+
+    config: Config
+    knowledge: Knowledge
+    words_only: str = "nobody asked"
+    """Why a search compares words alone; empty where it compares meanings too."""
+
+    @property
+    def project(self) -> str | None:
+        return self.knowledge.project
+
+    def seen(self, projects: Projects) -> Projects:
+        """What is listed: from no project all of them, as nothing else says which."""
+        return "all" if projects == "both" and self.project is None else projects
+
+    def every(self) -> list[KnowledgeEntry]:
+        """All entries of the tenant, forgotten ones too."""
+        return self.knowledge.store.knowledge_entries(self.knowledge.tenant, _EVERY)
+
+
+def tenant_option(command: F) -> F:
+    return click.option(
+        "--tenant", metavar="NAME", help="Whose memory, by the name or the beginning of it; by default your own."
+    )(command)
+
+
+def project_option(command: F) -> F:
+    return click.option(
+        "--project",
+        metavar="PATH|NAME",
+        help="The project; by default memory.project, or the current repository or directory (another tenant: none).",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+
+
+def category_options(command: F) -> F:
+    """`--category` and `--exclude-category`."""
+    for option in (
+        click.option(
+            "--exclude-category",
+            "excluded",
+            metavar="NAME",
+            multiple=True,
+            help="None of this category; may be given again. --category wins.",
+        ),
+        click.option(
+            "--category",
+            "categories",
+            metavar="NAME",
+            multiple=True,
+            help=f"Only this category ({', '.join(CATEGORIES)}, or one of your own); may be given again.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def scope_options(command: F) -> F:
+    """`--project`, `--everywhere` and `--all-projects`."""
+    for option in (
+        click.option("--all-projects", is_flag=True, help="Those of all projects."),
+        click.option("--everywhere", is_flag=True, help="Only those that hold in every project."),
+        project_option,
+    ):
+        command = option(command)
+    return command
+
+
+def scope(project: str | None, everywhere: bool, all_projects: bool) -> Projects:
+    if sum((project is not None, everywhere, all_projects)) > 1:
+        raise click.UsageError("--project, --everywhere and --all-projects exclude one another; choose one.")
+    return "cross" if everywhere else "all" if all_projects else "both"
+
+
+@contextlib.contextmanager
+def looking(tenant: str | None, project: str | None = None) -> Iterator[Memories | None]:
+    """The configured store, to be read; None where nothing was stored yet."""
+    config = load_here()
+    store = open_existing(config.settings.store.url, whole=True)
+    if store is None:
+        if tenant is not None and not LOCAL.startswith(uncut(tenant)):
+            raise HoldfastError(f"there is no tenant {_quoted(tenant)}: nothing is stored yet in {_url(config)}")
+        yield None
+        return
+    with store:
+        yield memories(config, store, tenant, project)
+
+
+@contextlib.contextmanager
+def searching(tenant: str | None, project: str | None = None) -> Iterator[Memories | None]:
+    """The same with meanings, where a model is configured. What it has not learned yet it learns now, up to a number
+    that nobody waits long for, so the store is opened to be written."""
+    with looking(tenant, project) as found:
+        if found is None:
+            yield None
+            return
+        from holdfast.memory.embedder import embedder
+
+        model = embedder(found.config.settings.memory)
+        if isinstance(model, str):
+            yield replace(found, words_only=model)
+            return
+    from holdfast.memory.vectors import Vectors
+
+    with open_store(found.config.settings.store.url) as store:
+        vectors = Vectors(store, found.knowledge.tenant, model)
+        vectors.learn(at_most=LEARNED_AT_ONCE)
+        knowledge = Knowledge(store, found.knowledge.tenant, project=found.project, vectors=vectors)
+        yield Memories(config=found.config, knowledge=knowledge, words_only="")
+
+
+@contextlib.contextmanager
+def changing(tenant: str | None, project: str | None = None, *, new: bool = False) -> Iterator[Memories]:
+    """The same, to be written. Only for `new` entries a store is made where there is none."""
+    config = load_here()
+    url = config.settings.store.url
+    if not new or tenant is not None:
+        with looking(tenant, project) as found:
+            if found is None and not new:
+                raise nothing_stored()
+    with open_store(url) as store:
+        yield memories(config, store, tenant, project)
+
+
+def memories(config: Config, store: Store, tenant: str | None, project: str | None) -> Memories:
+    """What the options mean."""
+    owner = LOCAL if tenant is None else _tenant(store, uncut(tenant))
+    return Memories(config=config, knowledge=Knowledge(store, owner, project=_project(config, store, owner, project)))
+
+
+def named(found: Memories, ids: Sequence[str]) -> list[KnowledgeEntry]:
+    """The entries with these ids, each once, however its id is written."""
+    entries = [one(found, each) for each in ids]
+    return list({entry.id: entry for entry in entries}.values())
+
+
+def one(found: Memories, id: str) -> KnowledgeEntry:
+    """The entry with this id, or the only one whose id begins with it."""
+    given, knowledge = uncut(id), found.knowledge
+    if is_id(tidy(given)) or len(given) < LEAST:
+        return knowledge.get(given)
+    fitting = begun(given, [each for each, _ in knowledge.store.knowledge_revisions(knowledge.tenant, _EVERY)])
+    if len(fitting) > 1:
+        raise HoldfastError(f"{_quoted(given)} fits more than one entry; there are {listed(sorted(fitting))}")
+    return knowledge.get(fitting[0] if fitting else given)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names behind one another, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return printable(", ".join(names[:MOST_NAMED])) + more
+
+
+def _tenant(store: Store, text: str) -> str:
+    """The tenant with this name, or the only one whose name begins with it."""
+    known = sorted({LOCAL, *store.tenants()})
+    found = [text] if text in known else [each for each in known if text and each.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(printable(each)[:128] for each in (found or known)[:_NAMED])
+    names += ", …" if len(found or known) > _NAMED else ""
+    what = "fits more than one tenant" if found else "is no tenant"
+    raise HoldfastError(f"{_quoted(text)} {what}; there are {names}")
+
+
+def unstored(project: str | None) -> str | None:
+    """The project that the option means where there is no store."""
+    where = _project(load_here(), None, LOCAL, project)
+    return None if where is None else project_name(where)
+
+
+def _project(config: Config, store: Store | None, tenant: str, named: str | None) -> str | None:
+    """The project that was named: one that is known, a directory, or any other name; otherwise the configured one, or
+    the workspace, as an agent would have it. Clients of the gateway have no workspace that is known."""
+    if named is None:
+        here = str(project_of(config.workspace or Path())) if tenant == LOCAL else None
+        return config.settings.memory.project or here
+    if not named.strip():
+        raise HoldfastError("--project names nothing; give a directory or a name")
+    if not named.startswith((".", "/", "~")):
+        own = KnowledgeFilter(project=project_name(named), projects="project", forgotten=True)
+        known = store is not None and bool(store.knowledge_entries(tenant, own, limit=1))
+        if known or not _is_directory(Path(named)):
+            return named
+    try:
+        return str(project_of(Path(named).expanduser()))
+    except (OSError, RuntimeError, ValueError) as problem:
+        raise HoldfastError(
+            f"the project {_quoted(named)} cannot be used ({printable(problem)}); name another"
+        ) from problem
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def nothing_stored() -> HoldfastError:
+    """For who asks after an entry where there is no store."""
+    return HoldfastError(f"nothing is stored yet in {_url(load_here())}; `holdfast memory add` stores something")
+
+
+def _url(config: Config) -> str:
+    return printable(config.settings.store.url)
+
+
+def _quoted(text: str) -> str:
+    return repr(printable(text)[:128])
+
+
+def moment(at: int) -> datetime:
+    """A time of the store; of a clock that was wrong once, the nearest that can be written."""
+    return _EPOCH + timedelta(microseconds=max(_FIRST, min(at, _LAST)))
+
+
+def place(project: str | None) -> str:
+    """A project as people read it."""
+    if project is None:
+        return EVERYWHERE
+    path = Path(project)
+    with contextlib.suppress(RuntimeError, ValueError):  # there is no home, or the path does not lie below it
+        return str("~" / path.relative_to(Path.home()))
+    return project
+
+
+def plain(text: str) -> Iterator[str]:
+    """The lines of a text as a terminal can show them."""
+    for line in text.splitlines():
+        yield printable(line.expandtabs(4))
+
+
+def counted_entries(number: int) -> str:
+    """`1 entry`, `2,000 entries`."""
+    return "1 entry" if number == 1 else f"{number:,} entries"

@@ -1,0 +1,125 @@
+"""`holdfast memory edit`: say something else, with options or in the editor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from holdfast.cli import tables
+from holdfast.cli.tables import printable
+from holdfast.errors import HoldfastError
+from holdfast.memory.entries import KnowledgeEntry
+from holdfast.memory.knowledge import UnchangedError
+from holdfast.memory.markdown import exported, parsed
+
+from ..store_options import print_json
+from .access import changing, json_option, looking, nothing_stored, one, tenant_option
+from .history import differences
+from .list import shown
+from .texts import STANDARD, can_edit, drafting, read
+
+
+@click.command()
+@click.argument("id")
+@click.option("--title", metavar="TEXT", help="Another title.")
+@click.option("--content", metavar="TEXT", help="Another text; - reads it from standard input.")
+@click.option("--category", metavar="NAME", help="Another category.")
+@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+@click.option("--everywhere", is_flag=True, help="It holds in every project.")
+@click.option("--project", metavar="PATH|NAME", help="It belongs to this project: a directory, or a name.")
+@click.option("--source", metavar="NAME", default="user", show_default=True, help="Who or what says so.")
+@tenant_option
+@json_option
+def command(
+    id: str,
+    title: str | None,
+    content: str | None,
+    category: str | None,
+    confidence: float | None,
+    everywhere: bool,
+    project: str | None,
+    source: str,
+    tenant: str | None,
+    json_: bool,
+) -> None:
+    """Change an entry.
+
+    What it said before stays in its history. Without options it is opened in your editor ($VISUAL, $EDITOR), as
+    `holdfast memory export` writes it. If the text cannot be taken over, it is kept in a file, which is named.
+    Conversations that were told the entry are told what it says now, if title or content say something else; with
+    memory.placement = "blocks" a changed preference waits until the stable block is made anew, for up to an hour.
+
+    \b
+    Examples:
+      holdfast memory edit k4r9t2w8
+      holdfast memory edit k4r9t2w8 --confidence 0.5
+      holdfast memory edit k4r9t2w8 --content - < new.txt
+    """
+    if everywhere and project is not None:
+        raise click.UsageError("--everywhere and --project exclude one another; choose one.")
+    given: dict[str, Any] = {"title": title, "content": content, "category": category, "confidence": confidence}
+    given = {name: value for name, value in given.items() if value is not None}
+    with looking(tenant, project) as found:
+        if found is None:
+            raise nothing_stored()
+        before = one(found, id)
+        if before.forgotten_at is not None:
+            raise HoldfastError(f"{before.id} is forgotten; `holdfast memory restore {before.id}` takes it back first")
+        if project is not None:
+            given["project"] = found.project
+    if everywhere:
+        given["everywhere"] = True
+    if given:
+        if content == STANDARD:
+            given["content"] = read(STANDARD)
+        after = _changed(tenant, before, given, source)
+    elif can_edit():
+        after = _edited(tenant, before, source)
+    else:
+        raise click.UsageError("There is no terminal for an editor here; say what to change, such as --content TEXT.")
+    if json_:
+        print_json(shown(after))
+    else:
+        _print(before, after)
+
+
+def _changed(tenant: str | None, before: KnowledgeEntry, given: dict[str, Any], source: str) -> KnowledgeEntry:
+    """The entry as it is then; as it was where nothing is to be changed."""
+    with changing(tenant) as found:
+        try:
+            return found.knowledge.edit(before.id, **given, source=source, expected=before.revision)
+        except UnchangedError:
+            return before
+
+
+def _edited(tenant: str | None, before: KnowledgeEntry, by: str) -> KnowledgeEntry:
+    text = exported([before])
+    with drafting(text, before.id, "mend it, and `holdfast memory import` it") as draft:
+        after = draft.edited()
+        return before if after == text else _changed(tenant, before, *_meant(before, after, by))
+
+
+def _meant(before: KnowledgeEntry, text: str, by: str) -> tuple[dict[str, Any], str]:
+    """What the edited text says of the entry, and who says so."""
+    sections = parsed(text)
+    if [section.id or before.id for section in sections] != [before.id]:
+        raise HoldfastError(f"the text has to hold the one entry {before.id}; nothing was changed")
+    fields = sections[0].fields
+    given: dict[str, Any] = {"title": sections[0].title, "content": sections[0].content}
+    given |= {name: fields[name] for name in ("category", "confidence") if name in fields}
+    project = fields.get("project", before.project)
+    if project != before.project:
+        given |= {"everywhere": True} if project is None else {"project": project}
+    source = fields.get("source", before.source)
+    return given, by if source == before.source else source
+
+
+def _print(before: KnowledgeEntry, after: KnowledgeEntry) -> None:
+    if after.revision == before.revision:
+        click.echo(f"Nothing was changed in {before.id}.")
+        return
+    for line in tables.wrapped(f"Changed {after.id}, revision {after.revision}: {after.title}", tables.width()):
+        click.echo(line)
+    for line in differences(before, after):
+        click.echo(printable(f"  {line}"))

@@ -1,0 +1,79 @@
+"""`holdfast memory forget`: entries that nobody is given any more."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import tables
+from holdfast.cli.tables import printable
+from holdfast.errors import HoldfastError
+from holdfast.memory.entries import KnowledgeEntry
+
+from .access import MOST_NAMED, changing, counted_entries, listed, named, tenant_option
+
+
+@click.command()
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--erase", is_flag=True, help="Remove for good, with the history; this cannot be undone.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@tenant_option
+def command(ids: tuple[str, ...], erase: bool, yes: bool, tenant: str | None) -> None:
+    """Forget entries, so that no prompt gets them.
+
+    A forgotten entry stays in the store with its history, and `holdfast memory restore ID` brings it back; with --erase
+    nothing of it stays there. Conversations that were told of it get word that it was withdrawn; what they were sent
+    before stays as it was sent. In the stable block that new sessions begin with, a preference, or the title of another
+    entry, stands for up to an hour more: that a preference was withdrawn they are told at once, or, with
+    memory.placement = "blocks", not before that hour is over. --erase removes that block too. If one ID is wrong, none
+    is forgotten.
+
+    \b
+    Examples:
+      holdfast memory forget k4r9t2w8
+      holdfast memory forget k4r9t2w8 k7m3x0ab --yes
+      holdfast memory forget k4r9t2w8 --erase
+    """
+    with changing(tenant) as found:
+        entries = named(found, ids)
+        if not erase:
+            _check(entries)
+        if not yes:
+            _ask(entries, erase=erase)
+        if erase:
+            found.knowledge.erase(*(entry.id for entry in entries))
+        for entry in () if erase else entries:
+            found.knowledge.forget(entry.id)
+    for line in tables.wrapped(_said(entries, erase=erase), tables.width()):
+        click.echo(line)
+
+
+def _said(entries: list[KnowledgeEntry], *, erase: bool) -> str:
+    number, it = counted_entries(len(entries)), "it" if len(entries) == 1 else "them"
+    if erase:
+        return f"Erased {number} for good. Sessions that were told of {it} keep their logs."
+    if len(entries) > MOST_NAMED:
+        return f"Forgot {number}. `holdfast memory list --forgotten` lists, `holdfast memory restore ID...` takes back."
+    ids = " ".join(entry.id for entry in entries)
+    return f"Forgot {number}. `holdfast memory restore {ids}` takes {it} back."
+
+
+def _check(entries: list[KnowledgeEntry]) -> None:
+    gone = [entry.id for entry in entries if entry.forgotten_at is not None]
+    if gone:
+        verb = "is" if len(gone) == 1 else "are"
+        raise HoldfastError(f"{listed(gone)} {verb} forgotten already; --erase removes for good")
+
+
+def _ask(entries: list[KnowledgeEntry], *, erase: bool) -> None:
+    for entry in entries[:MOST_NAMED]:
+        click.echo(printable(f"  {entry.id}  {entry.title}"), err=True)
+    if len(entries) > MOST_NAMED:
+        click.echo(f"  and {len(entries) - MOST_NAMED:,} more", err=True)
+    what = "Erase this for good" if erase else "Forget this"
+    what += f" ({counted_entries(len(entries))})?" if len(entries) > 1 else "?"
+    try:
+        sure = click.confirm(what, err=True)
+    except RuntimeError as problem:  # click.Abort at the end of standard input; also where there is none
+        raise HoldfastError("nothing was forgotten: nobody answered; --yes does it without asking") from problem
+    if not sure:
+        raise HoldfastError("nothing was forgotten")

@@ -1,0 +1,133 @@
+"""`holdfast memory import`: a Markdown file of entries, taken over whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from msgspec import Struct
+
+from holdfast.cli import tables
+from holdfast.cli.tables import printable
+from holdfast.config import load_here
+from holdfast.memory.entries import KnowledgeEntry
+from holdfast.memory.markdown import Imported, Planned, import_, parsed, planned
+from holdfast.store import open_store
+
+from ..store_options import print_json
+from .access import (
+    Memories,
+    changing,
+    counted_entries,
+    json_option,
+    looking,
+    memories,
+    moment,
+    place,
+    project_option,
+    tenant_option,
+)
+from .history import differences
+from .texts import read
+
+
+class ImportShown(Struct, frozen=True, kw_only=True):
+    """What became of the entries of a file, by id; with `dry_run` what would have become of them: null is one that has
+    no id yet, and `newer` are those that were changed after what the file has of them, which need `--force`."""
+
+    dry_run: bool
+    added: tuple[str | None, ...]
+    changed: tuple[str, ...]
+    restored: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    newer: tuple[str, ...]
+
+
+@click.command()
+@click.argument("file")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--force", is_flag=True, help="Also over entries that were changed after the file was written.")
+@click.option("--source", metavar="NAME", default="import", show_default=True, help="Who or what says so.")
+@tenant_option
+@project_option
+@json_option
+def command(
+    file: str, dry_run: bool, force: bool, source: str, tenant: str | None, project: str | None, json_: bool
+) -> None:
+    """Take over the entries of a Markdown file.
+
+    All of them are, or nothing if one is wrong. `-` reads standard input. The form is that of `holdfast memory export`.
+    An entry whose id is known is changed where it differs, and restored if it was forgotten; one without an id is
+    added. Entries that are not in the file stay as they are. Those that name no project belong to the current one.
+    Where an entry was changed or forgotten after the time that the file has for it (`updated`), nothing is imported
+    without --force.
+
+    \b
+    Examples:
+      holdfast memory import notes.md --dry-run
+      holdfast memory import notes.md
+      ssh elsewhere holdfast memory export | holdfast memory import -
+    """
+    text = read(file)
+    if dry_run:
+        with _looking(tenant, project) as found:
+            plan = planned(found.knowledge, text, source=source)
+            changes = list(_changes(plan, {entry.id: entry for entry in found.every()}))
+        done, newer = plan.imported, plan.newer
+    else:
+        changes, newer = [], ()
+        with changing(tenant, project, new=True) as found:
+            done = import_(found.knowledge, text, source=source, force=force)
+    if json_:
+        named = {section.id for section in parsed(text)} if dry_run else {*done.added}
+        print_json(_shown(done, named, newer, dry_run=dry_run))
+        return
+    for line in (*changes, *_summary(done, newer, dry_run=dry_run, force=force)):
+        click.echo(line)
+
+
+@contextmanager
+def _looking(tenant: str | None, project: str | None) -> Iterator[Memories]:
+    """What is there, to be read; an empty store where there is none."""
+    with looking(tenant, project) as found:
+        if found is not None:
+            yield found
+            return
+    with TemporaryDirectory(prefix="holdfast-") as place, open_store(Path(place) / "empty.db") as store:
+        yield memories(load_here(), store, None, project)
+
+
+def _shown(done: Imported, named: Container[str | None], newer: tuple[str, ...], *, dry_run: bool) -> ImportShown:
+    return ImportShown(
+        dry_run=dry_run,
+        added=tuple(each if each in named else None for each in done.added),
+        changed=done.changed,
+        restored=done.restored,
+        unchanged=done.unchanged,
+        newer=newer,
+    )
+
+
+def _changes(plan: Planned, known: Mapping[str, KnowledgeEntry]) -> Iterator[str]:
+    """Every entry that would be written, and what would be different."""
+    for entry, _ in plan.drafts:
+        before = known.get(entry.id)
+        if before is None:
+            yield printable(f"add: {entry.title} ({place(entry.project)})")
+            continue
+        late = f" (changed here {tables.instant(moment(before.updated_at))}, after the file)"
+        what = "restore" if before.forgotten_at is not None else "change"
+        yield printable(f"{what} {entry.id}: {entry.title}{late if entry.id in plan.newer else ''}")
+        yield from (f"  {line}" for line in differences(before, entry))
+
+
+def _summary(done: Imported, newer: Sequence[str], *, dry_run: bool, force: bool) -> list[str]:
+    numbers = {"added": done.added, "changed": done.changed, "restored": done.restored, "unchanged": done.unchanged}
+    said = ", ".join(f"{len(ids):,} {name}" for name, ids in numbers.items() if ids) or "the file has no entry"
+    text = f"Nothing was changed (--dry-run); it would be: {said}." if dry_run else f"Imported: {said}."
+    if newer and not force:
+        text += f" {counted_entries(len(newer))} changed after the file was written: that needs --force."
+    return tables.wrapped(text, tables.width())

@@ -1,0 +1,1 @@
+"""`holdfast replay`: its options, the choice of traces and its tables."""

@@ -1,0 +1,1 @@
+"""`holdfast skills`: one file per subcommand."""

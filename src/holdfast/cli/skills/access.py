@@ -1,0 +1,89 @@
+"""What the commands about skills have in common: the skills of the current directory, and the roots they come from."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.cli.tables import printable
+from holdfast.config import Config, load_here
+from holdfast.errors import HoldfastError
+from holdfast.skills.loader import load_roots
+from holdfast.skills.roots import roots_of
+from holdfast.skills.skill import Root, Skill
+from holdfast.skills.store import SkillStore
+
+_NEAREST = 3
+
+
+class Found(Struct, frozen=True):
+    """What a session that began now would have."""
+
+    config: Config
+    roots: tuple[Root, ...]
+    skills: SkillStore
+
+    def get(self, name: str) -> Skill:
+        skill = self.skills.get(name)
+        if skill is None:
+            raise HoldfastError(self._unknown(name))
+        return skill
+
+    def _unknown(self, name: str) -> str:
+        what = f"there is no skill {printable(name)[:128]!r}"
+        for each in self.skills.skipped:
+            if name in (each.path.name, each.path.parent.name):
+                return f"{what}: {printable(each.path)} is not loaded, {printable(each.reason)}"
+        known = [skill.name for skill in self.skills.list_skills()]
+        close = difflib.get_close_matches(name[:128].lower(), known, n=_NEAREST, cutoff=0.5)
+        hint = f"did you mean {either(close)}?" if close else "`holdfast skills list` lists what there is"
+        return f"{what}; {hint}"
+
+
+def find() -> Found:
+    """Read the roots, as a new session does. What could not be loaded is for the caller to tell."""
+    config = load_here()
+    roots = roots_of(config.settings.skills, config.workspace)
+    with quiet():
+        return Found(config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict))
+
+
+def either(names: Sequence[str]) -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def near(path: Path) -> Path:
+    """The path from here, where it lies below the current directory."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) and here != Path(here.anchor) else path
+
+
+def short(path: Path) -> str:
+    """The same for people: also from the home directory."""
+    shown = near(path)
+    for home in (Path.home(), Path(os.path.realpath(Path.home()))):
+        if shown.is_absolute() and shown.is_relative_to(home):
+            return str("~" / shown.relative_to(home))
+    return str(shown)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the loader's log: the store says the same."""
+    logger, nowhere = logging.getLogger("holdfast.skills"), logging.NullHandler()
+    propagates = logger.propagate
+    logger.addHandler(nowhere)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(nowhere)
+        logger.propagate = propagates

@@ -1,0 +1,31 @@
+"""`holdfast skills`: what skills there are, what they cost, whether they are right. One file for each thing to do."""
+
+from __future__ import annotations
+
+import click
+
+from ..lazy_group import Lazy
+
+JOBS = ("list", "show", "search", "validate", "new", "usage")
+
+
+@click.group(cls=Lazy, modules={job: f"holdfast.cli.skills.{job}" for job in JOBS}, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """List, check and write skills, and see which of them are used.
+
+    A skill is a directory with a file SKILL.md: a name, a description, and instructions that an agent loads when it
+    needs them (the format of agentskills.io). Skills are found in the directories of `skills.roots`: by default
+    HOLDFAST_HOME/skills and .holdfast/skills of the current directory, which wins. Alone this command lists them.
+
+    \b
+    Examples:
+      holdfast skills
+      holdfast skills new code-review
+      holdfast skills validate .holdfast/skills
+      holdfast skills usage --since 7d
+    """
+    if ctx.invoked_subcommand is None:
+        from .list import command as list_
+
+        ctx.invoke(list_)

@@ -1,0 +1,213 @@
+"""`holdfast skills validate`: whether skills keep the format, every error with its line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.cli import tables
+from holdfast.cli.tables import counted, printable
+from holdfast.config import load_here
+from holdfast.errors import HoldfastError
+from holdfast.skills.links import UnusableLinkError, check_inside, real_path
+from holdfast.skills.roots import places, roots_of
+from holdfast.skills.skill import FILE, Problem
+from holdfast.skills.skill_file import reason, validate_dir
+from holdfast.tools.text_limits import mend
+
+from ..store_options import print_json
+from .access import either, near, quiet
+
+_BELOW = ("skills", ".holdfast/skills", ".claude/skills", ".agents/skills")
+
+
+class Checked(Struct, frozen=True, kw_only=True):
+    """One SKILL.md, by the path it was named with; what is wrong with it, in the order of its lines."""
+
+    path: str
+    problems: tuple[Problem, ...]
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    valid: bool
+    errors: int
+    warnings: int
+    skills: tuple[Checked, ...]
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--strict", is_flag=True, help="Errors too: unknown fields, metadata that is no text, descriptions too long."
+)
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def command(paths: tuple[str, ...], strict: bool, json_: bool) -> int:
+    """Check skills against the format of agentskills.io.
+
+    PATH is the directory of a skill, its SKILL.md, or a directory of skills, of which each is checked; without one, the
+    directories of `skills.roots` are. Every problem is a line `path:line: message`. A skill with errors is not loaded;
+    one with warnings is: a description of more than 1,024 characters is cut in the index, or an error with
+    `skills.strict = true`. Ends with 1 if there is an error.
+
+    \b
+    Examples:
+      holdfast skills validate
+      holdfast skills validate .holdfast/skills/code-review --strict
+      holdfast skills validate ~/.claude/skills --json
+    """
+    check = _Check(strict)
+    for path in paths:
+        check.named(path)
+    if not paths:
+        check.configured()
+    checked = tuple(check.checked.values())
+    found = [problem for each in checked for problem in each.problems]
+    warnings = sum(problem.warning for problem in found)
+    errors = len(found) - warnings
+    if json_:
+        shown = tuple(_encodable(each) for each in checked)
+        print_json(Report(valid=not errors, errors=errors, warnings=warnings, skills=shown))
+    else:
+        for line in _lines(checked):
+            click.echo(line)
+        for line in tables.wrapped(_sum(check.skills, errors, warnings, strict), tables.width()):
+            click.echo(line)
+    return 1 if errors else 0
+
+
+class _Check:
+    """What was checked, by path and each once. In a directory of skills links count as they do when it is loaded; a
+    skill that is named by itself is followed."""
+
+    def __init__(self, strict: bool) -> None:
+        config = load_here()
+        self._strict, self._roots = strict, roots_of(config.settings.skills, config.workspace)
+        self._refuse_long = config.settings.skills.strict
+        with quiet():
+            self._places, skipped = places(self._roots, config.workspace)
+        self._allowed = {place.real for place in self._places}
+        self._refused = {each.path: each.reason for each in skipped}
+        self.checked: dict[str, Checked] = {}
+        self.skills = 0
+
+    def named(self, text: str) -> None:
+        path = Path(text)
+        try:
+            if not path.is_dir():
+                if path.name.lower() == FILE.lower() and path.is_file():
+                    self._skill(path.parent)
+                else:
+                    self._other(path)
+            elif self._is_root(path) or not _is_skill(path):
+                if not self._root(path):
+                    self._add(path, _none_in(path))
+            else:
+                self._skill(path)
+        except (OSError, ValueError) as error:
+            self._other(path, error)
+
+    def configured(self) -> None:
+        """The roots of a session that began here, as far as there are any."""
+        for place in self._places:
+            self._root(near(place.root.path))
+        for path, why in self._refused.items():
+            self._add(near(path), why)
+        if not self.checked:
+            where = [str(near(root.path)) for root in self._roots]
+            missing = f"there are no skills in {either(where)}" if where else "skills.roots names no directory"
+            raise HoldfastError(f"{printable(missing)}; `holdfast skills new NAME` makes one, or name a PATH")
+
+    def _is_root(self, path: Path) -> bool:
+        """Whether it is configured: then a SKILL.md of its own says nothing."""
+        return Path(os.path.realpath(path)) in self._allowed or Path(os.path.abspath(path)) in self._refused  # noqa: PTH100
+
+    def _root(self, path: Path) -> bool:
+        """Check a directory of skills; whether there was anything to check."""
+        refused = self._refused.get(Path(os.path.abspath(path)))  # noqa: PTH100
+        if refused is not None:
+            self._add(path, refused)
+            return True
+        allowed, found = self._allowed | {Path(os.path.realpath(path))}, False
+        for child in sorted(path.iterdir()):
+            if not child.name.startswith("."):
+                found = self._child(child, allowed) or found
+        return found
+
+    def _child(self, path: Path, allowed: Set[Path]) -> bool:
+        try:
+            if path.is_symlink():
+                real = real_path(path)
+                if not real.is_dir():
+                    return False
+                check_inside(real, allowed)
+            if not path.is_dir() or not _is_skill(path):
+                return False
+            self._skill(path, allowed)
+        except UnusableLinkError as error:
+            self._add(path, str(error))
+        except OSError as error:
+            self._other(path, error)
+        return True
+
+    def _skill(self, path: Path, allowed: Set[Path] = frozenset()) -> None:
+        if str(path / FILE) not in self.checked:
+            self.skills += 1
+            problems = validate_dir(
+                path, strict=self._strict, refuse_long=self._refuse_long, allowed=allowed | self._allowed
+            )
+            self._add(path / FILE, *problems)
+
+    def _other(self, path: Path, error: OSError | ValueError | None = None) -> None:
+        """What is no skill: no such file, or one of another kind."""
+        try:
+            what = f"this is no {FILE}" if os.path.lexists(path) else "there is no such file or directory"
+        except ValueError as refused:
+            error = refused
+        if error is not None:
+            what = f"this cannot be read ({reason(error)})"
+        self._add(path, f"{what}; name a skill's directory or a directory of skills")
+
+    def _add(self, path: Path, *found: Problem | str) -> None:
+        problems = tuple(Problem(message=each) if isinstance(each, str) else each for each in found)
+        self.checked.setdefault(str(path), Checked(path=str(path), problems=problems))
+
+
+def _is_skill(path: Path) -> bool:
+    """Whether a directory has a SKILL.md, also one that is misspelt: that is to be told."""
+    try:
+        return any(name.lower() == FILE.lower() for name in os.listdir(path))  # noqa: PTH208
+    except OSError:
+        return True  # it cannot be looked into, which is to be told as well
+
+
+def _none_in(path: Path) -> str:
+    what = f"there are no skills in this directory: neither it nor one in it has a {FILE}"
+    below = [str(path / each) for each in _BELOW if (path / each).is_dir()]
+    return f"{what}; did you mean {either(below)}?" if below else what
+
+
+def _encodable(each: Checked) -> Checked:
+    problems = tuple(replace(p, message=mend(p.message), field=p.field and mend(p.field)) for p in each.problems)
+    return Checked(path=mend(each.path), problems=problems)
+
+
+def _lines(checked: tuple[Checked, ...]) -> Iterator[str]:
+    """Not wrapped, as editors and scripts read them."""
+    for each in checked:
+        for problem in each.problems:
+            line = "" if problem.line is None else f":{problem.line}"
+            mark = "warning: " if problem.warning else ""
+            yield printable(f"{each.path}{line}: {mark}{problem.message}")
+
+
+def _sum(number: int, errors: int, warnings: int, strict: bool) -> str:
+    skills = counted(number, "skill")
+    if not errors and not warnings:
+        return f"{skills} checked, nothing to complain of."
+    said = f"{skills} checked: {counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    return said if errors or strict else f"{said} What has only warnings is loaded."

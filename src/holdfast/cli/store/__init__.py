@@ -1,0 +1,1 @@
+"""`holdfast store`: one file per subcommand."""

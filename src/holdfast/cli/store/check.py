@@ -1,0 +1,41 @@
+"""`holdfast store check`: whether the store is whole."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.tables import counted, printable
+from holdfast.store.backup import blobs_of
+from holdfast.store.integrity import check
+
+from ..store_options import print_json
+from .access import Progress, configured, json_option, size
+
+
+@click.command()
+@json_option
+def command(json_: bool) -> int:
+    """Check the store: every page, the sums, every blob.
+
+    Nothing is changed, and a gateway may go on. Blobs that nobody owns any more are named; `holdfast store prune`
+    removes them. The exit code is 1 if something is damaged: then `holdfast store backup` of an earlier day helps, or
+    another store.url.
+
+    \b
+    Examples:
+      holdfast store check
+      holdfast store check --json
+    """
+    _, path = configured()
+    found = check(path, blobs_of(path), Progress())
+    if json_:
+        print_json(found)
+        return 1 if found.damage else 0
+    for line in found.damage:
+        click.echo(printable(f"damaged: {line}"))
+    for line in found.leftovers:
+        click.echo(printable(f"left over: {line}"))
+    state = f"{counted(len(found.damage), 'problem')}" if found.damage else "whole"
+    what = f"{size(found.size)}, {counted(found.pages, 'page')} ({found.free_pages:,} free), schema {found.schema}"
+    click.echo(printable(f"{found.path}: {state}; {what}, {counted(found.blobs, 'blob')}."))
+    return 1 if found.damage else 0

@@ -1,0 +1,115 @@
+"""A request on its way through the core: as it is asked for, as it goes out, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.caches.prompt import Mark, Outcome, Prompt
+from holdfast.facts import ModelFacts
+from holdfast.records import Usage
+
+from . import breaks, retention
+from .divergence import Comparison
+from .experience import Experience
+from .plan import Kind, Plan, Sent
+from .ttl_raise import Test
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
+
+    `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
+    """
+
+    call: str
+    prompt: Prompt
+    alone: Prompt
+    model: ModelFacts
+    settings: Mapping[str, bytes] = {}
+    reset: str | None = None
+    volatile: frozenset[int] = frozenset()
+    pinned: tuple[Mark, ...] = ()
+    summary: int | None = None
+    common: int | None = None
+    subagent: bool = False
+    strict: bool = False
+
+
+class Booked(Struct, frozen=True):
+    """What a request adds to the sums of its lane and client, in dollars: what it would have cost with the short
+    lifetime everywhere, and what it costs as it was foreseen."""
+
+    automatic: float = 0.0
+    spent: float = 0.0
+
+
+class Prepared(Struct, kw_only=True):
+    """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
+
+    asked: Asked
+    plan: Plan
+    outcome: Outcome
+    alone: Outcome
+    expectation: breaks.Expectation
+    comparison: Comparison | None
+    before: Sent | None
+    kind: Kind
+    gap: float | None
+    reserved: float
+    raise_test: Test | None
+    likely: float
+    """How likely it is that what the last request left is there or gone, as it is foreseen."""
+    booked: Booked
+    baseline: int
+    """Tokens up to the end of tools and system text."""
+    first_token: float | None = None
+    done: bool = False
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.outcome.prompt
+
+    def predicted(self, experience: Experience, output: int = 0) -> Usage:
+        """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
+        outcome, tokens = self.outcome, experience.calibration.counter(self.asked.model.ref)
+        writes: tuple[tuple[str, int], ...] = ()
+        for ttl, count in outcome.writes:
+            written = tokens(count)
+            if written:
+                writes = (*writes, (ttl, written))
+        if len(writes) > 1:
+            writes = tuple(sorted(writes))
+        return Usage(input=tokens(outcome.input), read=tokens(outcome.read), writes=writes, output=output)
+
+
+class Missed(Struct, frozen=True):
+    """Tokens that the lane had sent before and that were billed in full again; what that cost, less what writing them
+    would have cost."""
+
+    tokens: int
+    dollars: Decimal
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was predicted and what came. `explained`: the provider read what was predicted.
+
+    `usage` is the provider's, `predicted` the rules' in the provider's tokens; `saved` is what the call cost less than
+    the client alone would have paid, in dollars; `storage` is what cached contents cost, and part of the usage's cost.
+    `outcome` and `alone` are what happened in the pools, as far as the usage tells; `missed` is what it cost more
+    because its conversation was left without markers until then.
+    """
+
+    usage: Usage
+    predicted: Usage
+    explained: bool
+    finding: breaks.Finding | None = None
+    saved: float = 0.0
+    changes: tuple[retention.Change, ...] = ()
+    raises: str | None = None
+    storage: Decimal = Decimal(0)
+    missed: Missed | None = None
+    outcome: Outcome
+    alone: Outcome

@@ -1,0 +1,101 @@
+"""Faults of skills: a list of them, or a body put in with it, that changed inside the prefix. Each names the skills."""
+
+from __future__ import annotations
+
+from ..skill_texts import SkillChange, skill_change
+from .case import REPAIR, WHOLE, Case, Cure
+from .repairable import text_of
+
+ADDED, REMOVED, CHANGED, BODY = "skill_added", "skill_removed", "skill_changed", "preloaded_skill_changed"
+_NAMES = frozenset((ADDED, REMOVED, CHANGED, BODY))
+_NAMED = 3  # skills that are named of each kind; the others are counted
+
+_KEEP = "keep the list that a session began with, and change skills between sessions"
+
+
+def change(case: Case) -> Cure | None:
+    """In the list, or in a body whose end is known."""
+    found = _change(case)
+    if found is None or found.open:
+        return None
+    return _of_list(case, found) if found.body is None else _of_bodies(case, found)
+
+
+def last_body(case: Case) -> Cure | None:
+    """Asked after the general ones: a clock behind the last body is a clock."""
+    found = _change(case)
+    return None if found is None or not found.open else _of_bodies(case, found)
+
+
+def owner(case: Case, cure: Cure) -> str | None:
+    """Whose the block is where a cure of these was given: `skills-index`, or `skill:` and its name."""
+    found = _change(case) if cure.name in _NAMES else None
+    return None if found is None else found.owner
+
+
+def _of_list(case: Case, found: SkillChange) -> Cure:
+    came, left = ("added", "removed") if found.beyond is None else ("now listed", "no longer listed")
+    kinds = (
+        (came, found.added),
+        (left, found.removed),
+        ("new description", found.described),
+        ("now preloaded", found.preloaded),
+        ("no longer preloaded", found.unloaded),
+    )
+    what = [f"{kind}: {_named(names)}" for kind, names in kinds if names]
+    if found.beyond is not None and found.beyond[0] != found.beyond[1]:
+        what.append(f"left out: {found.beyond[1]} skills instead of {found.beyond[0]}")
+    advice = _KEEP
+    if found.described:
+        advice += "; descriptions stand in every prompt and bodies do not, so what changes often belongs into the body"
+    elif not found.names:
+        advice = f"skills were added or removed beyond `skills.index_chars`; {_KEEP}"
+    sentence = f"The list of skills changed at {case.where} ({'; '.join(what)}) and everything behind it was lost"
+    at_once = "read the skills once when a conversation begins, and send that list to its end."
+    return Cure(_name(found), f"{sentence}: {advice}.", REPAIR, f"{sentence}: {at_once}")
+
+
+def _of_bodies(case: Case, found: SkillChange) -> Cure:
+    kinds = (
+        ("changed", found.edited),
+        ("now preloaded", found.preloaded),
+        ("no longer preloaded", found.unloaded),
+    )
+    what = "; ".join(f"{kind}: {_named(names)}" for kind, names in kinds if names)
+    which = "What stands under the heading of a preloaded skill" if found.open else "The bodies of preloaded skills"
+    sentence = f"{which} changed at {case.where} ({what}) and everything behind it was lost"
+    return Cure(
+        BODY,
+        f"{sentence}: preloaded bodies are part of the prompt, so edit them between sessions.",
+        REPAIR,
+        f"{sentence}: read a body once when a conversation begins, and send it to its end.",
+    )
+
+
+def _change(case: Case) -> SkillChange | None:
+    """Of the block at the divergence. One that came or went as a whole is not compared with what stands there now."""
+    divergence = case.finding.divergence
+    if divergence is None or divergence.section != "system":
+        return None
+    old = "" if divergence.what == "inserted" else _text(case.before)
+    new = "" if divergence.what == "removed" else _text(case.after)
+    known = divergence.what in ("changed", "inserted", "removed")
+    return skill_change(old, new) if known and old is not None and new is not None and old != new else None
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None or len(content) > WHOLE else text_of(content)
+
+
+def _name(found: SkillChange) -> str:
+    if found.described or found.preloaded or found.unloaded:
+        return CHANGED
+    if found.beyond is not None:
+        more = len(found.added) + found.beyond[1] - len(found.removed) - found.beyond[0]
+        return ADDED if more > 0 else REMOVED if more else CHANGED
+    return CHANGED if found.added and found.removed else ADDED if found.added else REMOVED
+
+
+def _named(names: tuple[str, ...]) -> str:
+    told = ", ".join(names[:_NAMED])
+    return told if len(names) <= _NAMED else f"{told} and {len(names) - _NAMED} more"

@@ -1,0 +1,446 @@
+"""Prompts in, plans and verdicts out: the lanes, pools and accounts of all tenants, in memory.
+
+`prepare` compares a prompt with what its lane has sent, plans its markers, checks that they may be paid for and
+predicts what will be read; `settle` compares with what was. Time is passed in. Knows neither bytes nor storage: the
+engine around it loads and keeps ledgers, pools and experience, and makes requests of plans.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from hashlib import sha256
+from math import inf
+
+from msgspec.structs import replace
+
+from holdfast.caches.openai_breakpoints import entry_key
+from holdfast.caches.prompt import Outcome
+from holdfast.config.sections.cache import Cache
+from holdfast.facts import rates
+from holdfast.records import Usage
+
+from . import account, breaks, counterfactuals, retention, stability
+from .call import Asked, Booked, Prepared, Verdict
+from .costs import Costs, costs
+from .divergence import Comparison, compare
+from .experience import Client
+from .ledger import Ledger
+from .plan import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
+from .plan_check import checked
+from .plan_variants import affordable, covered_by, marked
+from .pool import Pool
+from .situation import Situation
+from .strategies import STRATEGIES, combined
+from .tenants import Start, Tenant
+from .ttl_raise import proof, refuted
+from .ttl_raise import test as raise_test
+from .unmarked_turns import missed
+
+MOST_CANCELLED = 100
+NEARLY = 0.98
+"""Of what was to be read: as good as all of it."""
+
+__all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
+
+
+def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: Cache) -> Prepared:
+    """Plan and predict a request, and register it as pending."""
+    prompt, model = asked.prompt, asked.model
+    client = tenant.experience.client(ledger.client)
+    last, kind, digests = ledger.last, kind_of(prompt), _digests(asked)
+    blocks = columns(prompt, last)
+    comparison = None if last is None else compare(last, prompt, digests, model, blocks=blocks)
+    gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
+    price = costs(model, prompt.tokens)
+    automatic = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now) * price.input
+    allowance = inf
+    if automatic:
+        allowance = counterfactuals.allowance(tenant.experience, ledger, automatic, price.input) / price.input
+    pool, alone = tenant.both(model)
+    begins = comparison is None or comparison.course not in ("extension", "resend")
+    start = tenant.start(prompt, blocks.head) if begins and asked.common is None else Start()
+    situation = _situation(tenant, ledger, asked, blocks, kind, start, allowance, pool, now, settings)
+    same = asked.alone is prompt and pool.knows_as(alone, prompt)
+    by_client = alone.begin(asked.alone, now)
+    if same:  # mostly the client's markers stay as they are, and it need not be decided twice what they do
+        pool.follow(by_client)
+    wanted = _plan(situation, asked.strict)
+    plan, reserved = _funded(wanted, situation, pool, client, by_client)
+    if plan is not wanted:
+        plan = checked(plan, situation, strict=asked.strict)
+    sent = marked(prompt, plan)
+    test = raise_test(sent, pool, now)
+    foreseen = pool.decide(sent, now)
+    outcome = foreseen or pool.begin(sent, now)
+    reset = asked.reset or ledger.reset
+    expectation = breaks.expect(
+        last, prompt, digests, outcome, pool, now, pool.model, reset=reset, comparison=comparison
+    )
+    if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
+        pool.enter(foreseen, now)
+    booked = Booked(automatic, price.of(outcome)) if automatic else Booked()
+    account.add(ledger, client, booked.automatic, booked.spent)
+    prepared = Prepared(
+        asked=asked,
+        plan=plan,
+        outcome=outcome,
+        alone=by_client,
+        expectation=expectation,
+        comparison=comparison,
+        before=last,
+        kind=kind,
+        gap=gap,
+        reserved=account.reserve(client, reserved),
+        raise_test=test,
+        likely=counterfactuals.likely(tenant.experience.route(model.ref), outcome, gap) if automatic else 1.0,
+        booked=booked,
+        baseline=baseline(prompt, situation.head),
+    )
+    ledger.last = _sent(asked, outcome, digests, now, blocks, last)
+    ledger.requests += 1
+    ledger.reset = None
+    return prepared
+
+
+def first_token(tenant: Tenant, prepared: Prepared, now: float) -> None:
+    """The answer has begun: what the request wrote can be read."""
+    if prepared.first_token is None and not prepared.done:
+        prepared.first_token = now
+        pool, alone = tenant.both(prepared.asked.model)
+        pool.first_token(prepared.outcome, now)
+        alone.first_token(prepared.alone, now)
+
+
+def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> None:
+    """It was cancelled, failed or cut. Before the first token nothing was written; after it the entries are there."""
+    if prepared.done:
+        return
+    prepared.done = True
+    client = tenant.experience.client(ledger.client)
+    account.release(client, prepared.reserved)
+    if prepared.first_token is not None:  # what it costs beyond the client alone is spent, whatever is billed for it
+        client.saved -= prepared.reserved
+        tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
+        _enter(ledger, prepared)
+        return
+    account.add(ledger, client, -prepared.booked.automatic, -prepared.booked.spent)
+    pool, alone = tenant.both(prepared.asked.model)
+    pool.abandon(prepared.outcome, now)
+    alone.abandon(prepared.alone, now)
+    _take_back(tenant, ledger, prepared)
+
+
+def bypassed(tenant: Tenant, ledger: Ledger, asked: Asked, now: float) -> None:
+    """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
+    which is taken to begin at once."""
+    pools = tenant.both(asked.model)
+    outcomes = [pool.begin(asked.alone, now) for pool in pools]
+    for pool, outcome in zip(pools, outcomes, strict=True):
+        pool.first_token(outcome, now)
+        pool.finish(outcome, (), now)
+    ledger.last = _sent(asked, outcomes[0], _digests(asked), now)
+
+
+def _enter(ledger: Ledger, prepared: Prepared) -> None:
+    """See that a ledger knows a request that went out: another process may have written it meanwhile, as it was
+    before."""
+    if ledger.last == prepared.before:
+        ledger.last = _sent(prepared.asked, prepared.outcome, _digests(prepared.asked), prepared.outcome.at)
+        ledger.requests += 1
+
+
+def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
+    """The lane's last request is the one before, or the one before that if it was cancelled too."""
+    if ledger.last is None or ledger.last.call != prepared.asked.call:
+        tenant.cancelled[prepared.asked.call] = prepared.before
+        if len(tenant.cancelled) > MOST_CANCELLED:
+            del tenant.cancelled[next(iter(tenant.cancelled))]
+        return
+    ledger.last = prepared.before
+    while ledger.last is not None and ledger.last.call in tenant.cancelled:
+        ledger.last = tenant.cancelled.pop(ledger.last.call)
+    ledger.reset = ledger.reset or prepared.expectation.reset  # the reason is still to be used
+
+
+def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now: float, settings: Cache) -> Verdict:
+    """Compare with what the provider billed, learn from it, and say what broke."""
+    first_token(tenant, prepared, now)
+    prepared.done = True
+    asked, model, outcome = prepared.asked, prepared.asked.model, prepared.outcome
+    experience, pool, ref = tenant.experience, tenant.pool(model), model.ref
+    client, route = experience.client(ledger.client), experience.route(ref)
+    ours, theirs = outcome.prompt.tokens, usage.prompt
+    predicted = prepared.predicted(experience, usage.output)
+    experience.calibration = experience.calibration.observe(ref, ours, theirs)
+    read = account.in_our_tokens(usage.read, ours, theirs)
+    finding = None
+    if breaks.fell_short(prepared.expectation, usage, settings.breaks):
+        finding = breaks.judge(prepared.expectation, usage, rates(ref, prompt_tokens=theirs), settings.breaks)
+    # exactly, where the provider counts the prompt as we do; else within the thresholds of breaks
+    explained = usage.read == outcome.read if theirs == ours else breaks.agrees(prepared.expectation, usage)
+    raises = proof(prepared.raise_test, read, route) or refuted(prepared.outcome, prepared.gap, read, route)
+    if raises is not None:
+        route.raises = raises
+        pool.believe(raises)
+    client_alone = prepared.alone
+    if not explained and ours:
+        outcome = pool.correct(outcome, read, prepared.first_token, now)
+        client_alone = account.alone_with(prepared, tenant.pool_alone(model), read, now)
+    pool.finish(outcome, (), now)
+    route.reads += usage.read > 0
+    route.outlived += counterfactuals.is_late(prepared.outcome, prepared.gap, read)
+    if counterfactuals.tests_the_long(prepared.outcome, prepared.gap):
+        route.pauses += 1
+        route.survived += read >= NEARLY * prepared.outcome.read
+    route.probed += prepared.plan.probe
+    account.release(client, prepared.reserved)
+    paid = costs(model, theirs).of(usage)
+    as_alone = account.is_alone(prepared)
+    alone = paid if as_alone else account.alone_cost(prepared, client_alone, usage)
+    account.book(client, alone, paid)
+    ledger.saved = min(ledger.saved + alone - paid, account.MOST)
+    if prepared.booked.automatic:  # in the provider's tokens now
+        account.add(ledger, client, prepared.booked.automatic * (theirs / ours - 1), paid - prepared.booked.spent)
+    if asked.alone.marks:
+        alone_read = usage.read if as_alone else client_alone.read * theirs / max(ours, 1)
+        account.judge_markers(ledger, costs(model, theirs), alone, theirs, alone_read)
+    changes = _turn(ledger, prepared, usage, finding, settings)
+    ledger.settled += 1
+    _enter(ledger, prepared)
+    if ledger.last is not None and ledger.last.call == asked.call:
+        covered = usage.read + usage.written
+        ledger.last = replace(ledger.last, first_token=prepared.first_token, covered=covered, read=usage.read)
+    return Verdict(
+        usage=usage,
+        predicted=predicted,
+        explained=explained,
+        finding=finding,
+        saved=alone - paid,
+        changes=changes,
+        raises=raises,
+        missed=missed(prepared, usage) if finding is None else None,
+        outcome=outcome,
+        alone=client_alone,
+    )
+
+
+def _seen(
+    tenant: Tenant,
+    ledger: Ledger,
+    client: Client,
+    asked: Asked,
+    blocks: Columns,
+    comparison: Comparison | None,
+    kind: Kind,
+    now: float,
+) -> float | None:
+    """Count what this request shows of its lane and client; gives the gap since the lane's last request."""
+    last, prompt = ledger.last, asked.prompt
+    if last is None and ledger.requests == 0:
+        ledger.started = now
+        client.lanes += 1
+        if client.lanes > 1:
+            client.returns.ended()  # lanes do not say that they end; a new one stands for one that did
+        end = head(prompt)
+        if end:
+            client.heads[0 if tenant.head_known(prompt.keys[end - 1]) else 1] += 1
+    if comparison is not None and comparison.course == "resend":
+        return None
+    ledger.asked += 1
+    client.long_marks += any(mark.ttl != asked.model.default_ttl for mark in asked.alone.marks)
+    if ledger.asked > 1 or prompt.tokens >= asked.model.floor:  # what cannot be cached says nothing of what can
+        client.count(ledger.asked, subagent=asked.subagent)
+    if last is None or comparison is None:
+        ledger.kind = kind
+        return None
+    gap = max(0.0, now - last.at)
+    client.gaps.see(ledger.kind, kind, gap)
+    ledger.gaps.see(ledger.kind, kind, gap)
+    if kind == "user":
+        client.returns.add(gap)
+        ledger.pause = gap
+    ledger.kind = kind
+    if asked.reset is None and ledger.reset is None and not _goes_back(tenant, asked, comparison, now):
+        stability.observe(ledger, last, comparison)
+    if comparison.course == "extension":
+        before = prompt.ends[blocks.same - 1] if blocks.same == len(last) > 0 else sum(last.counts())
+        added = prompt.tokens - before
+        if added > 0:
+            ledger.grown += added
+            ledger.growths += 1
+    return gap
+
+
+def _goes_back(tenant: Tenant, asked: Asked, comparison: Comparison, now: float) -> bool:
+    """Whether a request that does not go on from the lane's last one goes on from an earlier one: where two
+    conversations share a lane, neither of them is unstable."""
+    if comparison.course == "extension" or comparison.divergence is None:
+        return False
+    known = tenant.pool(asked.model).known(asked.prompt.keys)
+    return any(entry.tokens > comparison.divergence.kept and entry.live(now) for entry in known)
+
+
+def _compared_policies(
+    tenant: Tenant,
+    ledger: Ledger,
+    client: Client,
+    asked: Asked,
+    blocks: Columns,
+    comparison: Comparison | None,
+    now: float,
+) -> float:
+    """Count what this request costs under each fixed policy; gives what it costs under the short one, in plain input
+    tokens, where there is a choice."""
+    model, prompt, last = asked.model, asked.prompt, ledger.last
+    if len(model.ttls) < 2 or asked.subagent:
+        return 0.0
+    common, idle = 0, 0.0
+    if last is not None and comparison is not None:
+        common = sum(last.counts()) if comparison.divergence is None else comparison.divergence.kept
+        idle = now - last.at
+    route = tenant.experience.route(model.ref)
+    each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, route)
+    if comparison is None or comparison.course != "resend":
+        counterfactuals.see(client, each, prompt.tokens, second=ledger.asked == 2)
+    return each[0]
+
+
+def _situation(
+    tenant: Tenant,
+    ledger: Ledger,
+    asked: Asked,
+    blocks: Columns,
+    kind: Kind,
+    start: Start,
+    allowance: float,
+    pool: Pool,
+    now: float,
+    settings: Cache,
+) -> Situation:
+    return Situation(
+        prompt=asked.prompt,
+        model=pool.model,
+        now=now,
+        pool=pool,
+        ledger=ledger,
+        settings=settings,
+        experience=tenant.experience,
+        volatile=asked.volatile,
+        pinned=retention.lasting(asked.pinned, settings, pool.model),
+        summary=asked.summary,
+        common=start.block if asked.common is None else asked.common,
+        allowance=allowance,
+        proved=start.times > 1,
+        subagent=asked.subagent,
+        kind=kind,
+        head=blocks.head,
+    )
+
+
+def _plan(situation: Situation, strict: bool) -> Plan:
+    """The strategy's plan, together with the client's markers, checked."""
+    name, prompt = situation.settings.strategy, situation.prompt
+    if prompt.hidden:
+        why = "the client has markers that stand on no block of their own, so its markers are left as they are"
+        return Plan(strategy=name, marks=prompt.marks, reasons=(why,))
+    plan = STRATEGIES[name](situation)
+    if name not in ("economic", "passthrough"):
+        plan = combined(plan, situation)
+    return checked(plan, situation, strict=strict)  # before it is paid for, and again if it becomes another by that
+
+
+def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone: Outcome) -> tuple[Plan, float]:
+    """The plan as far as the client's account can pay for it (law 7), and what it costs beyond the client alone."""
+    if situation.settings.strategy != "economic" or situation.prompt.hidden:
+        return plan, 0.0
+    price = costs(situation.model, situation.prompt.tokens)
+    lone = price if alone.prompt is situation.prompt else costs(situation.model, alone.prompt.tokens)
+    paid = lone.of(alone)  # it may stand on the other side of a price cliff
+    limit = _limit(situation, client, price)
+    if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
+        return plan, 0.0  # the same, for the same price
+    risk = max(limit, situation.ledger.wasted + min(0.0, situation.ledger.saved))
+    return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone), risk=risk)
+
+
+def _turn(
+    ledger: Ledger, prepared: Prepared, usage: Usage, finding: breaks.Finding | None, settings: Cache
+) -> tuple[retention.Change, ...]:
+    model, before = prepared.asked.model, ledger.retention
+    turn = Turn(
+        at=prepared.outcome.at,
+        kind=prepared.kind,
+        gap=prepared.gap,
+        read=usage.read,
+        written=usage.written,
+        input=usage.input,
+        expected=prepared.expectation.expected,
+        baseline=prepared.baseline,
+        evicted=finding is not None and finding.cause == "likely_server_side",
+    )
+    ledger.retention = after = retention.observe(before, turn, settings, model)
+    return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
+
+
+def _limit(situation: Situation, client: Client, price: Costs) -> float:
+    """What a plan may cost beyond the client alone (law 7). A client that marks pays nothing in advance: what its own
+    conversation has saved is all there is. One that does not may always do what automatic caching would, which is to
+    write its prompt for the short lifetime, and has a credit for more."""
+    if situation.prompt.marks and not situation.pinned:
+        return min(account.available(client, 0.0), situation.ledger.saved)
+    automatic = (price.write(situation.model.default_ttl or "") - price.input) * situation.prompt.tokens
+    return max(account.available(client, situation.settings.probe_credit_usd), automatic)
+
+
+def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
+    """What the prefix depends on beside its blocks; a cache key too, which separates entries."""
+    settings = asked.settings
+    if asked.prompt.route:
+        settings = {**settings, "prompt_cache_key": asked.prompt.route.encode("utf-8", "surrogatepass")}
+    return tuple([(name, sha256(settings[name]).digest()[:DIGEST]) for name in sorted(settings)])
+
+
+def _sent(
+    asked: Asked,
+    outcome: Outcome,
+    digests: tuple[tuple[str, bytes], ...],
+    now: float,
+    blocks: Columns | None = None,
+    before: Sent | None = None,
+) -> Sent:
+    blocks = columns(asked.prompt) if blocks is None else blocks
+    return Sent(
+        call=asked.call,
+        at=now,
+        model=asked.prompt.model,
+        digests=blocks.digests,
+        tokens=blocks.tokens,
+        sections=blocks.sections,
+        entries=_entries(outcome, before if blocks.same else None),
+        settings=digests,
+        marks=outcome.prompt.marks,
+        covered=covered_by(outcome),
+        read=outcome.read,
+    )
+
+
+def _entries(outcome: Outcome, before: Sent | None) -> tuple[tuple[int, bytes], ...]:
+    """The blocks at whose ends a request read or wrote an entry, in order, and the entries' keys. A request that begins
+    like the one before mostly reads what that one had."""
+    prompt, found = outcome.prompt, {}  # by key: one stands once in a prompt
+    ends, keys, last = prompt.ends, prompt.keys if not prompt.route else (), len(prompt.ends)
+    used, had = (*outcome.refreshed, *outcome.new), before.entries if before is not None else ()
+    if had and [key for _, key in had] == [entry.key for entry in outcome.refreshed]:
+        used = outcome.new
+    else:
+        had = ()
+    for entry in used:
+        key, first = entry.key, bisect_left(ends, entry.tokens)
+        if keys and first < last and keys[first] == key:
+            found[key] = first
+            continue
+        for index in range(first, bisect_right(ends, entry.tokens)):
+            if entry_key(prompt, index) == key:
+                found[key] = index
+    new = sorted(zip(found.values(), found, strict=True))
+    return (*had, *new) if not had or not new or new[0] > had[-1] else tuple(sorted((*had, *new)))

@@ -1,0 +1,89 @@
+"""Pre-flight: what a request will cost in input, and what it would cost if nothing of it were in the cache.
+
+Dollars from a predicted outcome and the model's rates; the answer is not known yet and not counted. Both figures belong
+to the same prompt, so both stand on the same side of a price cliff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from msgspec import Struct, structs
+
+from holdfast.caches.anthropic import AnthropicCache, cold_writes
+from holdfast.caches.prompt import Mark, Outcome
+from holdfast.caches.providers import cache, rules
+from holdfast.facts import Calibration, ModelFacts, Rates, rates
+
+RatesFor = Callable[[int], Rates | None]
+"""The rates of a request by its prompt tokens, None where no price is known."""
+
+Writes = Sequence[tuple[str, int]]
+
+
+class Preflight(Struct, frozen=True, kw_only=True):
+    """Predicted cost of this turn and of a cold one, and the tokens of this turn; None where no price is known."""
+
+    this: Decimal | None
+    cold: Decimal | None
+    read: int
+    written: int
+    input: int
+
+
+def preflight(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, rates_for: RatesFor) -> Preflight:
+    """What the plan's markers make of a predicted outcome, warm as it is and cold."""
+    written = 0
+    for _, tokens in outcome.writes:
+        written += tokens
+    whole = outcome.read + written + outcome.input
+    price = rates_for(whole)
+    this = cold = None
+    if price is not None:
+        this, plain, cold = outcome.input * price.input + outcome.read * price.read, whole, Decimal(0)
+        for ttl, tokens in outcome.writes:
+            this += tokens * price.write(ttl)
+        for ttl, tokens in _cold_writes(outcome, marks, model):
+            plain -= tokens
+            cold += tokens * price.write(ttl)
+        cold += plain * price.input
+    return Preflight(this=this, cold=cold, read=outcome.read, written=written, input=outcome.input)
+
+
+def calibrated(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts, calibration: Calibration) -> Preflight:
+    """The same in the tokens that the provider is known to count, at the prices of a prompt of that size."""
+    tokens = calibration.counter(model.ref)
+    price = rates(model.ref, prompt_tokens=tokens(outcome.prompt.tokens))
+    return scaled(preflight(outcome, marks, model, lambda _size: price), tokens)
+
+
+def scaled(found: Preflight, tokens: Callable[[int], int]) -> Preflight:
+    """The same in another count of tokens: what the provider makes of our estimates."""
+    whole = found.read + found.written + found.input
+    counted = tokens(whole) if whole else whole
+    if counted == whole:
+        return found
+    factor = Decimal(counted) / whole
+    return Preflight(
+        this=None if found.this is None else found.this * factor,
+        cold=None if found.cold is None else found.cold * factor,
+        read=tokens(found.read),
+        written=tokens(found.written),
+        input=tokens(found.input),
+    )
+
+
+def _cold_writes(outcome: Outcome, marks: Sequence[Mark], model: ModelFacts) -> Writes:
+    """What the same request writes where nothing is alive, by the provider's own rules.
+
+    Caches that match token by token write for nothing, and an object that a Gemini request names is plain input there.
+    """
+    known, prompt = rules(model), outcome.prompt
+    if known.by_token:
+        return ()
+    if prompt.marks != tuple(marks):
+        prompt = structs.replace(prompt, marks=tuple(marks))
+    if known.make is AnthropicCache:
+        return cold_writes(prompt, model)
+    return cache(model).begin(prompt, outcome.at).writes

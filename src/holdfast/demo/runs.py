@@ -1,0 +1,116 @@
+"""The careless client's runs: the session through a gateway and a simulated provider, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from holdfast import report
+from holdfast.config import Config, load
+from holdfast.errors import HoldfastError
+from holdfast.gateway.assembly import Gateway
+from holdfast.gateway.serve import running as gateway_running
+from holdfast.report import BreakReport, Sums
+from holdfast.simulator import Script, Simulator, VirtualClock
+from holdfast.simulator.serve import running as provider_running
+from holdfast.store import open_existing
+
+from . import client, session
+from . import workspace as demo_workspace
+
+START = 1_800_000_000.0
+_MOST = 10_000
+_UPSTREAMS = ("anthropic", "openai", "gemini", "openrouter")
+
+
+class Run(Struct, frozen=True):
+    """One way the session was sent: what it came to, what broke, how often which repair was made."""
+
+    sums: Sums
+    breaks: tuple[BreakReport, ...]
+    repairs: Mapping[str, int]
+
+
+class Careless:
+    """Sends the session, each time through a gateway and a provider that know nothing yet."""
+
+    def __init__(self, folder: Path, model: str, turns: list[session.Turn]) -> None:
+        self._folder, self._model, self._turns = folder, model, turns
+        self._count = 0
+        workspace = folder / "shop"
+        demo_workspace.lay_out(workspace, turns)
+        self._results = demo_workspace.carried_out(workspace, turns)  # the same calls return the same in every run
+        self._script = Script(name="demo", function=session.model(turns))
+
+    def run(self, title: str, flags: Mapping[str, object], skip: str = "") -> Run:
+        """The session with these settings, `skip` without one repair."""
+        clock = VirtualClock(START)
+        headers = {"x-holdfast-skip": skip} if skip else {}
+        with (
+            progress(title, len(self._turns)) as on_turn,
+            provider_running(Simulator(script=self._script, clock=clock)) as provider,
+        ):
+            config = self._config(provider, flags)
+            with gateway_running(config, gateway=Gateway(config, clock=clock.now)) as address:
+                asyncio.run(
+                    client.session(
+                        address,
+                        clock,
+                        self._model,
+                        self._turns,
+                        results=self._results,
+                        headers=headers,
+                        on_turn=on_turn,
+                    )
+                )
+        return _looked_at(config)
+
+    def stay(self, announce: Callable[[str, Path], Iterable[str]]) -> None:
+        """Leave a gateway and a provider open for a client of the user's own, until Ctrl-C. `announce` makes the lines
+        that say where they are."""
+        with provider_running(Simulator()) as provider:
+            config = self._config(provider, {})
+            with gateway_running(config) as address:
+                for line in announce(address, config.home):
+                    click.echo(line)
+                with contextlib.suppress(KeyboardInterrupt):
+                    while True:
+                        time.sleep(3600)
+
+    def _config(self, provider: str, flags: Mapping[str, object]) -> Config:
+        self._count += 1
+        home = self._folder / f"home-{self._count}"
+        given = {f"upstream.{name}": provider for name in _UPSTREAMS}
+        # a busy machine must not change the figures
+        unhurried = {"gateway.limits.stages_ms": 60_000, "gateway.limits.wait_ms": 60_000}
+        return load(workspace=None, home=home, environ={"HOME": str(home)}, flags={**given, **unhurried, **flags})
+
+
+@contextlib.contextmanager
+def progress(title: str, turns: int) -> Iterator[Callable[[], None]]:
+    """A line that grows with every turn; in a pipe, its title alone."""
+    label = f"  {title:<32}"
+    with click.progressbar(length=turns, label=label, show_eta=False, show_pos=True, width=24) as bar:
+        yield lambda: bar.update(1)
+
+
+def _looked_at(config: Config) -> Run:
+    """What the gateway's store says of a run."""
+    store = open_existing(config.settings.store.url)
+    if store is None:
+        raise HoldfastError("the demo stored nothing; check that the temporary directory can be written to.")
+    with store:
+        found = report.breaks(store, resets=True, limit=_MOST)
+        repairs: dict[str, int] = {}
+        for summary in report.sessions(store).sessions:
+            for call in report.session(store, summary.id or "", limit=_MOST).calls:
+                for repair in call.plan.repairs if call.plan is not None else ():
+                    if repair.applied:
+                        repairs[repair.name] = repairs.get(repair.name, 0) + 1
+        return Run(report.bill(store).total, found.breaks, repairs)

@@ -1,0 +1,217 @@
+"""What a request will say, before markers: repaired, with the lane's edits and with those asked for that pay.
+
+A draft changes nothing but its lane's ledger, so that it can be taken back. It names the writes without which it must
+not be sent (law 4); who sends waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from hashlib import sha256
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.caches.prompt import Block, Mark, Prompt
+from holdfast.core.edits import Proposal
+from holdfast.core.ledger import Ledger
+from holdfast.core.odds import odds
+from holdfast.core.plan import DIGEST, Sent, kind_of
+from holdfast.core.planner import Asked
+from holdfast.core.situation import Situation
+from holdfast.facts import ModelFacts
+from holdfast.wire import DIALECTS, Body
+from holdfast.wire.prompts import Reading
+
+from . import edits as editing
+from . import gemini_contents
+from .lane import Lane
+from .repairs import pipeline
+from .repairs.pipeline import Repaired
+from .state import State, facts_of
+
+BYPASSED = "bypassed"
+INSERTING = frozenset({"volatile-value", "memory-to-tail", "system-split"})
+"""Repairs that may need something durable: not made while nothing can be."""
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """A request before markers: `alone` is the reading of the client's body, `reading` that of `sent`.
+
+    `reset` is why it departs from the lane's last one, `writes` are what must be durable before it is sent.
+    """
+
+    alone: Reading
+    sent: Body
+    reading: Reading
+    model: ModelFacts
+    repaired: Repaired
+    edits: Proposal | None
+    reset: str | None
+    writes: list[Future[Any]]
+
+    def asked(
+        self,
+        call: str,
+        lane: Lane,
+        *,
+        reset: str | None,
+        volatile: Collection[str],
+        pinned: Mapping[str, str],
+        summary: str | None,
+        common: str | None,
+        strict: bool,
+    ) -> Asked:
+        """The same as the core sees it; blocks that are named by their path are found."""
+        named = (*volatile, *self.repaired.volatile_paths)
+        any_named = bool(named or pinned) or summary is not None or common is not None
+        places = _places(self.reading.prompt, self.sent) if any_named else {}
+        return Asked(
+            call=call,
+            prompt=self.reading.prompt,
+            alone=self.alone.prompt,
+            model=self.model,
+            settings=self.reading.settings,
+            reset=reset or self.reset,
+            volatile=frozenset(places[path] for path in named if path in places),
+            pinned=tuple(Mark(places[path], ttl) for path, ttl in pinned.items() if path in places),
+            summary=None if summary is None else places.get(summary),
+            common=None if common is None else places.get(common),
+            subagent=lane.subagent,
+            strict=strict,
+        )
+
+
+def draft(
+    state: State,
+    body: Body,
+    alone: Reading,
+    lane: Lane,
+    *,
+    skip: frozenset[str],
+    edits: Mapping[bytes, bytes],
+    now: float,
+) -> Draft:
+    """Begin a request of the lane: what it will say."""
+    ledger = state.fresh(lane, now)
+    writes = [*state.keeper.begin(lane)]
+    dialect, model = DIALECTS[body.dialect], facts_of(body)
+    memory, mode = state.memory(lane.tenant), state.settings(lane).repair
+    down = state.keeper.down
+    before = msgspec.msgpack.encode(ledger.repairs) if down else b""
+    repaired = pipeline.repair(body, alone.prompt, ledger.repairs, memory, mode=mode, skip=skip)
+    if down and repaired.new:  # what was told before is told again; nothing new is
+        ledger.repairs = msgspec.msgpack.decode(before, type=type(ledger.repairs))
+        skip |= INSERTING
+        repaired = pipeline.repair(body, alone.prompt, ledger.repairs, memory, mode=mode, skip=skip)
+    sent, reading = body, alone
+    if repaired.raw is not body.raw:
+        sent, reading = state.reread(body, alone, repaired.raw, dialect, model)
+    if repaired.new:
+        writes += state.keeper.keep_bytes(lane, repaired.new, now)
+    proposal, because = None, None
+    if lane.observed:
+        because = BYPASSED if ledger.edits and _departs(ledger.last, reading.prompt) else None
+    elif ledger.edits or edits:
+        sent, reading, proposal, because = _edited(state, sent, reading, model, lane, ledger, edits, now, writes)
+    if repaired.new or (proposal is not None and proposal.made):
+        writes += state.keeper.write_lane(lane)
+    because = because or repaired.reset
+    last = ledger.last
+    if because is None and last is not None and not last.call and _comes_back(last, alone.prompt, reading.prompt):
+        because = BYPASSED
+    return Draft(
+        alone=alone,
+        sent=sent,
+        reading=reading,
+        model=model,
+        repaired=repaired,
+        edits=proposal,
+        reset=because,
+        writes=writes,
+    )
+
+
+def _edited(
+    state: State,
+    body: Body,
+    reading: Reading,
+    model: ModelFacts,
+    lane: Lane,
+    ledger: Ledger,
+    wanted: Mapping[bytes, bytes],
+    now: float,
+    writes: list[Future[Any]],
+) -> tuple[Body, Reading, Proposal | None, str | None]:
+    """The body with the lane's edits replayed, and with those asked for that pay."""
+    dialect = DIALECTS[body.dialect]
+
+    def load(name: bytes) -> bytes | None:
+        return state.keeper.load(lane.tenant, name)
+
+    played = editing.replay(body, dialect, reading.prompt, ledger.edits, load)
+    edited = state.reread(body, reading, body.apply(played.splices), dialect, model)
+    if not wanted or state.keeper.down:
+        refused = Proposal(made=False, why="the store is down and cannot keep an edit") if wanted else None
+        return *edited, refused, played.reset
+    tenant = state.tenant(lane.tenant)
+    situation = Situation(
+        prompt=edited[1].prompt,
+        model=tenant.pool(model).model,
+        now=now,
+        pool=tenant.pool(model),
+        ledger=ledger,
+        settings=state.settings(lane),
+        experience=tenant.experience,
+    )
+    proposal, refs = editing.consider(
+        body,
+        dialect,
+        situation,
+        wanted,
+        load,
+        lambda each: state.ours.read(each, model).prompt,
+        further=odds(
+            ledger, tenant.experience, kind_of(reading.prompt), reading.prompt.tokens, subagent=lane.subagent
+        ).remaining,
+        frozen=gemini_contents.frozen(state, lane, reading.prompt, now),
+    )
+    if not proposal.made:
+        return *edited, proposal, played.reset
+    writes += state.keeper.keep_edits(lane, refs, wanted, now)
+    ledger.edits.update({ref.block: ref for ref in refs})
+    new = {sha256(data).digest(): data for data in wanted.values()}
+    played = editing.replay(body, dialect, reading.prompt, ledger.edits, lambda name: new.get(name) or load(name))
+    return *state.reread(body, reading, body.apply(played.splices), dialect, model), proposal, proposal.reset
+
+
+def _departs(last: Sent | None, ours: Prompt) -> bool:
+    """Whether this request does not repeat all of the lane's last one."""
+    return last is not None and _shared(last, ours) < min(len(last), len(ours.blocks))
+
+
+def _shared(last: Sent, ours: Prompt) -> int:
+    """How many blocks of the lane's last request this one begins with."""
+    pairs = zip(range(len(last)), ours.blocks, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: last.digest(pair[0]) == pair[1].digest[:DIGEST], pairs))
+
+
+def _comes_back(last: Sent, theirs: Prompt, ours: Prompt) -> bool:
+    """Whether this request parts from the lane's last one, which was the client's own, past us, at a block that is not
+    the client's: at what is repaired or edited again."""
+    same = _shared(last, ours)
+    here = slice(same, same + 1)
+    return same < len(last) and _digests(ours.blocks[here]) != _digests(theirs.blocks[here])
+
+
+def _digests(blocks: Sequence[Block]) -> list[bytes]:
+    return [block.digest for block in blocks]
+
+
+def _places(prompt: Prompt, body: Body) -> dict[str, int]:
+    """Blocks of the prompt by their path in the body."""
+    origin = prompt.origin or range(len(prompt.blocks))
+    return {body.blocks[place].path: index for index, place in enumerate(origin)}

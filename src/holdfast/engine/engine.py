@@ -1,0 +1,446 @@
+"""prepare, first_token, settle, abandon: the one path every request takes.
+
+`prepare` reads the body, repairs it, replays its edits, plans and places markers and predicts what will be read; what
+must not be sent without being durable is waited for. `settle` compares with the usage, finds breaks and tells. All
+state is guarded by one lock, which is not held while the store is waited for. Times come in as seconds since 1970, or
+of any clock where no store is used. Our errors are raised: who forwards requests sends the client's bytes then (law 8).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast import facts
+from holdfast.config.schema import Settings
+from holdfast.core import planner
+from holdfast.core.fence import believed, fence_of
+from holdfast.core.ledger import Ledger
+from holdfast.core.odds import odds
+from holdfast.core.plan import kind_of
+from holdfast.core.planner import Verdict
+from holdfast.core.preflight import calibrated
+from holdfast.errors import HoldfastError
+from holdfast.records import Usage
+from holdfast.records.events import Bus
+from holdfast.records.events.ulid import texts as ulids
+from holdfast.store import LateCall, Store
+from holdfast.store.base import VersionConflictError
+from holdfast.store.rows import CallStatus
+from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, cache_parameters
+from holdfast.wire.prompts import PromptReader, Reading
+
+from . import draft as drafting
+from . import gemini_contents, keepalive
+from .arguments import check_engine, check_lane, check_request
+from .call_records import Row, row_of
+from .draft import Draft
+from .journal import REASONS
+from .lane import Lane, Prepared, SideCall
+from .marker_splices import marked
+from .partial_usage import Partial, billed
+from .persistence import WAIT, wait
+from .repairs.saving import Saving
+from .repairs.savings import RepairSavings, Totals
+from .reports import Reports
+from .side_calls import Beside
+from .state import State, facts_of
+
+TURNS = 256
+"""Lanes share so many turns: of two with the same one, the second waits while the first waits for the store."""
+
+
+class Engine(Beside):
+    """The engine of one process. `settings` are those of an agent by its name; `strict` makes a bad plan an error;
+    `patience` is how many seconds a request waits for what must be durable before it is sent."""
+
+    def __init__(
+        self,
+        settings: Settings | Callable[[str], Settings] | None = None,
+        *,
+        store: Store | None = None,
+        bus: Bus | None = None,
+        reports: Reports | None = None,
+        strict: bool = False,
+        patience: float = WAIT,
+    ) -> None:
+        check_engine(settings, store, bus)
+        self._store = store
+        self._passages: Any = None  # one identity for all HTTP clients of this engine
+        self._strict, self._patience = strict, patience
+        super().__init__(State(settings, store), bus, reports)
+        self._repair_savings = RepairSavings()
+        self._turns = tuple(threading.RLock() for _ in range(TURNS))
+        self._state.keeper.end_left_behind()
+
+    # A request
+
+    def parse(self, dialect: Dialect, raw: bytes, *, model: str = "") -> Body | Unreadable:
+        """The dialect's parse, leaning on earlier bodies."""
+        return self._state.theirs.parse(dialect, raw, model=model)
+
+    def read(self, body: Body) -> Reading:
+        """A client's body as a cache sees it: blocks with their digests. What is prepared next is not read again."""
+        return self._state.theirs.read(body, facts_of(body))
+
+    def prepare(
+        self,
+        body: Body,
+        *,
+        lane: Lane,
+        now: float,
+        reset: str | None = None,
+        skip: frozenset[str] = frozenset(),
+        edits: Mapping[bytes, bytes] | None = None,
+        volatile: Collection[str] = (),
+        pinned: Mapping[str, str] | None = None,
+        summary: str | None = None,
+        common: str | None = None,
+        turn: str | None = None,
+        patience: float | None = None,
+        reading: Reading | None = None,
+    ) -> Prepared:
+        """Make a client's body ready to be sent, and register it as pending.
+
+        `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
+        replacements asked for, by the digest of the block; `volatile`, `pinned`, `summary` and `common` name blocks
+        by path: the last is where what the agent's other conversations begin with ends. `reading` is that of the body,
+        where it was read already (`given`).
+        `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
+        it goes without what is new in it, with markers, and with what was repaired and edited before.
+
+        If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
+        what was counted of the client stays.
+        """
+        check_request(body, lane)
+        alone = self._read(body, lane, now, reading)
+        with self._turn(lane):
+            try:
+                if reset is not None:
+                    _check_reason(reset)
+                seconds = self._patience if patience is None else min(patience, self._patience)
+                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, patience is not None)
+                with self._lock:
+                    call, *ids = ulids(self._ids.take(3), 3)  # and of the two events that are told of it
+                    asked = draft.asked(
+                        call,
+                        lane,
+                        reset=reset,
+                        volatile=volatile,
+                        pinned=pinned or {},
+                        summary=summary,
+                        common=common,
+                        strict=self._strict,
+                    )
+                    prepared = self._planned(draft, asked, body, lane, turn, ids, now)
+                    self._state.keeper.begun(lane)
+                    if draft.repaired.ordered:  # so that they are kept even if the process is killed with the answer
+                        self._state.keeper.save_lane(lane)
+                    return prepared
+            except Exception:
+                with self._lock:
+                    self._state.keeper.undo(lane)
+                    self._bypassed(body, alone, lane, now)
+                raise
+
+    def first_token(self, prepared: Prepared, *, now: float, usage: Usage | None = None) -> None:
+        """The answer begins: the entries it writes can be read, and the provider bills for it. `usage` is what it has
+        told of that by now; it is booked at once, so that it is known even if this process ends."""
+        with self._lock:
+            if prepared.core.first_token is None and not prepared.core.done:
+                tenant = self._state.tenant(prepared.lane.tenant)
+                planner.first_token(tenant, prepared.core, now)
+                if self._store is not None:
+                    prepared.estimated = usage or prepared.core.predicted(tenant.experience)
+                    row = self._row(prepared, "pending")
+                    assert row is not None
+                    self._state.keeper.leave_call(LateCall(prepared.lane.tenant, prepared.call, row))
+
+    def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
+        """The answer is complete: what it read and wrote, against what was predicted.
+
+        A call ends once. Settled again it gives its first verdict; settled after it was abandoned, one that only
+        compares: nothing is booked, told or learned.
+        """
+        with self._turn(prepared.lane), self._lock:
+            if prepared.verdict is not None:
+                return prepared.verdict
+            state, lane, found = self._state, prepared.lane, prepared.core
+            priced = facts.price(usage, found.asked.model.ref)
+            tenant = state.tenant(lane.tenant)
+            if found.done:
+                predicted = found.predicted(tenant.experience)
+                agree = predicted.read == priced.read
+                return Verdict(
+                    usage=priced, predicted=predicted, explained=agree, outcome=found.outcome, alone=found.alone
+                )
+            verdict = prepared.verdict = self._judged(prepared, priced, now)
+            prepared.estimated = None
+            row = self._row(prepared, "settled", now, verdict)
+            self._teller.settled(prepared, verdict, now, row)
+            self._play_repaired(prepared, priced, row, now)
+            state.keeper.save_lane(lane)
+            state.keeper.save_tenant(lane.tenant, tenant)
+            return verdict
+
+    def _judged(self, prepared: Prepared, usage: Usage, now: float) -> Verdict:
+        """What was billed against what was predicted."""
+        state, lane, found = self._state, prepared.lane, prepared.core
+        tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
+        if found.asked.model.ref not in tenant.loaded:
+            state.pools(lane.tenant, found.asked.model, now)
+        verdict = planner.settle(tenant, ledger, found, usage, now, state.settings(lane))
+        prepared.repairs_save = self._repair_savings.judged(prepared, usage, state.settings(lane))
+        if prepared.sent.dialect == "gemini":
+            verdict = gemini_contents.with_storage(state, prepared, verdict, now)
+        if prepared.waited is not None:
+            keepalive.returned(ledger, prepared, verdict)
+        return verdict
+
+    def _play_repaired(self, prepared: Prepared, usage: Usage, row: Row | None, now: float) -> None:
+        """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
+        state, lane = self._state, prepared.lane
+
+        def save(saving: Saving) -> None:
+            with self._lock:
+                prepared.repairs_save = saving
+                if row is not None:
+                    state.keeper.leave_call(LateCall(lane.tenant, prepared.call, replace(row, repairs_save=saving)))
+
+        experience = state.tenant(lane.tenant).experience
+        self._repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
+
+    def abandon(
+        self, prepared: Prepared, *, now: float, error: str = "", partial: Partial | None = None
+    ) -> Usage | None:
+        """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
+        the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
+        with self._turn(prepared.lane), self._lock:
+            state, lane, found = self._state, prepared.lane, prepared.core
+            if found.done:
+                return prepared.estimated
+            tenant, verdict = state.tenant(lane.tenant), None
+            prepared.estimated = None
+            if found.first_token is not None and partial is not None:
+                prepared.estimated = billed(partial, found, tenant)
+            if prepared.estimated is not None and partial is not None and partial.usage is not None:
+                verdict = self._judged(prepared, prepared.estimated, now)  # the prompt was counted by the provider
+                prepared.estimated = verdict.usage
+            else:
+                planner.abandon(tenant, state.fresh(lane, now), found, now)
+                gemini_contents.abandoned(state, prepared)
+            row = self._row(prepared, "failed" if error else "abandoned", now, verdict, error)
+            self._teller.abandoned(prepared, now, error, row, verdict)
+            state.keeper.save_lane(lane)
+            if verdict is not None:
+                self._play_repaired(prepared, verdict.usage, row, now)
+                state.keeper.save_tenant(lane.tenant, tenant)
+            return prepared.estimated
+
+    def bypassed(self, lane: Lane, body: Body, *, now: float) -> None:
+        """The client's own bytes went out, past us: the lane's next request is compared with them, and carries the
+        reset `bypassed` if it parts from them for what is repaired or edited again. Its answer is taken to begin at
+        once. A call that was prepared for the same request is to be abandoned first."""
+        alone = self._read(body, lane, now)
+        with self._turn(lane), self._lock:
+            self._bypassed(body, alone, lane, now)
+
+    # A lane
+
+    def fence(self, lane: Lane, *, now: float) -> int:
+        """How many blocks of the lane's last request are under a live entry, or in an object that is paid for."""
+        with self._lock:
+            state, last = self._state, self._state.ledger(lane, now).last
+            if last is None:
+                return 0
+            model = facts.model(last.model)
+            state.pools(lane.tenant, model, now)
+            pool, body = state.tenant(lane.tenant).pool(model), state.body(lane)
+            if not pool.by_entry and body is not None:
+                prompt = state.ours.read(body, model).prompt
+                return max(believed(prompt, last, model, now), gemini_contents.frozen(state, lane, prompt, now))
+            return fence_of(last, pool, now)
+
+    def remaining(self, lane: Lane, body: Body, *, now: float) -> float:
+        """How many more requests the lane is expected to make after this one: what an edit has to be paid back in."""
+        prompt = self.read(body).prompt
+        with self._lock:
+            ledger, experience = self._state.ledger(lane, now), self._state.tenant(lane.tenant).experience
+            return odds(ledger, experience, kind_of(prompt), prompt.tokens, subagent=lane.subagent).remaining
+
+    def announce(self, lane: Lane, reason: str, *, now: float) -> None:
+        """The lane's next request may depart from its last one, for this reason (law 5)."""
+        _check_reason(reason)
+        check_lane("engine.announce", lane)
+        with self._turn(lane), self._lock:
+            self._state.fresh(lane, now).reset = reason
+            self._state.keeper.save_lane(lane)
+
+    def end(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
+        """The lane is over: what was kept for its bytes goes. Gives calls that let go of its cached contents."""
+        with self._turn(lane), self._lock:
+            self._state.forget(lane)
+            self._state.keeper.end_lane(lane, now)
+            return gemini_contents.ended(self._state, lane, now)
+
+    def let_go(self, before: float) -> None:
+        """Lanes that were last used before this may be removed from the store: they are read again when they are
+        needed."""
+        with self._lock:
+            self._state.keeper.let_go(before)
+
+    def ledger(self, lane: Lane, *, now: float) -> Ledger:
+        """What the lane has sent, to look at."""
+        with self._lock:
+            return self._state.ledger(lane, now)
+
+    def http_client(self, *, library: str | None = None, **options: Any) -> Any:
+        """An HTTP client with this engine inside, for an SDK: `Anthropic(http_client=engine.http_client())`. It is one
+        of httpx2, or of the `library` named; `options` are those of its `Client`."""
+        return self._client(library, False, options)
+
+    def async_http_client(self, *, library: str | None = None, **options: Any) -> Any:
+        """The same for the asynchronous SDKs."""
+        return self._client(library, True, options)
+
+    def _client(self, library: str | None, asynchronous: bool, options: Mapping[str, Any]) -> Any:
+        from holdfast.sdk import http_client, passages_of  # upwards, for this door alone
+
+        with self._lock:
+            self._passages = self._passages or passages_of(self)
+        return http_client(self._passages, library=library, asynchronous=asynchronous, **options)
+
+    @property
+    def store(self) -> Store | None:
+        return self._store
+
+    def settings(self, agent: str = "") -> Settings:
+        """The settings of an agent."""
+        return self._state.settings_of(agent)
+
+    @property
+    def repairs_save(self) -> Totals:
+        """What repairs would have saved of the calls that this engine has settled, to look at."""
+        return self._repair_savings.totals
+
+    @property
+    def reader(self) -> PromptReader:
+        """What reads the clients' bodies, to look at."""
+        return self._state.theirs
+
+    def close(self, *, now: float) -> None:
+        """Leave behind what makes the next start quick; whatever happened is stored already. The store stays open."""
+        self._teller.flush()
+        self._repair_savings.flush()
+        with self._lock:
+            self._state.close(now)
+
+    def _turn(self, lane: Lane) -> AbstractContextManager[bool]:
+        """What a lane's requests wait for each other with, in front of the lock: while one of them waits for the store,
+        other lanes go on. A few lanes share one."""
+        return self._turns[hash((lane.tenant, lane.id)) % len(self._turns)]
+
+    def _read(self, body: Body, lane: Lane, now: float, known: Reading | None = None) -> Reading:
+        """Read a body. Others go on meanwhile: a large one takes a while."""
+        model = facts_of(body)
+        reading = known or self._state.theirs.read(body, model)
+        with self._lock:
+            self._state.pools(lane.tenant, model, now)
+        return reading
+
+    def _durable(
+        self,
+        body: Body,
+        alone: Reading,
+        lane: Lane,
+        now: float,
+        skip: frozenset[str],
+        edits: Mapping[bytes, bytes],
+        patience: float,
+        without: bool,
+        again: bool = True,
+    ) -> Draft:
+        """What will be sent, once it may be. Where another process wrote the lane's ledger in between, it is decided
+        again on what that one has sent; where the store does not keep what is new, without that if it may be."""
+        with self._lock:
+            draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
+        try:
+            wait(draft.writes, patience)
+        except VersionConflictError:
+            if not again:
+                raise
+            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
+        except HoldfastError as problem:
+            if not again or not without:
+                raise
+            with self._lock:
+                self._state.keeper.undo(lane)
+                self._state.keeper.late(problem)
+            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
+        return draft
+
+    def _planned(
+        self, draft: Draft, asked: planner.Asked, body: Body, lane: Lane, turn: str | None, ids: list[str], now: float
+    ) -> Prepared:
+        """Plan a draft and register it; `ids` are those of what is told of it."""
+        state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
+        tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
+        waited = None if ledger.pings.uncovered is None else keepalive.waited(tenant, ledger, now)
+        found = planner.prepare(tenant, ledger, asked, now, settings)
+        try:
+            prepared = Prepared(
+                call=asked.call,
+                lane=lane,
+                raw=marked(draft.sent, dialect, draft.reading.prompt, found.plan, asked.model),
+                client=body,
+                sent=draft.sent,
+                core=found,
+                preflight=calibrated(found.outcome, found.plan.marks, asked.model, tenant.experience.calibration),
+                repairs=draft.repaired.repairs,
+                edits=draft.edits,
+                reset=asked.reset,
+                turn=turn,
+                earlier=state.remember(lane, draft.sent),
+                waited=waited,
+            )
+            if body.dialect == "openai_responses" and settings.openai.store_completions:
+                prepared.raw = _stored(prepared.raw, dialect, body.model)
+            if body.dialect == "gemini" and settings.gemini.enabled:
+                gemini_contents.offer(state, prepared, ledger, now)
+            self._teller.planned(prepared, ids, self._row(prepared, "pending"))
+        except Exception:
+            planner.abandon(tenant, ledger, found, now)
+            raise
+        return prepared
+
+    def _bypassed(self, body: Body, alone: Reading, lane: Lane, now: float) -> None:
+        state, model = self._state, facts_of(body)
+        sent = planner.Asked(call="", prompt=alone.prompt, alone=alone.prompt, model=model, settings=alone.settings)
+        planner.bypassed(state.tenant(lane.tenant), state.fresh(lane, now), sent, now)
+        state.remember(lane, body)
+        state.keeper.save_lane(lane)
+
+    def _row(
+        self,
+        prepared: Prepared,
+        status: CallStatus,
+        now: float | None = None,
+        verdict: Verdict | None = None,
+        error: str = "",
+    ) -> Row | None:
+        """The call as it stands. None without a store."""
+        return None if self._store is None else row_of(prepared, status, now, verdict, error)
+
+
+def _check_reason(reason: str | None) -> None:
+    if reason is not None and reason not in REASONS:
+        raise HoldfastError(f"{reason!r} is no reason for a reset; use one of {', '.join(sorted(REASONS))}.")
+
+
+def _stored(raw: bytes, dialect: Dialect, model: str) -> bytes:
+    body = dialect.parse(raw, model=model)
+    return body.apply(cache_parameters.set_stored(body)) if isinstance(body, Body) else raw

@@ -1,0 +1,100 @@
+"""What goes in and out of the engine."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from msgspec import Struct
+
+from holdfast.caches.prompt import Outcome
+from holdfast.core import planner as core
+from holdfast.core.edits import Proposal
+from holdfast.core.gemini_contents import Command, Use
+from holdfast.core.keepalive import Idle
+from holdfast.core.planner import Verdict
+from holdfast.core.preflight import Preflight
+from holdfast.core.repairs import Repair
+from holdfast.records import Usage
+from holdfast.wire import Body
+
+from .gemini_content_calls import Send
+from .repairs.saving import Saving
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One linear conversation: tenant, session, agent and model make its id. `parent` is the lane it was started from.
+
+    A lane with an unknown id begins anew; who sends a request decides which lane it belongs to. One that is `observed`
+    is planned as the client sends it: nothing of its requests is changed, and nothing is sent for it beside them.
+    `before` is the tenant that this one was until its login was renewed: its lane of the same id goes on here, without
+    any text of it.
+    """
+
+    tenant: str
+    session: str
+    id: str
+    client: str = ""
+    agent: str = ""
+    parent: str | None = None
+    subagent: bool = False
+    observed: bool = False
+    before: str = ""
+
+
+class SideCall(Struct, frozen=True):
+    """A call to make beside the requests, for this agent's cached contents (Gemini)."""
+
+    agent: str
+    command: Command
+    send: Send
+
+
+class Prepared(Struct, kw_only=True):
+    """A request that may go out. `raw` are the bytes to send; `sent` is the body they were made of, without markers of
+    ours, and `client` the body as it came.
+
+    `repairs` lists what was done to it and what more would help; `edits` is the decision on edits that were asked for.
+    """
+
+    call: str
+    lane: Lane
+    raw: bytes
+    client: Body
+    sent: Body
+    core: core.Prepared
+    preflight: Preflight
+    repairs: tuple[Repair, ...] = ()
+    edits: Proposal | None = None
+    reset: str | None = None
+    turn: str | None = None
+    earlier: Body | None = None
+    """The body of the lane's request before, where it is still remembered."""
+    use: Use | None = None
+    """The cached content it names (Gemini)."""
+    created: Decimal = Decimal(0)
+    """What making cached contents for it has cost, in dollars: accounted for with it."""
+    plain: Outcome | None = None
+    """What was predicted before it named a cached content."""
+    waited: Idle | None = None
+    """The pause before it, if pings were sent in it."""
+    before: tuple[SideCall, ...] = ()
+    """Calls to make first, each brought back with `Engine.answered`."""
+    verdict: Verdict | None = None
+    """What became of it, once it is settled."""
+    repairs_save: Saving | None = None
+    """What repairs would have saved of it, where some are suggested for its lane."""
+    estimated: Usage | None = None
+    """What was booked for it although its answer was cut; a part of it is an estimate."""
+
+    @property
+    def markers(self) -> tuple[tuple[str, str], ...]:
+        """Where markers stand in what is sent: path and lifetime."""
+        path = self.path
+        return tuple([(path(mark.block), mark.ttl) for mark in self.core.plan.marks])
+
+    def path(self, block: int) -> str:
+        """The path of a block of the prompt."""
+        prompt = self.core.outcome.prompt
+        place = prompt.place(block)
+        blocks = self.sent.blocks
+        return blocks[place].path if place < len(blocks) else ""

@@ -1,0 +1,443 @@
+"""One call from the client's bytes to its end: identified, prepared, its answer read as it passes, settled.
+
+Knows no sockets: the gateway and the SDKs' HTTP clients carry the bytes and tell what happened to them. Here is the
+boundary of law 8: whatever fails before the request is out, or takes too long, the client's own bytes go; whatever
+fails afterwards, the client does not notice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Literal
+
+from msgspec.structs import replace
+
+from holdfast.config.schema import Settings
+from holdfast.config.sections.server import Gateway
+from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine.state import facts_of, reference
+from holdfast.records import Usage
+from holdfast.records.events.sessions import GatewayBypassed, GatewayPreflight
+from holdfast.serving import encodings
+from holdfast.store.tenants import is_subscription
+from holdfast.wire import Body, Dialect, Unreadable
+from holdfast.wire.prompts import Reading
+from holdfast.wire.stream import Report
+
+from ..identity import Found, Identities
+from ..journal import REASONS
+from ..partial_usage import Partial
+from ..side_calls import WANTED
+from . import response_headers as saying
+from .budget import Budget, Clock, Slow
+from .client_request import Incoming, Wishes, from_page, wishes
+from .fail_open import log, quiet
+from .kill_switch import Switch
+from .memory_hook import MEMORY, Remembered, Remembering, Reminder, care_of, remembered
+from .response_headers import Header, Held
+from .response_tap import Hearing
+
+UNKNOWN = "unknown"
+"""The session of what could not be identified."""
+
+
+class Passages:
+    """What all calls of one process share. `settings` are those of an agent by its name; `remembering` gives requests
+    memory before they are prepared. `timer` and `wall` are those of a `Budget`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        identities: Identities,
+        settings: Settings | Callable[[str], Settings],
+        *,
+        clock: Clock = time.time,
+        timer: Clock = time.thread_time,
+        wall: Clock = time.monotonic,
+        remembering: Remembering | None = None,
+        switch: Switch | None = None,
+    ) -> None:
+        self.switch = switch or Switch()
+        self.engine, self.identities, self.remembering = engine, identities, remembering
+        self._settings = settings if callable(settings) else lambda _agent: settings
+        self.care = lambda agent: care_of(self._settings(agent), memory=remembering is not None)
+        self.clock, self.timer, self.wall = clock, timer, wall
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings("")
+
+    def remembers(self, tenant: str | None) -> bool:
+        """Whether memory may count for requests of this tenant, so that they may have to wait for the store."""
+        return self.remembering is not None and self.remembering.concerns(tenant or "")
+
+    def begin(self, incoming: Incoming, dialect: Dialect, model: str = "") -> Passage:
+        """Take a request in. Never raises."""
+        passage = Passage(self, incoming, dialect, model)
+        passage.enter()
+        return passage
+
+
+class Passage:
+    """A call under way. `raw` is the body to send; `verbatim` says that it is the client's, encoded as it came.
+
+    `bypass` is why the client's own bytes go; `held` an answer to give instead of sending anything.
+    """
+
+    # How it begins; in the class, because most of it stays so.
+    verbatim = True
+    call: str | None = None
+    prepared: Prepared | None = None
+    found: Found | None = None
+    bypass: str | None = None
+    held: Held | None = None
+    _gateway: Gateway | None = None
+    _warning: str | None = None
+    _body: Body | None = None
+    _given: Remembered | None = None
+    _untold = False  # the engine does not know yet that the client's own bytes went
+    _stage = "begin"
+    _first_token: float | None = None
+    _ended = False
+
+    def __init__(self, passages: Passages, incoming: Incoming, dialect: Dialect, model: str) -> None:
+        self._passages, self._incoming, self._dialect, self._model = passages, incoming, dialect, model
+        self.raw = incoming.body
+        self._heard = Hearing()
+        self.started = passages.clock()
+        self._budget = Budget(passages.timer, passages.wall)
+
+    # In
+
+    def enter(self) -> None:
+        """All our stages; the fail-open boundary."""
+        try:
+            self._enter()
+        except Slow:
+            self._pass_by("slow")
+        except Exception as error:  # noqa: BLE001
+            log(self._stage, error)
+            self._pass_by("error", error)
+
+    def _enter(self) -> None:
+        engine, incoming = self._passages.engine, self._incoming
+        gateway = self._gateway = self._passages.settings.gateway
+        headers = incoming.named()
+        asked = wishes(headers, REASONS)
+        self._next("decode")
+        encoding = encodings.named(headers.get("content-encoding"))
+        plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)
+        if plain is None:
+            self.bypass = "encoding"
+            return
+        self._next("parse")
+        body = engine.parse(self._dialect, plain, model=self._model)
+        if isinstance(body, Unreadable):
+            self.bypass = "unreadable"
+            return
+        self._body = body
+        self._next("identify")
+        identities, started = self._passages.identities, self.started
+        tenant = identities.tenant(headers, incoming.query) if incoming.tenant is None else incoming.tenant
+
+        def read() -> Reading:
+            self._budget.untimed(lambda: identities.load(tenant, started))
+            reading = engine.read(body)
+            self._budget.fresh = reading.fresh
+            return reading
+
+        whose = asked.project or incoming.project
+        care = self._passages.care
+        found = identities.find(headers, incoming.query, body, read, started, tenant, whose, care)
+        self.found = found
+        if asked.off:
+            self._pass_by(WANTED)
+            return
+        if found.side:
+            return
+        self._budget.untimed(lambda: engine.load(self.lane, body, now=started))
+        given = self._given = self._remember(body, found, read, asked, gateway)
+        self._next("prepare")
+        prepared = self.prepared = engine.prepare(
+            given.body,
+            lane=self.lane,
+            now=started,
+            skip=asked.skip,
+            reset=asked.reset or given.reset or self._relayed(),
+            volatile=given.volatile,
+            pinned=given.pinned,
+            reading=given.reading,
+            patience=gateway.limits.wait_ms / 1_000,
+        )
+        self._stage = "send"
+        self.call = prepared.call
+        identities.sent(found, body, read, started)
+        if not self._fly(prepared, asked, gateway):
+            return
+        if prepared.raw != plain and not self.lane.observed:
+            self.raw, self.verbatim = prepared.raw, False
+        with quiet("went"):
+            given.went()
+
+    def _relayed(self) -> str | None:
+        """Requests of its lane may have been relayed past us since its last one."""
+        until = self._passages.switch.until
+        if not until:
+            return None
+        last = self._passages.engine.ledger(self.lane, now=self.started).last
+        return "bypassed" if last is not None and last.at < until else None
+
+    def _remember(
+        self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, gateway: Gateway
+    ) -> Remembered:
+        """The request with memory in it, where there is any for it; otherwise as it came."""
+        passages, as_it_came = self._passages, Remembered(body=body)
+        if passages.remembering is None or not passages.remembering.concerns(found.lane.tenant):
+            return as_it_came
+        self._next(MEMORY)
+        reminder = Reminder(
+            body=body,
+            lane=self.lane,
+            read=read,
+            now=self.started,
+            patience=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
+            project=asked.project,
+            directory=self._incoming.project,
+            off=asked.no_memory or self.lane.observed,
+            from_page=from_page(self._incoming.named()),
+        )
+        return remembered(passages.remembering, reminder, passages.engine) or as_it_came
+
+    def _fly(self, prepared: Prepared, asked: Wishes, gateway: Gateway) -> bool:
+        """Pre-flight: whether the request may go."""
+        cost, limit = prepared.preflight.this, gateway.preflight_usd
+        if gateway.preflight == "off" or limit is None or cost is None or cost <= (most := Decimal(str(limit))):
+            return True
+        holds = gateway.preflight == "hold" and not asked.send
+        action: Literal["held", "released", "warned"] = "held" if holds else "released" if asked.send else "warned"
+        told = GatewayPreflight(call=prepared.call, action=action, dollars=cost, limit=most)
+        self._passages.engine.tell(prepared.lane, told, now=self.started)
+        if not holds:
+            self._warning = saying.warning(cost, most)
+            return True
+        self._passages.engine.abandon(prepared, now=self._now(), error="held by pre-flight")
+        self.held, self._ended = saying.held(self._dialect, prepared.call, cost, most, gateway.headers), True
+        self._unanswered()
+        return False
+
+    def _next(self, stage: str) -> None:
+        """A stage begins, if there is time for it."""
+        self._budget.check(self._passages.settings.gateway.limits)
+        self._stage = stage
+
+    def _pass_by(self, why: str, error: Exception | None = None) -> None:
+        """The client's own bytes go. Where the engine itself failed it knows so already."""
+        self.bypass, self.raw, self.verbatim = why, self._incoming.body, True
+        # The engine knows the request as it was prepared: with memory in it.
+        known = self._stage == "prepare" and (self._given is None or self._given.body is self._body)
+        self._untold = not known and self.found is not None and not self.found.side
+        if self.prepared is not None:  # it failed after it was prepared
+            with quiet("abandon"):
+                self._passages.engine.abandon(self.prepared, now=self._now(), error=UNKNOWN)
+            self._untold, self.prepared = True, None
+        with quiet("tell"):
+            self.call = self.call or self._passages.engine.call_id()  # one call, however far it was prepared
+            elapsed = max(0, round(self._budget.spent * 1_000_000))
+            told = GatewayBypassed(
+                call=self.call,
+                stage=why if why == WANTED else self._stage,
+                error=None if error is None else type(error).__name__,
+                elapsed_us=elapsed,
+            )
+            self._passages.engine.tell(self.lane, told, now=self.started)
+
+    @property
+    def lane(self) -> Lane:
+        """The lane it belongs to, or one for what could not be identified. A subscription's is only observed, unless
+        the settings say otherwise."""
+        if self.found is not None:
+            lane = self.found.lane
+            if not is_subscription(lane.tenant):
+                return lane
+            observed = self._gateway is not None and self._gateway.subscriptions == "observe"
+            return replace(lane, observed=observed, before=self._passages.identities.before(lane.tenant))
+        tenant = self._incoming.tenant
+        if tenant is None:
+            tenant = self._passages.identities.tenant(self._incoming.named(), self._incoming.query)
+        return Lane(tenant=tenant, session=UNKNOWN, id=UNKNOWN)
+
+    # Out
+
+    def response_headers(self) -> list[Header]:
+        """What the client is told; nothing where that is switched off."""
+        if self._gateway is None or not self._gateway.headers:
+            return []
+        try:
+            if self.prepared is not None:
+                return saying.planned(self.prepared, self._warning, "" if self._given is None else self._given.says)
+            self.call = self.call or self._passages.engine.call_id()
+            return saying.unplanned(self.call, self.bypass)
+        except Exception as error:  # noqa: BLE001
+            log("headers", error)
+            return []
+
+    @property
+    def names_object(self) -> bool:
+        """Whether something of ours is named that may be gone: a refusal is then to be read before it is passed on."""
+        return self.prepared is not None and self.prepared.use is not None
+
+    def refused(self, status: int, raw: bytes) -> bytes | None:
+        """The provider refused: what to send instead, if that is because something we named is gone (Gemini)."""
+        if self.prepared is None or not self.names_object:
+            return None
+        with quiet("refused"):
+            found = self._passages.engine.gone(self.prepared, status, raw, now=self._now())
+            if found is not None:
+                self.raw, self.verbatim = found, False
+                return found
+        return None
+
+    def answer(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """The head of the response is there."""
+        if self.found is not None and is_subscription(self.found.lane.tenant) and 200 <= status < 300:
+            headers = tuple(headers)
+            self._recognise(self.found, headers)
+        given = self._given is not None and self._given.body is not self._body
+        self._heard.head(self._dialect, status, headers, self._refused if given else None)
+
+    def _recognise(self, found: Found, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+        """The answer may show that a login was renewed: from the next request on its account goes on."""
+        identities, body = self._passages.identities, self._body
+        with quiet("account"):
+            if body is not None and identities.recognise(found, self._incoming.named(), body, headers, self.started):
+                self._passages.engine.succeed(self.lane, facts_of(body).ref, now=self._now())
+
+    def _refused(self, status: int, said: str) -> None:
+        """Who has given it memory hears why it was refused."""
+        if self._passages.remembering is not None:
+            self._passages.remembering.refused(self.lane, status, said)
+
+    def _went_past(self) -> None:
+        """The client's own bytes are with the provider: what follows is compared with them, and may go on with them."""
+        engine, body, found = self._passages.engine, self._body, self.found
+        if body is None or found is None:
+            return
+        with quiet("bypassed"):
+            if self._untold:
+                self._untold = False
+                engine.bypassed(self.lane, body, now=self._now())
+        with quiet("sent"):
+            self._passages.identities.sent(found, body, lambda: engine.read(body), self.started)
+
+    def feed(self, chunk: bytes) -> None:
+        """A copy of what the client gets."""
+        if self._ended or not chunk:
+            return
+        self._heard.feed(chunk)
+        if not self._heard.served:
+            return
+        if self._first_token is None and self._heard.begun:
+            self._first_token = self._now()
+            if self._heard.streams:  # an answer that comes whole is settled at once
+                self._begins(self._first_token)
+
+    def _begins(self, at: float) -> None:
+        if self.prepared is not None:
+            with quiet("first_token"):
+                self._passages.engine.first_token(self.prepared, now=at, usage=self._heard.usage)
+        elif (usage := self._heard.usage) is not None:
+            with quiet("note"):
+                self._note(usage, "", None, estimated=True)
+
+    def finish(self) -> None:
+        """The response came whole."""
+        if self._ended:
+            return
+        self._ended = True
+        self._end(*self._read_out(self._heard.close()))
+
+    def cut(self, error: str = "") -> None:
+        """It broke off: at the provider's side (`error` says how), or the client left. Who leaves when the last event
+        of a stream is there has left nothing out."""
+        if self._ended:
+            return
+        self._ended = True
+        report = self._heard.report
+        if report is not None and (report.error is not None or (report.finished and report.counts is not None)):
+            self._end(*self._read_out(report))
+        else:
+            self._end(None, error)
+
+    def _read_out(self, report: Report | None) -> tuple[Usage | None, str]:
+        """What a response says that has come to its end. Its id is what a later request may name."""
+        if self.found is not None and self.found.scope and report is not None and report.response_id:
+            with quiet("answered"):
+                self._passages.identities.answered(self.found, report.response_id)
+        return self._heard.outcome(report)
+
+    def _end(self, usage: Usage | None, error: str) -> None:
+        engine, now = self._passages.engine, self._now()
+        partial = None
+        if self._first_token is None:
+            self._unanswered()
+        elif usage is None:
+            partial = self._heard.broken_off()
+        if self.prepared is None:
+            with quiet("note"):
+                self._note(usage or self._estimated(partial), error, now, estimated=usage is None)
+            if self.bypass is not None and self._heard.served:
+                self._went_past()  # now that the client has its answer: this may take a while
+            return
+        if usage is not None:
+            try:
+                engine.settle(self.prepared, usage, now=now)
+            except Exception as problem:  # noqa: BLE001
+                log("settle", problem)
+                partial = Partial(output=usage.output)
+        if self.prepared.verdict is None:  # also what could not be settled is not left pending
+            if self._first_token is not None:
+                self._begins(self._first_token)
+            with quiet("abandon"):
+                engine.abandon(self.prepared, now=now, error=error, partial=partial)
+
+    def _unanswered(self) -> None:
+        if self.found is not None:
+            with quiet("unanswered"):
+                self._passages.identities.unanswered(self.found)
+
+    def _estimated(self, partial: Partial | None) -> Usage | None:
+        """What was billed for a call that was not planned though its answer was cut; without a word of the provider,
+        all of its prompt as plain input."""
+        if partial is None:
+            return None
+        body = self._body if partial.usage is None else None
+        return partial.billed(Usage(input=0 if body is None else self._passages.engine.read(body).prompt.tokens))
+
+    def _note(self, usage: Usage | None, error: str, now: float | None, *, estimated: bool) -> None:
+        """A call that was not planned: what it was, and what it cost. Without `now` it is under way."""
+        side = self.bypass is None  # what is neither planned nor passed by stands beside the conversation
+        self.call = self._passages.engine.note(
+            self.lane,
+            call=self.call,
+            kind="side" if side else "bypassed",
+            model=self._reference(),
+            started=self.started,
+            first_token=self._first_token,
+            ended=now,
+            usage=usage,
+            estimated=estimated,
+            error=error,
+            why=self.bypass or "",
+        )
+
+    def _reference(self) -> str:
+        """The model as it is called in what is stored; that of a body that could not be read is in its answer."""
+        if self._body is not None:
+            return facts_of(self._body).ref
+        named = self._model or (self._heard.report is not None and self._heard.report.model)
+        return reference(self._dialect, named) if named else UNKNOWN
+
+    def _now(self) -> float:
+        return self._passages.clock()

@@ -1,0 +1,129 @@
+"""One request on its way through the repairs: what is known of it, and what has been decided so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from hashlib import sha256
+
+from holdfast.caches.prompt import Prompt
+from holdfast.core.repairs import MOVES, ByteMemory, Insert, Mode, Repair, RepairState
+from holdfast.core.repairs.kinds import Name
+from holdfast.core.repairs.texts import Said
+from holdfast.wire import rewrite
+from holdfast.wire.body import Body, Splice
+from holdfast.wire.injection import continued
+
+MOVING = frozenset({"volatile-value", "memory-to-tail"})
+"""Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because
+what one of them told may contradict what stands in its old place."""
+UNKNOWN = b"=" + bytes(7)
+"""Stands for something that was told and is no present value of anything."""
+
+
+class BeginAnewError(Exception):
+    """What was told in this request's history cannot be told apart from what the client says now: nothing of it may
+    stand there. `reason` is why the prefix changes, None where the client has changed it itself."""
+
+    def __init__(self, reason: str | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Work:
+    """`origin` leads from blocks of the prompt to blocks of the body. `sent` leads back from first digests to names.
+    `tools` and `texts` are the blocks of the prompt that are tools and system texts, `said` is the first of a message.
+
+    `restored` are the digests that blocks of the prompt have once they are repaired, `widened` the texts of the body
+    that become lists by that. `present` are the inserts this request has room for, by the block of the body they
+    follow, `lines` and `sections` what the model is to be told, `untold` if there is no place for it. `moves` says
+    whether values may be told elsewhere than where the client says them. Of a request that goes on from what stands at
+    the provider (`continued` is its name), it is not known what the model was told last. `ordered` if first orders of
+    keys were added to the state. `narrow` if nothing but unambiguous values may be moved.
+    """
+
+    def __init__(
+        self, body: Body, prompt: Prompt, state: RepairState, memory: ByteMemory, mode: Mode, skip: frozenset[str]
+    ) -> None:
+        self.body, self.prompt, self.state, self.memory = body, prompt, state, memory
+        self.mode, self.on, self.skip = mode, mode in MOVES, skip
+        self.narrow = mode == "values"
+        self.moves = self.on and not skip & MOVING
+        self.continued = continued(body) if self.on else ""
+        self.origin: Sequence[int] = prompt.origin or range(len(prompt.blocks))
+        self.tools: list[int] = []
+        self.texts: list[int] = []
+        self.said = len(prompt.blocks)
+        for number, block in enumerate(prompt.blocks):
+            if block.section == "messages":
+                self.said = number
+                break
+            (self.tools if block.section == "tools" else self.texts).append(number)
+        self.splices: list[Splice] = []
+        self.repairs: list[Repair] = []
+        self.volatile: list[str] = []
+        self.new: dict[bytes, bytes] = {}
+        self.reset: str | None = None
+        self.compared = 0
+        self.ordered = False
+        self.restored: dict[int, bytes] = {}
+        self.widened: set[int] = set()
+        self.present: list[tuple[int, Insert]] = []
+        self.lines: dict[bytes, Said] = {}
+        self.sections: list[tuple[str, bytes, bytes]] = []
+        self.untold = False
+
+    @cached_property
+    def orders(self) -> dict[bytes, bytes]:
+        """The first orders of keys of blocks that were sent before."""
+        return self.state.key_orders.by_digest()
+
+    @cached_property
+    def sent(self) -> dict[bytes, bytes]:
+        return {digest: name for name, digest in self.state.first.items()}
+
+    def marked_inside(self, block: int) -> bool:
+        """Whether a block of the prompt may have a marker inside. The reader has found all there are, but for hidden
+        ones; where there is one and the block ends with it, none is inside."""
+        prompt = self.prompt
+        if prompt.hidden:
+            return True
+        count = 0
+        for mark in prompt.marks:
+            if mark.block == block:
+                count += 1
+        return count > 1 or (count > 0 and not rewrite.ends_with_marker(self.body, self.origin[block]))
+
+    def because(self, reason: str) -> None:
+        """A reset has one reason: the first that was found."""
+        self.reset = self.reset or reason
+
+    def saved(self, block: int) -> int:
+        """The tokens from this block of the prompt on that the request before had sent as well."""
+        last = min(self.state.length, len(self.prompt.ends)) - 1
+        return max(self.prompt.ends[last] - (self.prompt.ends[block - 1] if block else 0), 0) if last >= 0 else 0
+
+    def report(
+        self, name: Name, block: int, why: str, *, applied: bool = True, saved: int | None = None, exact: bool = False
+    ) -> None:
+        path = self.body.blocks[self.origin[block]].path
+        self.repairs.append(Repair(name, path, why, self.saved(block) if saved is None else saved, applied, exact))
+        self.state.altered |= applied
+
+    def slots(self) -> list[bytes]:
+        """The values and sections that were told in this request's history, or may have been."""
+        if self.continued:
+            inserts = [insert for each in self.state.inserts.values() for insert in each]
+        else:
+            inserts = [insert for _, insert in self.present]
+        return list(dict.fromkeys(slot for insert in inserts for slot in insert.told))
+
+    def told(self, slot: bytes) -> list[bytes]:
+        """What was told of a value or a section in this request's history, oldest first."""
+        told = [insert.told[slot] for _, insert in self.present if slot in insert.told]
+        return told or ([UNKNOWN] if self.continued and slot in self.slots() else [])
+
+    def first_digest(self, number: int) -> bytes:
+        """What a block of the prompt is known by: in another continued conversation it is another one."""
+        digest = self.restored.get(number, self.prompt.blocks[number].digest)
+        return sha256(digest + self.continued.encode()).digest()[:16] if self.continued else digest

@@ -1,0 +1,184 @@
+"""What the engine is told and asked beside the requests: unplanned calls, events of others, cached contents, pings.
+
+The state and its lock are those of the engine, which is one of these.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+from holdfast import facts
+from holdfast.records import Usage
+from holdfast.records.events import IDS, Bus, Event
+from holdfast.wire import Body, Dialect
+from holdfast.wire.prompts import Reading
+
+from . import gemini_contents, keepalive, succession
+from .journal import Teller
+from .keepalive import DuePing
+from .lane import Lane, Prepared, SideCall
+from .reports import Reports
+from .state import State, facts_of
+from .unplanned_calls import Noted
+
+WANTED = "off"
+"""Why a call goes past us whose client wants that."""
+
+
+class Beside:
+    def __init__(self, state: State, bus: Bus | None, reports: Reports | None) -> None:
+        self._state, self._ids, self._lock = state, IDS, threading.RLock()
+        self._teller = Teller(state.keeper.shelf, bus, reports, self._ids)
+
+    def report_to(self, reports: Reports) -> None:
+        """Write break reports there from now on, unless the engine was made with a place for them."""
+        with self._lock:
+            self._teller.report_to(reports)
+
+    def load(self, lane: Lane, body: Body, *, now: float) -> None:
+        """Have at hand what is stored of a lane and of its tenant's caches: what comes next need not wait for it."""
+        with self._lock:
+            self._state.pools(lane.tenant, facts_of(body), now)
+            self._state.ledger(lane, now)
+
+    def load_recent(self, *, now: float) -> list[str]:
+        """The same for the lanes of the last hour, before there is a request. Gives their tenants."""
+        with self._lock:
+            return self._state.load_recent(now)
+
+    def given(self, dialect: Dialect, raw: bytes, *, model: str = "") -> tuple[Body, Reading] | None:
+        """A client's body in which something of ours stands, parsed and read; None where it cannot be. It leans on
+        earlier ones of its kind: beside those that clients send, both would be read from the start every time."""
+        body = self._state.given.parse(dialect, raw, model=model)
+        return (body, self._state.given.read(body, facts_of(body))) if isinstance(body, Body) else None
+
+    def note(
+        self,
+        lane: Lane,
+        *,
+        kind: str,
+        model: str,
+        started: float,
+        ended: float | None,
+        first_token: float | None = None,
+        usage: Usage | None = None,
+        estimated: bool = False,
+        error: str = "",
+        why: str = "",
+        call: str | None = None,
+    ) -> str:
+        """A call that was not planned: a side request, or one that went past us (`kind`, `why`). It is stored and told,
+        and changes nothing that is known of a lane. `model` is provider and name, as in `anthropic:claude-opus-5-5`.
+        What a lane loses by a call past us is a reset: note it before `bypassed`. Without `ended` it is under way: its
+        row is written, and it is to be noted again. Gives the id of the call."""
+        priced = None if usage is None else facts.price(usage, model)
+        noted = Noted(
+            call or self._ids.new(), lane, kind, model, started, ended, first_token, priced, error, why, estimated
+        )
+        with self._lock:
+            self._state.keeper.meet(lane, started)
+            self._state.keeper.put_call(noted.row())
+            if ended is not None:
+                self._teller.noted(noted, ended, self._lost(noted) if kind == "bypassed" else None)
+        return noted.call
+
+    def succeed(self, lane: Lane, model: str, *, now: float) -> None:
+        """The login of this lane's tenant turned out to be a renewed one: what was learned and what is believed to be
+        cached under the token before it (`lane.before`) counts for it too. `model` is the lane's."""
+        with self._lock:
+            state = self._state
+            state.pools(lane.before, facts.model(model), now)
+            mine = state.tenant(lane.tenant)
+            succession.share(mine, state.tenant(lane.before), now)
+            state.keeper.save_tenant(lane.tenant, mine)
+            theirs = state.keeper.ledger_of(lane.before, lane.id)
+            if theirs is not None and state.keeper.known(lane):
+                succession.take_over(state.ledger(lane, now), theirs)
+                state.keeper.save_lane(lane)
+
+    def call_id(self) -> str:
+        """An id for a call that will be noted."""
+        return self._ids.new()
+
+    def _lost(self, noted: Noted) -> int | None:
+        """Tokens that a call past us was billed for although the lane had them cached, as far as is known. None where
+        there is nothing to list: it was not answered, or the client wanted it so and lost nothing."""
+        state, lane, usage = self._state, noted.lane, noted.usage
+        if usage is None:
+            return None
+        nothing = None if noted.why in ("", WANTED) else 0
+        if not state.keeper.remembers(lane):
+            return nothing
+        last = state.ledger(lane, noted.started).last
+        if last is None or not last.call or last.model != noted.model:
+            return nothing
+        model = facts.model(last.model)
+        state.pools(lane.tenant, model, noted.started)
+        pool, limits = state.tenant(lane.tenant).pool(model), state.settings(lane).breaks
+        if pool.by_entry and keepalive.longest(last, pool, noted.started) is None:
+            return nothing
+        lost = min(last.covered, usage.prompt) - usage.read
+        return lost if lost > max(limits.min_tokens, limits.min_drop * last.covered) else nothing
+
+    def tell(self, lane: Lane, *payloads: Event, now: float) -> None:
+        """Events of a lane's session, for the store and the bus."""
+        with self._lock:
+            self._teller.tell(lane, None, now, *payloads)
+
+    def cold(self, tenant: str) -> None:
+        """The provider's caches are known to be empty for this tenant; what was learned stays."""
+        with self._lock:
+            self._state.tenant(tenant).cold()
+
+    # Cached contents (Gemini) and keep-alive
+
+    def answered(self, prepared: Prepared, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+        """A call that had to be made first has been answered: the request may name what was created (Gemini)."""
+        with self._lock:
+            gemini_contents.answered(self._state, prepared, call, status, raw, now)
+
+    def gone(self, prepared: Prepared, status: int, raw: bytes, *, now: float) -> bytes | None:
+        """The request was refused: the bytes to send instead if the provider does not know the object that it named;
+        None where the error is something else."""
+        with self._lock:
+            return gemini_contents.gone(self._state, prepared, status, raw, now)
+
+    def chores(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
+        """Calls to make between requests of a lane's agent: refresh objects in use, delete what nobody needs."""
+        with self._lock:
+            return gemini_contents.due(self._state, lane, now)
+
+    def chore_done(self, lane: Lane, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+        """A call beside the requests has been answered. An object that was created can be named from now on, and what
+        it cost is charged to the agent's next request."""
+        with self._lock:
+            gemini_contents.chore_done(self._state, lane, call, status, raw, now)
+
+    def chore_dropped(self, lane: Lane, call: SideCall) -> None:
+        """A call beside the requests was not made: what it was for may be asked for again."""
+        with self._lock:
+            gemini_contents.dropped(self._state, lane, call)
+
+    def release_contents(self, lane: Lane, *, now: float) -> tuple[SideCall, ...]:
+        """The lane is left and may go on later: calls that delete the cached contents which no other one needs."""
+        with self._lock:
+            return gemini_contents.ended(self._state, lane, now)
+
+    def pings(self, lanes: Collection[Lane], *, now: float) -> tuple[DuePing, ...]:
+        """Keep-alive requests that are due on these idle lanes; none unless they are switched on. Each is given out
+        once, and brought back with `pinged` or `ping_failed`."""
+        with self._lock:
+            found = (keepalive.due(self._state, lane, self._ids.new(), now) for lane in lanes)
+            return tuple(due for due in found if due is not None)
+
+    def pinged(self, due: DuePing, usage: Usage, *, now: float) -> None:
+        """A ping has been answered: it kept what it read, and costs what was billed."""
+        with self._lock:
+            billed = keepalive.answered(self._state, due, usage, now)
+            self._teller.pinged(due.lane, due.call, billed, now)
+
+    def ping_failed(self, due: DuePing, *, now: float, error: str = "") -> None:
+        """A ping was not sent or not answered (`error` names how): it kept nothing."""
+        with self._lock:
+            keepalive.failed(self._state, due, now, error)

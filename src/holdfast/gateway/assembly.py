@@ -1,0 +1,167 @@
+"""A gateway put together from a configuration: store, engine, identities, passages, application."""
+
+from __future__ import annotations
+
+import logging
+import secrets as random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.config import Config
+from holdfast.config.private_home import close_to_others
+from holdfast.config.secrets import secret
+from holdfast.engine import Engine
+from holdfast.engine.identity import Identities
+from holdfast.engine.passage import Passages
+from holdfast.engine.passage.kill_switch import Switch
+from holdfast.engine.passage.warmup import warm_up
+from holdfast.engine.reports import Reports
+from holdfast.errors import HoldfastError
+from holdfast.memory.injection import Injecting
+from holdfast.serving import is_loopback
+from holdfast.store import Store, open_store, path_of
+
+from .admin import Pages
+from .app import App, Refused
+from .auth import Access, Admin, OwnKeys, serves
+from .chores import Chores
+from .health import StoreHealth, without_directories
+from .limits import Load
+from .origins import OriginPolicy
+from .pipeline import Pipeline
+from .refusals import Refusals
+from .relay import Relay
+from .request_reader import Call
+from .retention import Retention
+from .routes import Routes
+from .runs import Runs
+
+log = logging.getLogger(__name__)
+
+ACCESS_KEY, ADMIN_TOKEN, TENANT_KEY = "access-key", "admin-token", "tenant-key"
+
+
+class Gateway:
+    """Everything that serves, apart from the server. Closed after the last request."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        host: str = "127.0.0.1",
+        on_call: Callable[[Call], None] | None = None,
+        on_refused: Callable[[Refused], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        switch: Switch | None = None,
+    ) -> None:
+        self._clock = clock
+        self.switch = switch or Switch.from_environment()
+        settings = config.settings
+        limits, loopback = settings.gateway.limits, is_loopback(host)
+        self.needs_key = not loopback
+        _check_memory(config, loopback)
+        close_to_others(config.home)
+        access_key = secret(config.home, ACCESS_KEY) if self.needs_key else None
+        token = _secret(config.home, ADMIN_TOKEN)
+        routes = Routes(settings.upstream)
+        admin = Admin(token, serves=serves(settings))
+        self.store, trouble = _store(settings.store.url)
+        self.switch.remember(self.store)
+        self.retention = Retention.configured(config)
+        self.engine = Engine(
+            config.for_agent,
+            store=self.store,
+            reports=Reports.configured(config),
+            patience=limits.wait_ms / 1_000,
+        )
+        self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store, continues=loopback)
+        memory = _memory(config, self.engine, self.store, clock)
+        self.passages = Passages(
+            self.engine, self.identities, config.for_agent, clock=clock, remembering=memory, switch=self.switch
+        )
+        self._warm_up()
+        self.runs, self.load = Runs(), Load(limits)
+        refusals, health = Refusals(self.engine, clock), StoreHealth(self.store, trouble)
+        self.app = App(
+            routes=routes,
+            origins=OriginPolicy(hosts=settings.gateway.hosts, origins=settings.gateway.origins, loopback=loopback),
+            access=Access(access_key),
+            admin=admin,
+            own_keys=OwnKeys(token, *(() if access_key is None else (access_key,))),
+            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health, settings.cache.repair).app(),
+            refused=refusals.tell,
+            limits=limits,
+            runs=self.runs,
+            make_relay=lambda: Relay(limits),
+            make_pipeline=lambda relay, over: Pipeline(
+                self.passages, relay, limits, self.load, over, self.runs.directory, self.runs.client
+            ),
+            make_chores=lambda relay: Chores(
+                self.engine,
+                config.for_agent,
+                relay,
+                store=self.store,
+                clock=clock,
+                off=lambda: self.switch.off,
+                retention=self.retention,
+            ),
+            on_call=on_call,
+            on_refused=on_refused,
+        )
+
+    def _warm_up(self) -> None:
+        """Load what requests would otherwise wait for, before anybody is told that we listen."""
+        warm_up()
+        now = self._clock()
+        for tenant in self.engine.load_recent(now=now):
+            self.identities.load(tenant, now)
+
+    def close(self) -> None:
+        """Leave behind what makes the next start quick."""
+        try:
+            self.engine.close(now=self._clock())
+        finally:
+            self.switch.close()
+            if self.store is not None:
+                self.store.close()
+
+
+def _memory(config: Config, engine: Engine, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
+    """Memory for the clients. What is known stands in the store: none without one. Where nobody's settings ask for it,
+    conversations that were given some before are told apart from those that the client itself changed."""
+    if store is None:
+        if any(config.for_agent(agent).memory.inject for agent in ("", *config.agents)):
+            log.warning("memory.inject is on, but nothing is stored; clients get no memory")
+        return None
+    return Injecting(engine, store, config.for_agent, agents=config.agents, clock=clock)
+
+
+def _check_memory(config: Config, loopback: bool) -> None:
+    """This machine's user is not everybody who can reach it."""
+    for agent in ("", *config.agents):
+        memory = config.for_agent(agent).memory
+        if memory.inject and memory.inject_as == "local" and not loopback:
+            where = f" of the agent {agent}" if agent else ""
+            raise HoldfastError(
+                f"memory.inject_as{where} is `local`, which would give this user's memory to whoever reaches the "
+                "gateway; serve on 127.0.0.1, or set memory.inject_as to `tenant`."
+            )
+
+
+def _store(url: str) -> tuple[Store | None, str]:
+    """The store, or none and why: a gateway whose store cannot be opened works in memory."""
+    try:
+        return open_store(url), ""
+    except HoldfastError as problem:
+        log.warning("%s; going on in memory: nothing is kept", str(problem).rstrip("."))
+        return None, without_directories(str(problem), path_of(url))
+
+
+def _secret(home: Path, name: str) -> str:
+    """A secret of this installation, or one for this time only where none can be kept."""
+    try:
+        return secret(home, name)
+    except HoldfastError as problem:
+        log.warning("%s; going on with one that ends with this process", str(problem).rstrip("."))
+        return random.token_urlsafe(32)

@@ -1,0 +1,62 @@
+"""The optimum of a session: conversations that share no prefix cannot help each other and are solved by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.caches.anthropic import AnthropicCache
+from holdfast.caches.prompt import Mark
+from holdfast.caches.providers import rules
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+from holdfast.records import Usage
+
+from .optimum.search import optimal
+from .sessions import Turn
+from .timed_prompts import Call, outcomes
+
+PATIENCE, RAISING = 50_000, 500_000
+"""Steps of the search for one session, and where long markers raise short ones: a coding session of 150 requests takes
+4,000 and up to 280,000, half a second and some ten; a client that breaks its prefix in a new place with every request
+may need any number."""
+
+
+def why_not(model: ModelFacts) -> str | None:
+    """Why a model has no optimum, in a sentence; None where it has one."""
+    if rules(model).make is AnthropicCache and model.lookback and {ttl for ttl, _ in model.writes} == {"5m", "1h"}:
+        return None
+    return f"{model.ref} has no optimum to compare with: it is defined for Anthropic's rules only."
+
+
+def best_marks(turns: Sequence[Turn], model: ModelFacts) -> list[tuple[Mark, ...]] | HoldfastError:
+    """The markers of each request of a session on one model that cost least together, or why they cannot be found."""
+    found: list[tuple[Mark, ...]] = [()] * len(turns)
+    patience = RAISING if model.knobs.ttl_raise == "yes" else PATIENCE
+    for numbers in _conversations(turns):
+        calls = [_call(turns[n], model) for n in numbers]
+        try:
+            plan = optimal(calls, model, patience=patience).plan
+        except HoldfastError as problem:
+            return problem
+        for number, marks in zip(numbers, plan, strict=True):
+            found[number] = marks
+    return found
+
+
+def billed(turns: Sequence[Turn], marks: Sequence[tuple[Mark, ...]], model: ModelFacts) -> list[Usage]:
+    """What is billed for requests with these markers."""
+    found = outcomes([_call(turn, model) for turn in turns], tuple(marks), model)
+    return [outcome.usage(turn.output) for turn, outcome in zip(turns, found, strict=True)]
+
+
+def _call(turn: Turn, model: ModelFacts) -> Call:
+    warm = None if turn.warm is None else turn.warm.entry(turn.prompt, turn.at, model)
+    return Call(turn.at, turn.first_token_at, turn.prompt, warm)
+
+
+def _conversations(turns: Sequence[Turn]) -> list[list[int]]:
+    """Requests that begin alike, together."""
+    found: dict[bytes, list[int]] = {}
+    for number, turn in enumerate(turns):
+        found.setdefault(turn.prompt.keys[0] if turn.prompt.keys else b"", []).append(number)
+    return list(found.values())

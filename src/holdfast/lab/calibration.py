@@ -1,0 +1,160 @@
+"""The rules against the provider's own figures: what they say a real session read, and what it really read.
+
+Each lane is rebuilt from its shape and run through the cache rules on the session's own clock. A request agrees when
+its read is within a tolerance of the billed one. What disagrees is listed with what can be said about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast import facts
+from holdfast.caches.anthropic import AnthropicCache, decide, prompt
+from holdfast.caches.entries import Entries
+from holdfast.caches.prompt import Outcome
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+from holdfast.report.logs.traces import Shape, Step, Trace, lanes
+
+from .rebuild import Head, Rebuilt, head_of, rebuild
+
+TOLERANCE = 0.01
+NEEDED = 0.95
+
+Rule = Literal["ttl", "resets"]
+RULES: tuple[Rule, ...] = ("ttl", "resets")
+
+_FOR_EVER = 10**12
+
+
+class Disagreement(Struct, frozen=True):
+    """One request whose read the rules did not foresee. `unknowable`: nothing in a trace without bytes could tell."""
+
+    number: int
+    predicted: int
+    billed: int
+    unknowable: bool
+    why: str
+
+
+class Calibration(Struct, frozen=True):
+    """How one trace compared. The first request of a lane is not counted, which it starts from, nor the one that told
+    where its head ends: what is taken from a bill cannot confirm it."""
+
+    trace: str
+    lanes: int
+    compared: int
+    agreed: int
+    disagreements: tuple[Disagreement, ...]
+    heads: tuple[tuple[str, Head], ...]
+    given: tuple[int, ...] = ()
+
+    @property
+    def share(self) -> float | None:
+        return self.agreed / self.compared if self.compared else None
+
+    @property
+    def enough(self) -> bool:
+        return self.share is not None and self.share >= NEEDED
+
+
+def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
+    """Compare a shape trace with the rules, all of them or without some: then it must disagree."""
+    found: list[Disagreement] = []
+    given: list[int] = []
+    compared = 0
+    every = {}
+    for name, steps in lanes(trace).items():
+        _check(trace, name, steps)
+        every[name] = billed = tuple(step for step in steps if step.usage is not None and step.usage.prompt)
+        starts = _starts(billed, without)
+        compared += len(billed) - len(starts)
+        given += starts
+        found += _lane(billed, starts, without)
+    found.sort(key=lambda one: one.number)
+    every = {name: steps for name, steps in every.items() if steps}
+    heads = tuple((name, head_of(steps)) for name, steps in every.items())
+    return Calibration(
+        trace.name, len(every), compared, compared - len(found), tuple(found), heads, tuple(sorted(given))
+    )
+
+
+def _check(trace: Trace, lane: str, steps: Sequence[Step]) -> None:
+    for step in steps:
+        if not isinstance(step.content, Shape) or step.usage is None or step.at is None:
+            raise HoldfastError(
+                f"{trace.source}: request {step.number} has no shape, time or billed usage; only shape traces with all "
+                "three can be calibrated."
+            )
+    if facts.model(steps[0].model).marker != "cache_control":
+        raise HoldfastError(
+            f"{trace.source}: '{lane}' is not a model of a provider with markers; only Anthropic sessions can be "
+            "calibrated."
+        )
+
+
+def _starts(steps: Sequence[Step], without: Sequence[Rule]) -> set[int]:
+    """The requests whose reads went into the rebuilt lane: they would agree with themselves."""
+    if not steps:
+        return set()
+    told_by = head_of(steps).told_by
+    return {steps[0].number} if told_by is None or "resets" in without else {steps[0].number, told_by}
+
+
+def _lane(steps: Sequence[Step], starts: set[int], without: Sequence[Rule]) -> list[Disagreement]:
+    """`steps` are those that were billed: one that was not, because it failed, took no part."""
+    if not steps:
+        return []
+    model = _model(steps[0].model, "ttl" in without)
+    entries = Entries()
+    cache = AnthropicCache(model, entries)
+    waiting: list[tuple[float, Outcome]] = []
+    found: list[Disagreement] = []
+    before = 0.0
+    for request in rebuild(steps, resets="resets" not in without):
+        step = request.step
+        assert step.at is not None
+        assert step.usage is not None
+        for at, begun in [pair for pair in waiting if pair[0] <= step.at]:
+            cache.first_token(begun, at)
+        waiting = [pair for pair in waiting if pair[0] > step.at]
+        foreseen = decide(prompt(model, request.blocks, marks=request.marks), entries, step.at, model).read
+        if step.number not in starts and not _agree(foreseen, step.usage.read):
+            found.append(_explained(request, foreseen, step.at - before))
+        outcome = cache.begin(prompt(model, request.billed, marks=request.billed_marks), step.at)
+        waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))
+        before = step.at
+    return found
+
+
+def _model(name: str, immortal: bool) -> ModelFacts:
+    model = facts.model(name)
+    if not immortal:
+        return model
+    return replace(model, ttls=tuple(replace(ttl, seconds=_FOR_EVER) for ttl in model.ttls))
+
+
+def _agree(predicted: int, billed: int) -> bool:
+    return abs(predicted - billed) <= TOLERANCE * max(billed, 1)
+
+
+def _explained(request: Rebuilt, foreseen: int, gap: float) -> Disagreement:
+    """What the trace itself says about it. Only where it says nothing at all is the reason out of reach."""
+    step = request.step
+    assert step.usage is not None
+    billed, ttl = step.usage.read, request.marks[-1].ttl if request.marks else "5m"
+    unknowable = False
+    if request.shrank:
+        why = "the prompt became shorter, and no reset was reckoned with"
+    elif gap > (facts.model(step.model).ttl_seconds(ttl) or 0):
+        why = f"the lane had been idle for {gap:.0f} s, longer than {ttl}"
+    elif billed < foreseen:
+        unknowable = True
+        why = "what had been sent was changed or lost within its lifetime, without a reset: only the bytes could tell"
+    else:
+        why = "more was read than any live entry holds"
+    return Disagreement(step.number, foreseen, billed, unknowable, why)

@@ -1,0 +1,244 @@
+"""One session played to the engine and to the provider's cache rules side by side, on the trace's own clock.
+
+Two ways, one result: `Core` puts prompts through the engine's core, `Through` puts bodies through the whole engine.
+What the rules bill is what is settled. They may differ from what the engine believes (`ttl_raise`): then it has to
+learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from heapq import heappop, heappush
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.prompt import Cache as Provider
+from holdfast.caches.prompt import Mark, Outcome, Prompt
+from holdfast.caches.providers import cache
+from holdfast.config.schema import Settings
+from holdfast.config.sections.cache import Cache
+from holdfast.core import planner as core
+from holdfast.core.ledger import Ledger
+from holdfast.core.plan import Plan
+from holdfast.engine import Engine, Lane
+from holdfast.engine import Prepared as Whole
+from holdfast.engine.marker_splices import marked
+from holdfast.facts import ModelFacts
+from holdfast.records import Usage
+from holdfast.wire import DIALECTS, Body, cache_parameters
+
+from .provider_caches import Providers
+from .sessions import Turn
+from .timed_prompts import Call, prices
+
+TENANT, CLIENT = "replay", "replay"
+Marks = Sequence[tuple[Mark, ...]]
+"""The markers that the client places, for each request; empty where it places none of its own."""
+
+
+Believed = Callable[[str], ModelFacts]
+"""What the engine believes of a model, by its ref."""
+Mode = Callable[[ModelFacts], str]
+"""What a client says for `Prompt.mode` on a model."""
+
+
+def _believed(model: ModelFacts | Believed) -> Believed:
+    return (lambda _: model) if isinstance(model, ModelFacts) else model
+
+
+def _mode(mode: str | Mode) -> Mode:
+    return (lambda _: mode) if isinstance(mode, str) else mode
+
+
+class Prepared(Struct, frozen=True):
+    """A request on its way, by either way: `raw` are the bytes that were sent, where there are any."""
+
+    core: core.Prepared
+    whole: Whole | None = None
+    lane: str = ""
+
+    @property
+    def raw(self) -> bytes:
+        return b"" if self.whole is None else self.whole.raw
+
+
+class Played(Struct, frozen=True):
+    """A request, by its number in the session, and what became of it: `outcome` is what the provider did."""
+
+    number: int
+    turn: Turn
+    outcome: Outcome
+    billed: Usage
+    verdict: core.Verdict
+
+
+class Way(Protocol):
+    """Plans requests and learns from what was billed."""
+
+    def begin(self) -> None:
+        """A session starts; the provider's cache is empty."""
+
+    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared: ...
+    def first_token(self, prepared: Prepared, now: float) -> None: ...
+    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict: ...
+
+
+def play(
+    turns: Sequence[Turn],
+    way: Way,
+    provider: Provider,
+    *,
+    marks: Marks = (),
+    sent: Callable[[Turn, Prepared], None] | None = None,
+) -> Iterator[Played]:
+    """Play a session whose requests are in the order of their start. `marks` are the client's own; `sent` is told of
+    each request before it is billed. What a request finds that the session did not write needs `Providers`."""
+    waiting: list[tuple[float, int, Prepared, Outcome]] = []
+
+    def answered(now: float) -> Iterator[Played]:
+        """Requests whose answer has begun by now, in the order in which they did."""
+        while waiting and waiting[0][0] <= now:
+            at, number, prepared, outcome = heappop(waiting)
+            provider.first_token(outcome, at)
+            way.first_token(prepared, at)
+            usage = outcome.usage(turns[number].output)
+            verdict = way.settle(prepared, usage, at if now == _END else now)
+            provider.finish(outcome, (), at)
+            yield Played(number, turns[number], outcome, usage, verdict)
+
+    way.begin()
+    for number, turn in enumerate(turns):
+        yield from answered(turn.at)
+        prepared = way.prepare(number, turn, marks[number] if marks else ())
+        if sent is not None:
+            sent(turn, prepared)
+        if turn.warm is not None and isinstance(provider, Providers):
+            provider.warm(turn.warm, turn.prompt, prepared.core.prompt, turn.at)
+        outcome = provider.begin(prepared.core.prompt, turn.at)
+        heappush(waiting, (turn.first_token_at, number, prepared, outcome))
+    yield from answered(_END)
+
+
+_END = float("inf")
+
+
+class Core:
+    """Prompts through the core. `tenant` carries what was learned from earlier sessions."""
+
+    def __init__(
+        self,
+        settings: Cache,
+        model: ModelFacts | Believed,
+        *,
+        mode: str | Mode = "",
+        tenant: core.Tenant | None = None,
+        client: str = CLIENT,
+        strict: bool = False,
+    ) -> None:
+        self._settings, self._client, self._strict = settings, client, strict
+        self._believed, self._mode = _believed(model), _mode(mode)
+        self._tenant = core.Tenant() if tenant is None else tenant
+        self._ledgers: dict[str, Ledger] = {}
+
+    def begin(self) -> None:
+        self._tenant.cold()
+        self._ledgers.clear()
+
+    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
+        model = self._believed(turn.prompt.model)
+        prompt = with_marks(turn.prompt, marks, self._mode(model))
+        asked = core.Asked(
+            call=str(number),
+            prompt=prompt,
+            alone=prompt,
+            model=model,
+            subagent=turn.subagent,
+            strict=self._strict,
+        )
+        ledger = self._ledgers.get(turn.lane)
+        if ledger is None:
+            ledger = self._ledgers[turn.lane] = Ledger(client=self._client)
+        return Prepared(core.prepare(self._tenant, ledger, asked, turn.at, self._settings), lane=turn.lane)
+
+    def first_token(self, prepared: Prepared, now: float) -> None:
+        core.first_token(self._tenant, prepared.core, now)
+
+    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict:
+        return core.settle(self._tenant, self._ledgers[prepared.lane], prepared.core, usage, now, self._settings)
+
+
+class Through:
+    """Bodies through the engine, which has no store. `automatic` says that the client's marker is Anthropic's automatic
+    one."""
+
+    def __init__(
+        self, settings: Cache, model: ModelFacts | Believed, *, mode: str | Mode = "", automatic: bool = False
+    ) -> None:
+        self._engine = Engine(Settings(cache=settings))
+        self._believed, self._mode = _believed(model), _mode(mode)
+        self._automatic = automatic
+        self._session = 0
+
+    def begin(self) -> None:
+        self._engine.cold(TENANT)
+        self._session += 1
+
+    def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
+        model = self._believed(turn.prompt.model)
+        body = self._engine.parse(DIALECTS[self._client(turn).dialect], self._raw(turn, marks, model), model=model.name)
+        assert isinstance(body, Body)
+        name = f"{self._session}/{turn.lane}"
+        lane = Lane(tenant=TENANT, session=str(self._session), id=name, client=CLIENT, subagent=turn.subagent)
+        whole = self._engine.prepare(body, lane=lane, now=turn.at)
+        return Prepared(whole.core, whole, turn.lane)
+
+    def first_token(self, prepared: Prepared, now: float) -> None:
+        assert prepared.whole is not None
+        self._engine.first_token(prepared.whole, now=now)
+
+    def settle(self, prepared: Prepared, usage: Usage, now: float) -> core.Verdict:
+        assert prepared.whole is not None
+        return self._engine.settle(prepared.whole, usage, now=now)
+
+    def _client(self, turn: Turn) -> Body:
+        assert turn.body is not None
+        return turn.body
+
+    def _raw(self, turn: Turn, marks: tuple[Mark, ...], model: ModelFacts) -> bytes:
+        """What the client sends, with its markers."""
+        body = self._client(turn)
+        if self._automatic and model.automatic_field and marks:
+            return body.apply(cache_parameters.set_automatic(body, "1h" if marks[-1].ttl == "1h" else "5m", model))
+        plan = Plan(strategy="passthrough", marks=marks, mode=self._mode(model))
+        return marked(body, DIALECTS[body.dialect], turn.prompt, plan, model)
+
+
+def replay(
+    calls: Sequence[Call],
+    model: ModelFacts,
+    settings: Cache,
+    *,
+    tenant: core.Tenant | None = None,
+    client: str = "",
+    believed: ModelFacts | None = None,
+) -> list[Outcome]:
+    """What the provider makes of one lane's calls, which keep the markers they have. `tenant` carries what was learned
+    from earlier lanes; the caches are empty at the start. `believed` is what the core is told of the model."""
+    way = Core(settings, believed or model, tenant=tenant, client=client, strict=True)
+    turns = [Turn(at=call.at, first_token_at=call.first_token_at, lane="", prompt=call.prompt) for call in calls]
+    found = sorted(play(turns, way, cache(model)), key=lambda played: played.number)
+    return [played.outcome for played in found]
+
+
+def billed(outcomes: Sequence[Outcome], model: ModelFacts) -> Decimal:
+    """The input of all calls, in plain input tokens."""
+    price = prices(model)
+    return price.tokens(sum(price.of(outcome) for outcome in outcomes))
+
+
+def with_marks(prompt: Prompt, marks: tuple[Mark, ...], mode: str = "") -> Prompt:
+    """A prompt as a client sends it that places these markers."""
+    return replace(prompt, marks=marks, mode=mode or prompt.mode) if marks or mode else prompt

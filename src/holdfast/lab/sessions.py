@@ -1,0 +1,215 @@
+"""Sessions ready to be replayed on a model: each request as the model's cache sees it, and its body if one is needed.
+
+A trace that has sizes only becomes prompts at once; with `bodies` it gets filler texts first. Times and faults are
+imposed before that, so a fault may look at the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.prompt import Prompt
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts, estimate_json
+from holdfast.records import Request, Usage
+from holdfast.report.logs.traces import SIDECHAIN, Content, Shape, Step, Trace, lanes
+from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
+from holdfast.wire.prompts import PromptReader
+
+from . import filler, shape_blocks
+from .gaps import FIRST_TOKEN
+from .timed_prompts import Call
+from .warmth import Warm, warm_starts
+
+Models = Callable[[Step], ModelFacts]
+"""The model that a request goes to, the same for all of a lane."""
+
+_SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each in reversed(DIALECTS.values())}}
+"""How each provider is asked: in its own dialect, in the first one where it has two."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One request of a session: when it starts, when its answer begins, and what a client without markers sends. `bill`
+    is what was billed for it, in the tokens of the prompt; `warm` is what it finds that nobody of the session wrote."""
+
+    at: float
+    first_token_at: float
+    lane: str
+    prompt: Prompt
+    body: Body | None = None
+    reset: str | None = None
+    output: int = 0
+    bill: Usage | None = None
+    warm: Warm | None = None
+
+    @property
+    def subagent(self) -> bool:
+        return self.lane.endswith(SIDECHAIN)
+
+
+def turns(
+    trace: Trace, model: ModelFacts | Models, *, bodies: bool = False, answers: Sequence[int] | None = None
+) -> list[Turn]:
+    """The requests of a timed trace as they would have gone to this model, or each to its own. `answers` are the tokens
+    of their answers, where the trace itself tells them no more."""
+    outputs = answered(trace) if answers is None else answers
+    models = on(model)
+    if bodies or has_texts(trace):
+        return _read(filled(trace, models) if is_shape(trace) else trace, models, outputs)
+    found: dict[int, Prompt] = {}
+    for steps in lanes(trace).values():
+        prompts = shape_blocks.prompts(shape_blocks.laid_out(steps), models(steps[0]))
+        found.update(zip([s.number for s in steps], prompts, strict=True))
+    return [
+        Turn(
+            at=at,
+            first_token_at=begins,
+            lane=step.lane,
+            prompt=found[step.number],
+            reset=step.reset,
+            output=output,
+        )
+        for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True)
+    ]
+
+
+def on(model: ModelFacts | Models) -> Models:
+    """Every request to one model, or each to its own."""
+    return (lambda _: model) if isinstance(model, ModelFacts) else model
+
+
+def with_bills(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+    """The same requests with what was billed for them, as far as that was recorded. Where tokens are estimated, so is
+    the bill, in proportion; plain input that a replay leaves out is left out here."""
+    return [replace(turn, bill=_bill(step, turn.prompt.tokens)) for turn, step in zip(known, trace.steps, strict=True)]
+
+
+def with_warmth(known: Sequence[Turn], trace: Trace, model: ModelFacts | Models) -> list[Turn]:
+    """The same requests with what the first one of each lane finds, by its bill."""
+    models = on(model)
+    prompts = {step.number: turn.prompt for step, turn in zip(trace.steps, known, strict=True)}
+    found = warm_starts(trace, prompts, {models(step).ref: models(step) for step in trace.steps})
+    return [replace(turn, warm=found.get(step.number)) for turn, step in zip(known, trace.steps, strict=True)]
+
+
+def _bill(step: Step, tokens: int) -> Usage | None:
+    billed = step.billed
+    if billed is None or not billed.prompt:
+        return None
+    read, writes = billed.read, billed.writes
+    if isinstance(step.content, Request):
+        read = read * tokens // billed.prompt
+        writes = tuple((ttl, count * tokens // billed.prompt) for ttl, count in writes)
+    plain = max(0, tokens - read - sum(count for _, count in writes))
+    return Usage(input=plain, read=read, writes=writes, output=billed.output)
+
+
+def retimed(known: Sequence[Turn], trace: Trace) -> list[Turn]:
+    """The same requests at the times of another pattern."""
+    return [replace(turn, at=at, first_token_at=begins) for turn, (at, begins) in zip(known, times(trace), strict=True)]
+
+
+def is_shape(trace: Trace) -> bool:
+    """Whether sizes are all that is known of it, or of a lane of it."""
+    return any(isinstance(step.content, Shape) for step in trace.steps)
+
+
+def has_texts(trace: Trace) -> bool:
+    """Whether the texts of it, or of a lane of it, are known."""
+    return any(isinstance(step.content, Request) for step in trace.steps)
+
+
+def times(trace: Trace) -> list[tuple[float, float]]:
+    """When each request starts and its answer begins: before the lane's next request, where that was not recorded."""
+    following: dict[str, float] = {}
+    found: list[tuple[float, float]] = []
+    for step in reversed(trace.steps):
+        if step.at is None:
+            raise HoldfastError(f"{trace.name} has no times; give it a gap pattern.")
+        begins = step.first_token_at
+        if begins is None:
+            begins = min(step.at + FIRST_TOKEN, following.get(step.lane, step.at + FIRST_TOKEN))
+        found.append((step.at, begins))
+        following[step.lane] = step.at
+    return found[::-1]
+
+
+def filled(trace: Trace, model: ModelFacts | Models) -> Trace:
+    """A trace of sizes with texts of our own making in them; lanes with texts keep theirs."""
+    models = on(model)
+    found: dict[int, Content] = {step.number: step.content for step in trace.steps}
+    for steps in lanes(trace).values():
+        if isinstance(steps[0].content, Shape):
+            texts = filler.requests(shape_blocks.laid_out(steps), models(steps[0]).name)
+            found.update(zip([step.number for step in steps], texts, strict=True))
+    return replace(trace, steps=tuple(replace(step, content=found[step.number]) for step in trace.steps))
+
+
+def calls_of(trace: Trace, model: ModelFacts) -> list[Call]:
+    """The prompts of a session as timed calls, all of them one lane."""
+    return [Call(turn.at, turn.first_token_at, turn.prompt) for turn in turns(trace, model)]
+
+
+def dialect_of(model: ModelFacts) -> Dialect:
+    """How requests to a model are spelled, so that a body says whose it is."""
+    if (dialect := _SPOKEN.get(model.provider)) is not None:
+        return dialect
+    *others, last = sorted(_SPOKEN)
+    raise HoldfastError(f"requests to {model.ref} cannot be spelled; choose one of {', '.join(others)} or {last}.")
+
+
+def _read(trace: Trace, models: Models, outputs: Sequence[int]) -> list[Turn]:
+    reader = PromptReader()
+    found = []
+    for step, (at, begins), output in zip(trace.steps, times(trace), outputs, strict=True):
+        assert isinstance(step.content, Request)
+        model = models(step)
+        dialect = dialect_of(model)
+        raw = dialect.encode(replace(step.content, model=_named(model, dialect)))
+        body = reader.parse(dialect, raw, model=model.name)
+        if isinstance(body, Unreadable):
+            raise HoldfastError(f"{trace.name}, request {step.number}: {body.reason}; correct the session.")
+        prompt = replace(reader.read(body, model).prompt, marks=())
+        found.append(
+            Turn(
+                at=at,
+                first_token_at=begins,
+                lane=step.lane,
+                prompt=prompt,
+                body=body,
+                reset=step.reset,
+                output=output,
+            )
+        )
+    return found
+
+
+def _named(model: ModelFacts, dialect: Dialect) -> str:
+    """The model as a body names it; what is served by others under OpenAI's dialect says whose it is."""
+    return model.ref if dialect.name == "openai_chat" and model.provider != "openai" else model.name
+
+
+def answered(trace: Trace) -> list[int]:
+    """Tokens of each answer: as billed, or as the lane's next request repeats it; of the last one nothing is known."""
+    following: dict[str, Step] = {}
+    found = []
+    for step in reversed(trace.steps):
+        after = following.get(step.lane)
+        if step.usage is not None:
+            found.append(step.usage.output)
+        else:
+            found.append(0 if after is None else _answer(step.content, after.content))
+        following[step.lane] = step
+    return found[::-1]
+
+
+def _answer(request: Content, after: Content) -> int:
+    """What the model has said between two requests of a lane, estimated."""
+    if isinstance(after, Shape):
+        return sum(block.chars for block in after.added if block.role == "assistant") // shape_blocks.CHARS
+    before = len(request.messages) if isinstance(request, Request) else 0
+    new = [message for message in after.messages[before:] if message.role == "assistant"][:1]
+    return estimate_json(DIALECTS["anthropic"].encode(Request(model="", messages=tuple(new)))) if new else 0

@@ -1,0 +1,151 @@
+"""What a contender has paid so far, added up request by request.
+
+A tally is of one model, or of several: then only dollars can be added up and compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Context, Decimal
+
+from holdfast.core.planner import Verdict
+from holdfast.facts import ModelFacts, rates
+from holdfast.records import Usage
+
+from .playback import Played
+from .results import RECORDED, BreakCount, Kind, Result
+from .timed_prompts import Prices, prices
+
+_EXACT = Context(prec=60)
+_NO_RESET = ("ttl_expired", "likely_server_side")  # lost for another reason than that the prefix changed
+
+
+class Tally:
+    """The requests of one contender on one model, or on several (None); `least` is the optimum of the same requests, in
+    the units of `prices`, and `least_dollars` in dollars, None where there is none."""
+
+    def __init__(self, model: ModelFacts | None) -> None:
+        self._model = model
+        self._prices: Prices | None = None if model is None else prices(model)
+        self.requests = self.input = self.read = self.output = 0
+        self.units = 0
+        self.writes: Counter[str] = Counter()
+        self.dollars: Decimal | None = Decimal(0)
+        self.output_dollars: Decimal | None = Decimal(0)
+        self.breaks = self.resets = self.surprises = 0
+        self.causes: Counter[str] = Counter()
+        self._tokens = Decimal(0)
+        self.least: int | None = 0
+        self.least_dollars: Decimal | None = Decimal(0)
+
+    def add(self, played: Played) -> None:
+        self.pay(played.billed)
+        self._judge(played.verdict, played.turn.reset)
+
+    def pay(self, billed: Usage) -> None:
+        """Count a request of which only the bill is known."""
+        assert self._prices is not None
+        self.requests += 1
+        self.input += billed.input
+        self.read += billed.read
+        self.output += billed.output
+        for ttl, tokens in billed.writes:
+            self.writes[ttl] += tokens
+        self.units += self._prices.of_usage(billed)
+        self._pay(billed)
+
+    def joined(self, *others: Tally | None) -> Tally:
+        """This one with what others have counted."""
+        for other in others:
+            if other is None:
+                continue
+            for name in ("requests", "input", "read", "output", "units", "breaks", "resets", "surprises"):
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+            self._tokens += other.cost
+            self.writes.update(other.writes)
+            self.causes.update(other.causes)
+            self.dollars = _sum(self.dollars, other.dollars)
+            self.output_dollars = _sum(self.output_dollars, other.output_dollars)
+            self.least = None if self.least is None or other.least is None else self.least + other.least
+            self.least_dollars = _sum(self.least_dollars, other.least_dollars)
+        return self
+
+    def compare(self, optimum: Tally | None) -> None:
+        """Remember what the optimum of the same requests costs."""
+        self.least = None if optimum is None else optimum.units
+        self.least_dollars = None if optimum is None else optimum.dollars
+
+    @property
+    def cost(self) -> Decimal:
+        """The input of all requests, in plain input tokens; those of several models are added up."""
+        return self._tokens if self._prices is None else self._prices.tokens(self.units)
+
+    @property
+    def over_optimal(self) -> float | None:
+        if self._prices is not None:
+            return self.units / self.least if self.least else None
+        return _ratio(self.dollars, self.least_dollars)
+
+    def over(self, other: Tally) -> float | None:
+        """What this costs over what another one does for the same requests."""
+        if self._prices is not None:
+            return self.units / other.units if other.units else None
+        return _ratio(self.dollars, other.dollars)
+
+    def result(self, name: str, kind: Kind) -> Result:
+        prompt = self.input + self.read + self.writes.total()
+        return Result(
+            model=RECORDED if self._model is None else self._model.ref,
+            strategy=name,
+            kind=kind,
+            requests=self.requests,
+            input=self.input,
+            read=self.read,
+            writes={ttl: tokens for ttl, tokens in sorted(self.writes.items()) if tokens},
+            output=self.output,
+            cost_tokens=self.cost,
+            cost_usd=self.dollars,
+            output_usd=self.output_dollars,
+            over_optimal=self.over_optimal,
+            hit_rate=self.read / prompt if prompt else None,
+            breaks=self.breaks,
+            resets=self.resets,
+            causes=tuple(
+                BreakCount(cause, count) for cause, count in sorted(self.causes.items(), key=lambda c: (-c[1], c[0]))
+            ),
+            surprises=self.surprises,
+        )
+
+    def _pay(self, billed: Usage) -> None:
+        assert self._model is not None
+        known = rates(self._model.ref, prompt_tokens=billed.prompt)
+        if known is None or self.dollars is None or self.output_dollars is None:
+            self.dollars = self.output_dollars = None
+            return
+        add = _EXACT.fma
+        dollars = add(billed.read, known.read, add(billed.input, known.input, self.dollars))
+        for ttl, tokens in billed.writes:
+            dollars = add(tokens, known.write(ttl), dollars)
+        self.dollars = dollars
+        self.output_dollars = add(billed.output, known.output, self.output_dollars)
+
+    def _judge(self, verdict: Verdict, reset: str | None) -> None:
+        """A break where the trace itself tells of a reset is one, although the engine was not told."""
+        self.surprises += not verdict.explained
+        finding = verdict.finding
+        if finding is None:
+            return
+        cause = finding.cause or "unknown"
+        if finding.reason is not None or (reset is not None and not cause.startswith(_NO_RESET)):
+            self.resets += 1
+            return
+        self.breaks += 1
+        self.causes[cause] += 1
+
+
+def _ratio(one: Decimal | None, other: Decimal | None) -> float | None:
+    return float(one / other) if one is not None and other else None
+
+
+def _sum(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return None if one is None or other is None else _EXACT.add(one, other)

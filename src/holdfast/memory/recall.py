@@ -1,0 +1,173 @@
+"""recall, knowledge_add, knowledge_replace and knowledge_forget: how an agent asks its long-term memory and writes it.
+
+They write without a question: entries have limits, keep their history and can be restored. What the agent read or wrote
+itself stands in its conversation and is not told to it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.facts import estimate
+from holdfast.records.events.tools import MemorySurfaced, MemoryUpdated
+from holdfast.tools.builtin.shared import flag, go_on, number, schema, text
+from holdfast.tools.contract import Run, Tool, ToolContext, ToolOutput
+from holdfast.tools.time_limits import in_thread
+
+from .entries import AMNESIA, CATEGORIES, Hit, KnowledgeEntry
+from .knowledge import Knowledge
+from .prompt_texts import catalogue_line, entry_text, recalled
+
+RECALL = "recall"
+KNOWLEDGE_ADD = "knowledge_add"
+KNOWLEDGE_REPLACE = "knowledge_replace"
+KNOWLEDGE_FORGET = "knowledge_forget"
+MOST = 5
+"""Entries that recall gives, also where none are given unasked."""
+_WHOLE = 8_000
+"""Characters of an answer with whole entries; the best one is whole however long it is, the rest are named."""
+STORE = "knowledge"
+"""The name of the store in events."""
+
+_RECALL = "Search the knowledge of earlier sessions: gives the entries that fit best, or the one of an id, in full."
+_ADD = (
+    f"Keep one thing for later sessions of this project, or `everywhere`. Category: {', '.join(CATEGORIES)} or another "
+    "word. The title says it in a few words."
+)
+_REPLACE = "Correct an entry by its id. What is left out stays as it is."
+_FORGET = "Withdraw an entry that does not hold any more, by its id."
+
+
+Work = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
+
+
+def knowledge_tools(
+    knowledge: Knowledge, *, most: int = MOST, amnesia: Callable[[], bool] = lambda: False
+) -> tuple[Tool, ...]:
+    """The tools for this knowledge. Their definitions are the same for any, also where nothing may be written."""
+
+    def recall(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        query = input["query"]
+        knowledge.learn()
+        hits = _by_id(knowledge, query) or knowledge.search(query, limit=most if most > 0 else MOST)
+        found, named = _whole([hit.entry for hit in hits])
+        said = recalled(query, found, named)
+        events = (_surfaced(found, estimate(said), "recall"),) if found else ()
+        ids = [entry.id for entry in found]
+        return ToolOutput(content=said, metadata={"query": query, "entries": ids}, events=events)
+
+    def add(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        known = knowledge.saying(input["title"], input["content"])
+        if known is not None:
+            raise HoldfastError(f"{known.id} says this already; nothing was added.")
+        entry = knowledge.add(
+            input["title"],
+            input["content"],
+            category=input.get("category", "decision"),
+            everywhere=input.get("everywhere", False),
+            confidence=input.get("confidence", 1.0),
+            source=_source(context),
+        )
+        return _written(entry, "add", f"Kept as {entry.id}.")
+
+    def replace(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        members = {name: input[name] for name in ("title", "content", "category", "confidence") if name in input}
+        if not members:
+            raise HoldfastError("nothing to replace was given; give a title, content, category or confidence.")
+        entry = knowledge.edit(knowledge.own(input["id"]).id, **members, source=_source(context))
+        said = f"{entry.id} is changed; this is revision {entry.revision}."
+        if not members.keys() >= {"title", "content"}:  # somebody may have changed meanwhile what was not given
+            said += "\n" + (catalogue_line(entry) if "content" in members else entry_text(entry))
+        return _written(entry, "replace", said)
+
+    def forget(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        entry = knowledge.forget(knowledge.own(input["id"]).id, source=_source(context))
+        return _written(entry, "forget", f"{entry.id} is withdrawn.")
+
+    def writing(work: Work) -> Work:
+        def guarded(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+            if amnesia():
+                raise HoldfastError(AMNESIA)
+            return work(input, context)
+
+        return guarded
+
+    named, said = {"id": text()}, {"title": text(), "content": text()}  # what they may be is checked on the way in
+    further = {"category": text(), "confidence": number("0 to 1")}
+    return (
+        _tool(RECALL, _RECALL, schema({"query": text("Words, or an id")}), recall, writes=False),
+        _tool(KNOWLEDGE_ADD, _ADD, schema(said, {**further, "everywhere": flag()}), writing(add)),
+        _tool(KNOWLEDGE_REPLACE, _REPLACE, schema(named, {**said, **further}), writing(replace)),
+        _tool(KNOWLEDGE_FORGET, _FORGET, schema(named), writing(forget)),
+    )
+
+
+def _by_id(knowledge: Knowledge, query: str) -> list[Hit]:
+    """The one entry whose id was given, if it may be given here."""
+    wanted = query.strip()
+    if len(wanted.split()) != 1:
+        return []
+    entry = knowledge.here(wanted)
+    return [Hit(entry, 1.0)] if entry is not None and entry.forgotten_at is None else []
+
+
+def _whole(entries: Sequence[KnowledgeEntry]) -> tuple[list[KnowledgeEntry], list[KnowledgeEntry]]:
+    """Those that are given in full, and those of which only the title is."""
+    room, whole = _WHOLE, 0
+    for entry in entries:
+        room -= len(entry_text(entry))
+        if whole and room < 0:
+            break
+        whole += 1
+    return list(entries[:whole]), list(entries[whole:])
+
+
+def _source(context: ToolContext) -> str:
+    return f"agent:{context.session}"
+
+
+def _surfaced(entries: Sequence[KnowledgeEntry], tokens: int, why: str) -> MemorySurfaced:
+    ids = tuple(entry.id for entry in entries)
+    hashes = tuple("" if entry.forgotten_at is not None else entry.hash for entry in entries)
+    return MemorySurfaced(entries=ids, hashes=hashes, tokens=tokens, place="recall", why=why)
+
+
+def _written(entry: KnowledgeEntry, operation: str, said: str) -> ToolOutput:
+    """What the agent wrote it knows: the conversation need not be told of it."""
+    updated = MemoryUpdated(store=STORE, operation=operation, entry=entry.id)
+    metadata = {"id": entry.id, "revision": entry.revision}
+    return ToolOutput(content=said, metadata=metadata, events=(updated, _surfaced((entry,), 0, "written")))
+
+
+def _tool(
+    name: str,
+    description: str,
+    input_schema: bytes,
+    work: Work,
+    *,
+    writes: bool = True,
+) -> Tool:
+    return Tool(
+        name=name,
+        description=description,
+        run=_run(work),
+        effect="write" if writes else "read",
+        input_schema=input_schema,
+        source="builtin",
+        core=True,
+        exempt=True,  # what was put elsewhere would count as told; an answer is as long as an entry at most, or so
+        confirm=False,
+    )
+
+
+def _run(work: Work) -> Run:
+    async def run(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        return await in_thread(begin, input, context)
+
+    def begin(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        go_on(context)
+        return work(input, context)
+
+    return run

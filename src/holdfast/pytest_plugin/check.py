@@ -1,0 +1,184 @@
+"""The check: every request against the one it goes on from, departures that were announced left aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import get_args
+
+from holdfast.core.breaks import Finding, allowed
+from holdfast.core.cures import case, cure_for
+from holdfast.core.divergence import Comparison, Divergence
+from holdfast.core.suspects import BY_SECTION, Cause
+from holdfast.errors import HoldfastError
+from holdfast.facts.tables import nearest
+from holdfast.records.events.fields import ResetReason
+
+from .bodies import Recorded
+from .conversations import Conversations, Found
+from .findings import Checked, Unstable
+from .places import where
+from .request_reader import Asked, Asking
+from .worth import price_of
+
+Lane = str | Sequence[Hashable] | Callable[[Recorded], Hashable] | None
+
+_CAUSES = ("model_changed", "tools_changed", "system_prompt_changed", "parameters_changed", "messages_rewritten")
+_REASONS = get_args(ResetReason)
+_BY_PLACE = {
+    "model_switch": "model_changed",
+    "effort_changed": "parameters_changed",
+    "tools_changed_by_user": "tools_changed",
+    "tools_redeclared": "tools_changed",
+    "volatile_system_changed": "system_prompt_changed",
+    "memory_block_changed": "system_prompt_changed",
+}
+"""Reasons that stand for every departure of a cause; the others are known by what happened to the messages."""
+
+_BY_COURSE = {"compaction": "compaction", "history_trimmed": "window"}
+
+
+def check(
+    requests: Sequence[Recorded],
+    *,
+    model: str | None = None,
+    lane: Lane = None,
+    resets: Mapping[int, str] | None = None,
+    allow: Iterable[str] = (),
+    redact: bool = False,
+) -> Checked:
+    """Hold every request against the one it goes on from. What was refused has left nothing in a cache."""
+    announced, excused = _announced(resets, len(requests)), _excused(allow)
+    names = _names(requests, lane)
+    asking, conversations = Asking(model), Conversations()
+    unstable: list[Unstable] = []
+    allowed_ones: list[Unstable] = []
+    last: dict[str, Asked] = {}
+    compared = side = parts = 0
+    for one, name in zip(requests, names, strict=True):
+        if one.refused:
+            continue
+        asked = asking.read(one, name)
+        if asked.part or (asked.side and lane is None):
+            side, parts = side + asked.side, parts + asked.part
+            continue
+        found = conversations.find(asked)
+        last[found.conversation] = asked
+        compared += found.end is not None
+        divergence = None if found.comparison is None else found.comparison.divergence
+        if found.relation != "departs" or found.end is None or found.comparison is None or divergence is None:
+            continue
+        reset = announced.get(asked.number)
+        if reset is None or not allowed(reset, divergence):
+            reset = _excuse(excused, found.comparison, divergence)
+        report = _report(found, found.end, asked, found.comparison, divergence, reset, redact)
+        (unstable if reset is None else allowed_ones).append(report)
+    return Checked(
+        requests=len(requests),
+        conversations=len(conversations.names),
+        compared=compared,
+        side=side,
+        parts=parts,
+        refused=sum(one.refused for one in requests),
+        unstable=tuple(unstable),
+        resets=tuple(allowed_ones),
+        unmarked=tuple(name for name, asked in last.items() if _unmarked(asked)),
+    )
+
+
+def _names(requests: Sequence[Recorded], lane: Lane) -> list[str | None]:
+    """The conversations' names as the user gives them, by request."""
+    if lane is None:
+        return [None] * len(requests)
+    if isinstance(lane, str):
+        return [lane] * len(requests)
+    given = [lane(one) for one in requests] if callable(lane) else list(lane)
+    if len(given) != len(requests):
+        raise HoldfastError(f"lane names {len(given)} conversations for {len(requests)} requests; give one for each.")
+    return [str(name) for name in given]
+
+
+def _announced(resets: Mapping[int, str] | None, requests: int) -> dict[int, str]:
+    found = dict(resets or {})
+    for number, reason in found.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= requests:
+            raise HoldfastError(f"resets names request {number!r}, but there are requests 1 to {requests}.")
+        if reason not in _REASONS:
+            raise HoldfastError(f"resets gives the reason {reason!r}; {nearest(str(reason), _REASONS)}.")
+    return found
+
+
+def _excused(allow: Iterable[str]) -> tuple[str, ...]:
+    given = (allow,) if isinstance(allow, str) else tuple(allow)
+    known = (*_BY_COURSE, *_BY_PLACE, *_CAUSES)
+    for name in given:
+        if name not in known:
+            raise HoldfastError(f"allow names {name!r}; {nearest(str(name), known)}.")
+    return given
+
+
+def _excuse(allowed_names: Iterable[str], comparison: Comparison, divergence: Divergence) -> str | None:
+    """The name by which a departure is allowed wherever it happens."""
+    cause = _cause(divergence)
+    for name in allowed_names:
+        if name in _BY_COURSE:
+            if cause == "messages_rewritten" and comparison.course == _BY_COURSE[name]:
+                return name
+        elif _BY_PLACE.get(name, name) == cause:
+            return name
+    return None
+
+
+def _cause(divergence: Divergence) -> Cause:
+    if divergence.what == "model":
+        return "model_changed"
+    return "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]
+
+
+def _report(
+    found: Found,
+    earlier: Asked,
+    asked: Asked,
+    comparison: Comparison,
+    divergence: Divergence,
+    reset: str | None,
+    redact: bool,
+) -> Unstable:
+    at = where(earlier, asked, divergence, redact=redact)
+    cost = price_of(earlier, asked, divergence, in_head=found.in_head)
+    cause = _cause(divergence)
+    finding = Finding(
+        cause=cause,
+        reason=None,
+        tokens=cost.tokens,
+        dollars=cost.dollars or 0,  # type: ignore[arg-type]  # no cure looks at it
+        expected=earlier.prompt.tokens,
+        read=divergence.kept,
+        divergence=divergence,
+        comparison=comparison,
+    )
+    path = None if divergence.setting is not None else at.path.removesuffix(" (gone)")
+    told = case(finding, asked.facts, path=path, before=at.said, after=at.says, marks=asked.prompt.marks)
+    return Unstable(
+        request=asked.number,
+        earlier=earlier.number,
+        conversation=found.conversation,
+        dialect=asked.body.dialect,
+        model=asked.model,
+        cause=cause,
+        what=divergence.what,
+        path=at.path,
+        cure=cure_for(told),
+        cost=cost,
+        offset=at.offset,
+        inside=at.inside,
+        before=at.before,
+        after=at.after,
+        at=at.at,
+        reset=reset,
+    )
+
+
+def _unmarked(asked: Asked) -> bool:
+    """Whether a request that could be cached asks for nothing to be, at a provider that has to be asked."""
+    facts, prompt = asked.facts, asked.prompt
+    return facts.caching == "explicit" and not prompt.marks and not prompt.hidden and prompt.tokens >= facts.floor

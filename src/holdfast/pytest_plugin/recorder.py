@@ -1,0 +1,220 @@
+"""The recorder: a provider on this machine that keeps what is sent to it, one for each test behind one server.
+
+Every recorder has its own beginning of paths, so that a request which a test has left behind does not come up in the
+next one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.facts import ModelFacts
+from holdfast.facts.tables import nearest
+from holdfast.simulator import Answer, Call, Exchange, Script, Simulator, load_script
+from holdfast.simulator.faults import Fault
+from holdfast.simulator.journal import Record
+from holdfast.simulator.script import document, parser
+from holdfast.simulator.serve import running
+from holdfast.wire import Body, Dialect, dialect_of
+from holdfast.wire.dialects import COUNTING
+
+from .bodies import Recorded, dialect_by_body, encoded, without_credentials
+from .findings import Checked
+
+KEY = "holdfast-test-key"
+"""What clients send as their key while a recorder answers them."""
+
+_SUFFIXES = {
+    "anthropic": "",
+    "gemini": "",
+    "google": "",
+    "openai": "/v1",
+    "openai_chat": "/v1",
+    "openai_responses": "/v1",
+}
+_OVER = Answer(
+    410,
+    (("content-type", "application/json"),),
+    b'{"type":"error","error":{"type":"gone","message":"The test this recorder belonged to is over."}}',
+)
+
+
+class Recorder:
+    """What the clients of one test send. `simulator` answers them; `requests` has what they sent, in its order."""
+
+    def __init__(self, address: str, check: Callable[..., Checked]) -> None:
+        self.simulator = Recording(self._came)
+        self.name = token_hex(4)
+        self.url = f"{address}/{self.name}"
+        self._check = check
+        self._requests: list[Recorded] = []
+        self._lock = threading.Lock()
+
+    @property
+    def requests(self) -> tuple[Recorded, ...]:
+        """The model calls so far; lists of models and counts of tokens are not among them."""
+        with self._lock:
+            return tuple(self._requests)
+
+    def __iter__(self) -> Iterator[Recorded]:
+        return iter(self.requests)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def clear(self) -> None:
+        """Forget what was sent, and what the simulated caches hold."""
+        with self._lock:
+            self._requests.clear()
+            self.simulator.reset()
+
+    def base_url(self, provider: str) -> str:
+        """The address to give an SDK: of `anthropic`, `openai` or `gemini`."""
+        if provider not in _SUFFIXES:
+            raise HoldfastError(f"there is no provider {provider!r}; {nearest(provider, _SUFFIXES)}.")
+        return self.url + _SUFFIXES[provider]
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The variables by which clients find the recorder, over those that are `given`."""
+        google = [name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if given.get(name)] or ["GOOGLE_API_KEY"]
+        found = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", *google), KEY)
+        found |= {name: self.base_url("anthropic") for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL")}
+        found |= {name: self.base_url("openai") for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE")}
+        found["GOOGLE_GEMINI_BASE_URL"] = self.base_url("gemini")
+        for name in ("NO_PROXY", "no_proxy"):  # a proxy of the company is no way to this machine
+            found[name] = ",".join(filter(None, (given.get(name), "127.0.0.1")))
+        return found
+
+    def script(self, script: Script | Sequence[Any] | Mapping[str, Any] | str | Path | Callable[..., Any]) -> None:
+        """What the simulated model says: a list of turns (texts, or dicts like `{"call": {"tool": …, "input": {…}}}`),
+        a dict with `turns` or `rules`, a function of the request, or the path of a script."""
+        self.simulator.script = _script(script)
+
+    def record(self, body: object, dialect: str | None = None, *, model: str = "", path: str = "") -> Recorded:
+        """Keep a body that went elsewhere, for tests that answer their clients themselves."""
+        raw = encoded(body, len(self._requests) + 1)
+        found = dialect_of(path)
+        name = dialect or (found[0].name if found is not None else dialect_by_body(raw))
+        if name is None:
+            raise HoldfastError("the body has none of the members that a model call has; name its dialect.")
+        one = Recorded(number=0, body=raw, dialect=name, path=path, model=model or (found[1] if found else ""))
+        return self._keep(one)
+
+    def transport(self, inner: Any = None, *, library: str | None = None) -> Any:
+        """A transport of httpx2 (or httpx), for synchronous and asynchronous clients: keeps what is sent and lets
+        `inner` answer it, or the simulator."""
+        from .transports import transport
+
+        return transport(self, inner, library)
+
+    def http_client(self, inner: Any = None, *, asynchronous: bool = False, library: str | None = None) -> Any:
+        """A client for the SDKs' `http_client=`, which needs neither their address nor a socket."""
+        from .transports import http_client
+
+        return http_client(self, inner, asynchronous, library)
+
+    def assert_stable(self, **options: Any) -> Checked:
+        """`assert_prefix_stable` of what was recorded."""
+        __tracebackhide__ = True
+        return self._check(self, **options)
+
+    def _came(self, call: Call, record: Record, whole: bytes | None) -> None:
+        """A call that the simulator has looked at."""
+        self.keep(call, at=record.at, status=record.status, error=record.error, whole=whole)
+
+    def keep(self, call: Call, **told: Any) -> None:
+        """A call, if it is one of a model, with what is known of its answer."""
+        found = dialect_of(call.path) if call.method == "POST" else None
+        if found is not None and not call.path.endswith(COUNTING):
+            headers = without_credentials(call.headers.items())
+            name, model = found[0].name, found[1]
+            one = Recorded(number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **told)
+            self._keep(one)
+
+    def _keep(self, one: Recorded) -> Recorded:
+        with self._lock:
+            one = msgspec.structs.replace(one, number=len(self._requests) + 1)
+            self._requests.append(one)
+        return one
+
+
+class Recording(Simulator):
+    """A simulator that tells of every call, and what it became together with what the provider holds."""
+
+    def __init__(self, came: Callable[[Call, Record, bytes | None], None]) -> None:
+        self._came = came
+        self._whole: bytes | None = None
+        self._one = threading.RLock()  # clients in this process may call from several threads
+        super().__init__()
+
+    def begin(self, call: Call) -> Exchange:
+        with self._one:
+            self._whole = None
+            exchange = super().begin(call)
+            self._came(call, exchange.record, self._whole)
+            return exchange
+
+    def _generate(
+        self, call: Call, dialect: Dialect, body: Body, model: ModelFacts, record: Record, fault: Fault | None
+    ) -> Exchange:
+        self._whole = None if body.raw == call.body else body.raw
+        return super()._generate(call, dialect, body, model, record, fault)
+
+
+class Switchboard(Simulator):
+    """What the server sees: every recorder's calls go to its own simulator."""
+
+    def __init__(self) -> None:
+        self.recorders: dict[str, Recorder] = {}
+        super().__init__(keep=1)
+
+    def begin(self, call: Call) -> Exchange:
+        name, _, rest = call.path.removeprefix("/").partition("/")
+        recorder = self.recorders.get(name)
+        if recorder is None:
+            return Exchange(self.clock, self.journal.open(self.clock.now(), "", ""), _OVER)
+        return recorder.simulator.begin(msgspec.structs.replace(call, path=f"/{rest}"))
+
+
+class Server:
+    """One server of a test session, and the recorders that are at work."""
+
+    def __init__(self, address: str, board: Switchboard, check: Callable[..., Checked]) -> None:
+        self._address, self._board, self._check = address, board, check
+
+    @contextmanager
+    def recorder(self) -> Iterator[Recorder]:
+        recorder = Recorder(self._address, self._check)
+        self._board.recorders[recorder.name] = recorder
+        try:
+            yield recorder
+        finally:
+            del self._board.recorders[recorder.name]
+
+
+@contextmanager
+def serving(check: Callable[..., Checked]) -> Iterator[Server]:
+    """A server on a free port of this machine."""
+    board = Switchboard()
+    with running(board) as address:
+        yield Server(address, board, check)
+
+
+def _script(script: Any) -> Script:
+    where = "prefix_recorder.script"
+    if isinstance(script, Script):
+        return script
+    if isinstance(script, str | Path):
+        return load_script(script)
+    if callable(script):
+        return Script(name=where, function=script, line=1)
+    turns = dict(script) if isinstance(script, Mapping) else {"turns": list(script)}
+    return parser.read(document.wrap(turns, 1), where)

@@ -1,0 +1,282 @@
+"""Codex's rollouts: `sessions/YYYY/MM/DD/rollout-TIME-THREAD.jsonl`, one thread a file, packed (`.zst`) when old.
+
+What a request used stands in a `token_usage_record` (newer versions) and again in `token_count` events, which may be
+repeated: the thread's running total tells a new request from a repetition. Counts include the cached tokens. A request
+was sent when the last thing it answers was written. Forks and sub-agents begin with lines of the thread they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw
+
+from .codex_lines import (
+    Event,
+    Info,
+    Item,
+    Line,
+    Meta,
+    Tokens,
+    compacted_of,
+    event_of,
+    has_plan,
+    info_of,
+    item_of,
+    line_of,
+    meta_of,
+    spawned_by,
+    text,
+    turn_of,
+    used_of,
+)
+from .dedup import Seen
+from .growth import Growth
+from .lines import gathered, lines, objects, of_utf8
+from .providers import Cuts, named, seconds, usage_of
+from .records import Advance, Broken, Logged, Reader, Record
+
+CLIENT = "codex"
+COMPACTION = "compaction"
+_KINDS = {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "token_usage_record"}
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "tool_search_call")
+_ANSWERS = ("reasoning", "web_search_call", "image_generation_call", *_CALLS)
+
+
+def is_mine(path: Path, start: bytes) -> bool:
+    if b"timestamp" not in start:
+        return False
+    for members in objects(start):
+        kind = text(members.get("type", Raw(b"null")))
+        if "timestamp" in members and kind in _KINDS and (kind == "session_meta" or "payload" in members):
+            return True
+    return False
+
+
+def read(path: Path, advance: Advance) -> Iterator[Record]:
+    """The requests of one rollout."""
+    return reading()(path, advance)
+
+
+def reading() -> Reader:
+    """A reader for many rollouts: what a fork has copied from another thread is given once."""
+    threads = Threads()
+
+    def read(path: Path, advance: Advance) -> Iterator[Record]:
+        return gathered(Rollout(path, threads), lines(path, advance))
+
+    return read
+
+
+class Threads:
+    """What is remembered over many rollouts: whose session a thread belongs to, which threads share a beginning, and
+    what was given of them."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, str] = {}
+        self.families: dict[str, str] = {}
+        self.given = Seen()
+
+
+class Rollout:
+    """Requests from the lines of one file. The latest is held until it is known whether it made a summary."""
+
+    def __init__(self, path: Path, threads: Threads) -> None:
+        self._stem = path.name.partition(".")[0]
+        self._threads = threads
+        self._thread = self._session = self._agent = ""
+        self._provider = self._model = ""
+        self._branch = self._compactions = 0
+        self._family = self._stem
+        self._copied = True  # whether what comes may be a copy: until the first request that is not
+        self._total: Tokens | None = None
+        self._asked: str | None = None
+        self._sent: str | None = None
+        self._calls = False
+        self._cuts = Cuts()
+        self._said = Growth()
+        self._answer: int | None = None  # where the answer that is being read begins
+        self._held: tuple[Logged, str | None] | None = None
+        self._may_summarise = False
+        self._subscription = False
+        self._ready: list[Logged] = []
+
+    def add(self, place: str, raw: bytes) -> Broken | None:
+        """Take a line in; what is wrong with it, if it cannot be read."""
+        try:
+            if not of_utf8(raw):
+                return Broken(place, "not UTF-8")
+            line = line_of(raw)
+            if line.type in _KINDS:
+                if not line.payload:
+                    return Broken(place, "Object missing required field `payload`")
+                self._take(place, line)
+        except msgspec.ValidationError as error:
+            return Broken(place, str(error))
+        except (msgspec.DecodeError, RecursionError) as error:
+            return Broken(place, f"not JSON ({error})")
+        return None
+
+    def ready(self) -> Iterator[Logged]:
+        yield from self._ready
+        self._ready.clear()
+
+    def rest(self) -> Iterator[Logged]:
+        self._release()
+        yield from self.ready()
+
+    def _take(self, place: str, line: Line) -> None:
+        if line.type == "response_item":
+            self._item(item_of(line.payload), line.timestamp, len(line.payload))
+        elif line.type == "event_msg":
+            self._event(place, event_of(line.payload), line.timestamp)
+        elif line.type == "token_usage_record":
+            used = used_of(line.payload)
+            self._total = used.thread_token_usage or self._total
+            if used.thread_id is None or used.thread_id == self._thread or not self._thread:
+                self._used(place, used.usage, used.response_id)
+        elif line.type == "turn_context":
+            self._model = turn_of(line.payload).model or self._model
+            self._begin(line.timestamp)
+        elif line.type == "compacted":
+            self._compacted(compacted_of(line.payload).compaction_response_id)
+        elif line.type == "session_meta":
+            meta = meta_of(line.payload)
+            if not self._thread:
+                self._meta(meta)
+            self._joins(meta.forked_from_id or meta.id)
+
+    def _meta(self, meta: Meta) -> None:
+        """The first line of the file."""
+        self._thread = meta.id or self._stem
+        spawned = spawned_by(meta.source)
+        parent = meta.parent_thread_id or (spawned.parent_thread_id if spawned else None)
+        self._session = meta.session_id or self._threads.sessions.get(parent or "", parent or self._thread)
+        self._threads.sessions[self._thread] = self._session
+        self._provider = meta.model_provider or ""
+        if spawned is not None:
+            name = meta.agent_path or meta.agent_nickname or spawned.agent_path or spawned.agent_nickname
+            self._agent = f"{name or spawned.agent_role or 'sub-agent'} {self._thread[-8:]}"
+
+    def _joins(self, thread: str) -> None:
+        """A fork names the thread it comes from, or has that thread's first line after its own."""
+        if thread and self._copied:
+            families = self._threads.families
+            self._family = families[self._thread] = families.get(thread, thread)
+
+    def _item(self, item: Item, at: str | None, size: int) -> None:
+        if item.type in _ANSWERS or (item.type == "message" and item.role == "assistant"):
+            if self._answer is None:
+                self._answer = self._said.end
+            kind = "tool_use" if item.type in _CALLS else "thinking" if item.type == "reasoning" else "text"
+            self._said.says("assistant", (kind, 1, size))
+            if self._sent is None:
+                self._sent = self._asked
+            self._calls = self._calls or item.type in _CALLS
+        elif item.type.endswith("_output"):
+            self._said.says("user", ("tool_result", 1, size))
+            self._asked = at or self._asked
+        elif item.type in ("message", "agent_message"):
+            self._said.says("user", ("text", 1, size))
+            self._begin(at)
+
+    def _begin(self, at: str | None) -> None:
+        self._asked, self._sent = at or self._asked, None
+
+    def _event(self, place: str, event: Event, at: str | None) -> None:
+        if event.type == "token_count":
+            if not self._subscription and has_plan(event.rate_limits):
+                self._subscription = True
+                if self._held is not None:  # its counts are told before what is left of the plan
+                    self._held = msgspec.structs.replace(self._held[0], subscription=True), self._held[1]
+            self._counted(place, info_of(event.info or b"null"))
+        elif event.type in ("task_started", "turn_started"):
+            self._begin(at)
+            self._may_summarise = False
+        elif event.type in ("task_complete", "turn_complete", "turn_aborted"):
+            self._may_summarise = False
+        elif event.type == "context_compacted":
+            self._cuts.cut(self._branch, COMPACTION)
+        elif event.type == "thread_rolled_back":
+            # The user took turns back and went on from an earlier place: another conversation with a shared beginning.
+            self._branch += 1
+
+    def _counted(self, place: str, info: Info | None) -> None:
+        if info is None:
+            return
+        known, total = self._total, info.total_token_usage
+        last = info.last_token_usage
+        if total is not None:
+            if total == known:
+                return
+            self._total = total
+            last = last or total.less(known or Tokens())
+        if last is not None:
+            self._used(place, last, None)
+
+    def _used(self, place: str, tokens: Tokens, response: str | None) -> None:
+        """A request, as far as it used anything: after a compaction the size of the history is told like a usage."""
+        sent, calls, answer = self._sent or self._asked, self._calls, self._answer
+        self._sent, self._calls, self._answer = None, False, None
+        if not tokens.input_tokens and not tokens.output_tokens:
+            return
+        model = named(self._provider, self._model)
+        added = self._said.new(model, answer)
+        reset = self._cuts.reason(self._branch, model)  # also if it is known: what follows may be compared with it
+        if self._known(tokens, response):
+            return
+        self._release()
+        read = min(tokens.cached_input_tokens, tokens.input_tokens)
+        written = min(tokens.cache_write_input_tokens, tokens.input_tokens - read)
+        logged = Logged(
+            session=self._session or self._stem,
+            source=place,
+            model=model,
+            client=CLIENT,
+            agent=self._name("branch", self._branch) if self._branch else self._agent,
+            at=seconds(sent),
+            usage=usage_of(
+                model,
+                input=tokens.input_tokens - read - written,
+                read=read,
+                written=written,
+                output=tokens.output_tokens,
+            ),
+            reset=reset,
+            added=added,
+            subscription=self._subscription,
+        )
+        self._held, self._may_summarise = (logged, response), not calls
+
+    def _known(self, tokens: Tokens, response: str | None) -> bool:
+        """Whether a request has been given: by its name, or by its place in the running total, as far as the beginning
+        of the file repeats another."""
+        first_time, family = self._threads.given.first_time, self._family
+        named = response is not None and not first_time(family, response)
+        counted = not first_time(family, tokens, self._total)
+        self._copied = self._copied and counted
+        return named or self._copied
+
+    def _compacted(self, response: str | None) -> None:
+        """What went before is replaced by a summary. The request that made it, where one did, is the last one, calls no
+        tool and does not end the turn; it offers no tools, so it goes on with nothing and is alone in its lane."""
+        self._cuts.cut(self._branch, COMPACTION)
+        self._said.cut()
+        self._compactions += 1
+        if self._held is not None:
+            logged, made = self._held
+            told = response is not None and made is not None
+            if made == response if told else self._may_summarise:
+                agent = self._name(COMPACTION, self._compactions)
+                self._held = msgspec.structs.replace(logged, agent=agent, reset=COMPACTION), made
+        self._may_summarise = False
+
+    def _name(self, what: str, number: int) -> str:
+        return f"{self._agent} {what} {number}".lstrip()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._ready.append(self._held[0])
+            self._held = None

@@ -1,0 +1,156 @@
+"""JSON documents: the items of a list one at a time, whatever its length, or an object as a whole.
+
+Also what the beginning of a document says: its members as far as they are known, the last of them perhaps cut.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from msgspec import Raw
+
+from holdfast.records import decode_string
+from holdfast.wire import scan
+
+from .compression import FAILURES, unpacked
+from .lines import LONGEST, reason
+from .members import Members
+from .records import Advance, Broken
+
+_BLOCK = 2**20
+_BOM = b"\xef\xbb\xbf"
+_SPACE = b" \t\r\n"
+_key = re.compile(rb'[\s,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:\s*+', re.DOTALL).match
+_TOO_LONG = f"longer than {LONGEST >> 20} MiB"
+
+
+def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
+    """The items of a list, each with its place (`NAME[NUMBER]`), or the object that the document is."""
+    try:
+        with path.open("rb") as file:
+            text = _Text(file, advance)
+            text.more()
+            if text.here() == b"[":
+                yield from _items(path.name, text)
+            elif whole := text.rest():
+                yield path.name, whole
+            else:
+                yield Broken(path.name, _TOO_LONG)
+            text.end()
+    except FAILURES as error:
+        yield Broken(path.name, reason(error))
+
+
+def whole(path: Path, advance: Advance) -> bytes | Broken:
+    """A document as it is."""
+    try:
+        with path.open("rb") as file:
+            text = _Text(file, advance)
+            found = text.rest()
+            text.end()
+            return found if found is not None else Broken(path.name, _TOO_LONG)
+    except FAILURES as error:
+        return Broken(path.name, reason(error))
+
+
+class _Text:
+    """The part of a file that is held, and the place reached in it."""
+
+    def __init__(self, file: IO[bytes], advance: Advance) -> None:
+        self._file, self._source, self._advance = file, unpacked(file), advance
+        self._told = 0
+        self.held, self.at, self.ended = b"", 0, False
+
+    def more(self) -> bool:
+        """Read on: as much again as is held, so that a long item is not looked at too often."""
+        piece = self._source.read(max(_BLOCK, len(self.held) - self.at))
+        self.held, self.at = self.held[self.at :] + piece, 0
+        self.ended = not piece
+        self.told()
+        return bool(piece)
+
+    def told(self) -> None:
+        here = self._file.tell()
+        self._advance(here - self._told)
+        self._told = here
+
+    def end(self) -> None:
+        """The file has been read, or will not be read further."""
+        self._file.seek(0, os.SEEK_END)
+        self.told()
+
+    def here(self) -> bytes:
+        """The next byte that is no space; empty at the end."""
+        while True:
+            left = self.held[self.at :].removeprefix(_BOM) if not self.at else self.held[self.at :]
+            skipped = left.lstrip(_SPACE)
+            self.at = len(self.held) - len(skipped)
+            if skipped or not self.more():
+                return skipped[:1]
+
+    def rest(self) -> bytes | None:
+        """All that is left; None if that is too long."""
+        found = self.held[self.at :] + self._source.read(LONGEST + 1 - (len(self.held) - self.at))
+        return found.removeprefix(_BOM) if len(found) <= LONGEST else None
+
+    def value(self) -> bytes | None:
+        """The value that begins here; None if it does not end, or is too long."""
+        while True:
+            try:
+                end = scan.skip_value(self.held, self.at)
+                if end < len(self.held) or self.ended:
+                    found, self.at = self.held[self.at : end], end
+                    return found
+            except scan.Misfit:
+                pass
+            if self.ended or len(self.held) - self.at > LONGEST:
+                return None
+            self.more()
+
+
+def _items(name: str, text: _Text) -> Iterator[tuple[str, bytes] | Broken]:
+    text.at += 1
+    number = 0
+    while (sign := text.here()) != b"]":
+        if sign == b"," and number:
+            text.at += 1
+            continue
+        place = f"{name}[{number}]"
+        found = text.value() if sign else None
+        if found is None:
+            long = len(text.held) - text.at > LONGEST
+            yield Broken(place, f"{_TOO_LONG}, or the list breaks off" if long else "the list breaks off here")
+            return
+        if not found:
+            yield Broken(place, "not JSON; what follows was not read")
+            return
+        yield place, found
+        number += 1
+
+
+def outline(start: bytes) -> Members:
+    """The members of the object that a text begins with, as far as it goes; the value of the last may be cut."""
+    text = start.removeprefix(_BOM).lstrip(_SPACE)
+    found: Members = {}
+    if text[:1] != b"{":
+        return found
+    at = 1
+    while (key := _key(text, at)) is not None:
+        try:
+            name, end = decode_string(key[1]), scan.skip_value(text, key.end())
+        except (scan.Misfit, ValueError):
+            end = len(text)
+            name = key[1][1:-1].decode("utf-8", "replace")
+        found[name] = Raw(text[key.end() : end])
+        at = end
+    return found
+
+
+def first_item(start: bytes | Raw | None) -> bytes:
+    """The first item of the list that a text begins with, as far as it goes."""
+    text = b"" if start is None else bytes(start).removeprefix(_BOM).lstrip(_SPACE)
+    return text[1:].lstrip(_SPACE) if text[:1] == b"[" else b""

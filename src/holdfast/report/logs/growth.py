@@ -1,0 +1,77 @@
+"""What a conversation gains, block by block, as a log is read: roles, kinds and sizes, never text.
+
+A model's request has gained what was said since its request before. Sizes are those of the log's own JSON: they say how
+a request's growth is shared among its blocks, and what was billed says how much it is.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from .traces import Role, ShapeBlock
+
+MOST = 2_000
+"""Messages that are kept of a conversation; of those a model has not seen, the latest count."""
+START = 256
+"""Bytes of a message in which the kind of its first block stands."""
+
+
+Said = tuple[str, int, int]
+"""So many blocks of a kind, and their size together."""
+
+
+class Growth:
+    """What was said in one conversation since its last compaction."""
+
+    __slots__ = ("_gone", "_known", "_said")
+
+    def __init__(self) -> None:
+        self._said: list[tuple[Role, Said]] = []
+        self._gone = 0
+        self._known: dict[str, int] = {}
+
+    @property
+    def end(self) -> int:
+        """The number of what is said next."""
+        return self._gone + len(self._said)
+
+    def says(self, role: Role, said: Said) -> None:
+        self._said.append((role, said))
+        if len(self._said) > MOST:
+            self._gone += MOST // 2
+            del self._said[: MOST // 2]
+
+    def cut(self) -> None:
+        """What was said is replaced by what comes next."""
+        self._gone = self.end
+        self._said.clear()
+
+    def new(self, model: str, end: int | None = None) -> tuple[ShapeBlock, ...]:
+        """What a model's request sends that its request before did not, up to a place: the next one begins there."""
+        start, end = self._known.get(model, 0), self.end if end is None else end
+        self._known[model] = end
+        return tuple(
+            [
+                ShapeBlock(role, kind, size // count)
+                for role, (kind, count, size) in self._said[max(0, start - self._gone) : max(0, end - self._gone)]
+                for _ in range(count)
+            ]
+        )
+
+
+def asked(content: Raw) -> Said:
+    """What a user's message says: the result of a tool, if it begins with one, else a text. A kind stands in quotes:
+    inside a text they would be escaped."""
+    is_result = _RESULT in bytes(memoryview(content)[:START])
+    return "tool_result" if is_result else "text", 1, len(content)
+
+
+def answered(content: Raw, call: bytes = b'"tool_use"') -> Said:
+    """What an answer, or a part of one, says: calls of tools, thinking or text."""
+    text = bytes(content)
+    if calls := text.count(call):
+        return "tool_use", min(calls, MOST), len(text)
+    return "text" if text.find(_THINKING, 0, START) < 0 else "thinking", 1, len(text)
+
+
+_RESULT, _THINKING = b'"tool_result"', b'thinking"'

@@ -1,0 +1,155 @@
+"""Lines of log files, one at a time, whatever the file's size, and requests gathered from them; what the
+beginning of a file says.
+
+Nothing here knows a format. A file that cannot be read, or stops being readable, is one `Broken`; a line that is too
+long to hold is another, and the lines after it go on.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from .compression import FAILURES, unpacked
+from .records import Advance, Broken, Logged, Record
+
+LONGEST = 64 * 2**20
+"""Bytes of a line that are held; no client writes longer ones."""
+START = 64 * 2**10
+"""Bytes of a file's beginning that tell its format."""
+_BLOCK = 2**20
+_TELL = 2**18
+_PIECE = 2**12
+
+
+def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
+    """Each line that says something, with its place (`NAME:NUMBER`); gzip and zstd are unpacked on the way."""
+    name, number = path.name, 0
+    try:
+        with path.open("rb", buffering=_BLOCK) as file:
+            for number, line in _numbered(file, advance):
+                if line is None:
+                    yield Broken(f"{name}:{number}", f"the line is longer than {LONGEST >> 20} MiB")
+                elif not line.isspace():
+                    yield f"{name}:{number}", line
+    except FAILURES as error:
+        yield Broken(f"{name}:{number + 1}" if number else name, reason(error))
+
+
+class Gathers(Protocol):
+    """Makes requests of lines: a request may be many of them, and is ready some lines after its last."""
+
+    def add(self, place: str, raw: bytes) -> Broken | None: ...
+    def ready(self) -> Iterator[Logged]: ...
+    def rest(self) -> Iterator[Logged]: ...
+
+
+def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | Broken]) -> Iterator[Record]:
+    """The requests of a log, each as soon as it is ready."""
+    for line in found:
+        if isinstance(line, Broken):
+            yield line
+            continue
+        broken = log.add(*line)
+        if broken is not None:
+            yield broken
+        yield from log.ready()
+    yield from log.rest()
+
+
+def _numbered(file: IO[bytes], advance: Advance) -> Iterator[tuple[int, bytes | None]]:
+    """Lines with their numbers, None for one that is too long; the bytes told are those of the file itself."""
+    readline = unpacked(file).readline
+    number = told = read = 0
+    while line := readline(LONGEST + 1):
+        number += 1
+        read += len(line)
+        too_long = len(line) > LONGEST
+        while too_long and line and not line.endswith(b"\n"):
+            line = readline(_BLOCK)
+            read += len(line)
+        if read >= _TELL:
+            here = file.tell()
+            advance(here - told)
+            told, read = here, 0
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield number, None if too_long else line
+    advance(file.tell() - told)
+
+
+def of_utf8(line: bytes) -> bool:
+    """Whether a line is text; decoders do not look at the bytes of texts that they pass over."""
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def reason(error: BaseException) -> str:
+    """Why a file cannot be read, without its path."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return f"cannot be read ({said or error})"
+
+
+def beginning(path: Path) -> bytes:
+    """The first 64 KiB of a file, unpacked, or as many as can be; raises OSError where none can."""
+    found = b""
+    try:
+        with path.open("rb") as file:
+            source = unpacked(file)
+            while len(found) < START and (piece := source.read(_PIECE)):
+                found += piece
+    except FAILURES as error:
+        if not found:
+            raise error if isinstance(error, OSError) else OSError(f"{error}") from error
+    return found[:START].removeprefix(codecs.BOM_UTF8)
+
+
+def objects(start: bytes) -> Iterator[dict[str, Raw]]:
+    """The JSON objects among the first lines of a file, as their members; where the start cuts the very first line,
+    the members that are whole. For `is_mine`: what a file is, its members tell, never text inside them."""
+    if len(start) >= START - len(codecs.BOM_UTF8) and b"\n" not in start:
+        yield _whole_members(start)
+        return
+    for line in start.split(b"\n"):
+        try:
+            yield msgspec.json.decode(line, type=dict[str, Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+
+
+def _whole_members(line: bytes) -> dict[str, Raw]:
+    """The members of a cut object that come before the one it is cut in."""
+    depth, quoted, escaped = 0, False, False
+    ends: list[int] = []
+    for place, char in enumerate(line):
+        if quoted:
+            if escaped:
+                escaped = False
+            elif char == 0x5C:
+                escaped = True
+            elif char == 0x22:
+                quoted = False
+        elif char == 0x22:
+            quoted = True
+        elif char in b"{[":
+            depth += 1
+        elif char in b"}]":
+            depth -= 1
+        elif char == 0x2C and depth == 1:
+            ends.append(place)
+    for end in reversed(ends[-3:]):
+        try:
+            return msgspec.json.decode(line[:end] + b"}", type=dict[str, Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return {}

@@ -1,0 +1,238 @@
+"""opencode's SQLite database, read row by row without changing it or standing in the client's way."""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .lines import reason
+from .opencode_records import BAD, Session, Step, Stored
+from .records import Advance, Broken
+
+_Value = TypeVar("_Value")
+_TABLES = (
+    "SELECT id, parent_id, time_created FROM session LIMIT 0",
+    "SELECT id, session_id, time_created, data FROM message LIMIT 0",
+    "SELECT id, message_id, session_id, time_created, data FROM part LIMIT 0",
+)
+_HEADER = b"SQLite format 3\0"
+_SHORT = 400
+"""Characters of a part in which its type stands, unless it is a long one."""
+_TELL = 256
+"""Rows after which it is told how far the reading is."""
+
+_SESSIONS = """
+    SELECT id, parent_id, {agent}, time_created FROM session
+    UNION ALL SELECT DISTINCT session_id, NULL, NULL, 0 FROM message WHERE session_id NOT IN (SELECT id FROM session)
+"""
+_MESSAGES = "SELECT id, time_created, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+_STEPS = f"""
+    SELECT time_created, data FROM part
+    WHERE message_id = ? AND instr(substr(data, 1, {_SHORT}), '"type":"step-') ORDER BY id
+"""
+# A quote inside a text is escaped: these are members.
+_TRIMS = """SELECT data FROM part WHERE session_id = ? AND instr(data, '"compacted":')"""
+_REMOVALS = "SELECT data FROM event WHERE aggregate_id = ? AND type = 'message.removed.1'"
+_UPDATES = "SELECT data FROM event WHERE aggregate_id = ? AND type = 'message.updated.1' ORDER BY seq"
+
+
+class _Part(Struct, gc=False):
+    type: str = ""
+    tokens: Raw = Raw()
+
+
+class _Times(Struct, gc=False, frozen=True):
+    compacted: float | None = None
+
+
+class _State(Struct, gc=False, frozen=True):
+    time: _Times = _Times()
+
+
+class _Tool(Struct, gc=False):
+    state: _State = _State()
+
+
+class _Removed(Struct, gc=False):
+    message: str = msgspec.field(name="messageID", default="")
+
+
+class _Created(Struct, gc=False, frozen=True):
+    created: float = 0
+
+
+class _Known(Struct, gc=False):
+    id: str = ""
+    time: _Created = _Created()
+
+
+class _Updated(Struct, gc=False):
+    info: Raw = Raw(b"{}")
+
+
+def is_database(path: Path, start: bytes) -> bool:
+    """Whether a SQLite file has opencode's tables."""
+    if not start.startswith(_HEADER):
+        return False
+    try:
+        connection = _open(path)
+    except sqlite3.Error:
+        return False
+    try:
+        for table in _TABLES:
+            connection.execute(table)
+    except sqlite3.Error:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """For reading only. A database without a log of writes is nobody's at the moment, and SQLite is told so: otherwise
+    it would leave such a log behind."""
+    logged = path.with_name(f"{path.name}-wal").exists()
+    address = f"file:{quote(str(path.absolute()))}?{'mode=ro' if logged else 'immutable=1'}"
+    connection = sqlite3.connect(address, uri=True)
+    connection.text_factory = bytes
+    return connection
+
+
+class Database:
+    """A row that cannot be read is `Broken`; so is a session whose rows cannot be read further."""
+
+    def __init__(self, path: Path, advance: Advance) -> None:
+        self._path, self._name, self._advance = path, path.name, advance
+        self._connection: sqlite3.Connection | None = None
+        self._rows = self._read = self._size = self._told = 0
+        self._events = False
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._advance(self._size - self._told)
+
+    def sessions(self) -> Iterator[Session | Broken]:
+        try:
+            self._size = self._path.stat().st_size
+            self._connection = _open(self._path)
+            self._events = bool(self._columns("event"))
+            self._rows = self._connection.execute("SELECT count(*) FROM message").fetchone()[0]
+            agent = "agent" if "agent" in self._columns("session") else "NULL"  # early versions did not store it
+            for session, parent, name, created in self._connection.execute(_SESSIONS.format(agent=agent)):
+                yield Session(id=_text(session), parent=_text(parent), agent=_text(name), created=_number(created) or 0)
+        except (sqlite3.Error, OSError) as error:
+            yield Broken(self._name, reason(error))
+
+    def messages(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+        return heapq.merge(self._stored(session), self._removed(session), key=lambda each: each[0])
+
+    def steps(self, message: Stored) -> Iterator[Step]:
+        """Where they cannot be read, the message itself tells."""
+        began: float | None = None
+        if message.removed:
+            return
+        for created, data in self._select(_STEPS, message.id):
+            part = _decoded(_PART, data)
+            if part is None:
+                continue
+            if part.type == "step-start":
+                began = _number(created)
+            elif part.type == "step-finish" and part.tokens:
+                yield Step(data=bytes(part.tokens), began=began, ended=_number(created))
+
+    def trimmed(self, session: Session) -> set[float]:
+        times = set()
+        for (data,) in self._select(_TRIMS, session.id):
+            tool = _decoded(_TOOL, data)
+            if tool is not None and tool.state.time.compacted is not None:
+                times.add(tool.state.time.compacted)
+        return times
+
+    def _columns(self, table: str) -> set[str]:
+        return {_text(row[0]) for row in self._execute("SELECT name FROM pragma_table_info(?)", table)}
+
+    def _execute(self, query: str, *values: str) -> sqlite3.Cursor:
+        if self._connection is None:
+            raise sqlite3.OperationalError("not open")
+        return self._connection.execute(query, values)
+
+    def _select(self, query: str, key: str) -> Iterator[Any]:
+        """Rows, as far as they can be read."""
+        try:
+            yield from self._execute(query, key)
+        except sqlite3.Error:
+            return
+
+    def _stored(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+        latest = session.created
+        try:
+            for key, created, data in self._execute(_MESSAGES, session.id):
+                self._passed()
+                source, at = f"{self._name}:{_text(key)}", _number(created)
+                if at is None or not isinstance(data, bytes):
+                    yield latest, Broken(source, "`time_created` is no number" if at is None else "`data` is no text")
+                    continue
+                latest = at
+                yield at, Stored(id=_text(key), session=session.id, source=source, created=at, data=data)
+        except sqlite3.Error as error:
+            yield latest, Broken(f"{self._name}:{session.id}", reason(error))
+
+    def _removed(self, session: Session) -> Iterator[tuple[float, Stored]]:
+        """Answers that a user took back are deleted; what was said of them at last stands among the events."""
+        if not self._events:
+            return
+        events = (_decoded(_REMOVED, data) for (data,) in self._select(_REMOVALS, session.id))
+        removed = {event.message for event in events if event is not None}
+        found: dict[str, tuple[float, Stored]] = {}
+        for (data,) in self._select(_UPDATES, session.id) if removed else ():
+            event = _decoded(_UPDATED, data)
+            info = b"" if event is None else bytes(event.info)
+            known = _decoded(_KNOWN, info)
+            if known is not None and known.id in removed:
+                at, source = known.time.created, f"{self._name}:{known.id}"
+                found[known.id] = (
+                    at,
+                    Stored(id=known.id, session=session.id, source=source, created=at, data=info, removed=True),
+                )
+        yield from sorted(found.values(), key=lambda each: each[0])
+
+    def _passed(self) -> None:
+        self._read += 1
+        if self._read % _TELL == 0:
+            here = self._size * min(self._read, self._rows) // max(self._rows, 1)
+            self._advance(here - self._told)
+            self._told = here
+
+
+def _decoded(decode: Callable[[bytes], _Value], data: object) -> _Value | None:
+    """A value that matters little: None where it cannot be read."""
+    try:
+        return decode(data) if isinstance(data, bytes) else None
+    except BAD:
+        return None
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+_PART = msgspec.json.Decoder(_Part).decode
+_TOOL = msgspec.json.Decoder(_Tool).decode
+_REMOVED = msgspec.json.Decoder(_Removed).decode
+_UPDATED = msgspec.json.Decoder(_Updated).decode
+_KNOWN = msgspec.json.Decoder(_Known).decode

@@ -1,0 +1,90 @@
+"""What readers of logs give: one provider request at a time, or a line that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+from msgspec import Struct
+
+from holdfast.records import Usage
+
+from .traces import Kind, ShapeBlock
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """A break as the log itself tells it: the gateway's store has looked at the bytes when they went out."""
+
+    cause: str | None
+    reset: str | None
+    tokens: int
+    dollars: Decimal | None = None
+    path: str | None = None
+    offset: int | None = None
+    cure: str | None = None
+    advice: str | None = None
+    setting: str | None = None
+
+
+class Logged(Struct, frozen=True, kw_only=True):
+    """One provider request of a log.
+
+    `source` is the file and line people find it at. `agent` names a sub-agent or side chain of the session, empty for
+    its main conversation; a lane is session, agent and model. `at` is when the request was sent: seconds since 1970
+    where the log has dates, else seconds on the log's own clock. `usage` is what was billed. `reset` is the reason the
+    log gives for a prefix that does not go on (`compaction`, `history_trimmed`…). `body` are the bytes of the request
+    where the log has them, in `dialect`. `added` is what the conversation gained since the model's request before, in
+    sizes without text, as far as the log tells; `kind` is whether a user turn or a tool loop goes on, where a log tells
+    only that. `subscription` where the log shows that one paid; `cut` where a part of the usage is an estimate, because
+    the answer was cut. `tier` is the service tier that the log names, empty where it names none. `judged` where whoever
+    wrote the log has looked for breaks: there is none but what is `told`. `author` is whose the session is, where a log
+    is of several. `repairs` is what repairs would have saved, in dollars, where it is known, `repairs_exact` if moving
+    unambiguous values is enough for that.
+    """
+
+    session: str
+    source: str
+    model: str = ""
+    client: str = ""
+    agent: str = ""
+    at: float | None = None
+    first_token_at: float | None = None
+    usage: Usage | None = None
+    reset: str | None = None
+    body: bytes | None = None
+    dialect: str = ""
+    told: Told | None = None
+    added: tuple[ShapeBlock, ...] = ()
+    kind: Kind | None = None
+    subscription: bool = False
+    cut: bool = False
+    judged: bool = False
+    tier: str = ""
+    author: str = ""
+    repairs: Decimal | None = None
+    repairs_exact: bool = False
+
+
+class Broken(Struct, frozen=True):
+    """A line, or a whole file, that could not be read, and why."""
+
+    source: str
+    why: str
+
+
+Record = Logged | Broken
+
+Advance = Callable[[int], None]
+"""Told how many more bytes of the input have been read."""
+
+Reader = Callable[[Path, Advance], Iterator[Record]]
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file or directory (or database) of logs that was found, its format and size in bytes."""
+
+    path: Path
+    format: str
+    size: int
+    client: str = ""

@@ -1,0 +1,77 @@
+"""Shape traces: recorded sessions without their texts, one request per line, with sizes and what was billed.
+
+The lines are those that `readers.py` reads whole and writes; here they come one at a time, and a line that cannot be
+read costs only itself. There are no bodies: what is found in them is what usage proves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.records import Usage
+from holdfast.wire.usage import LARGEST
+
+from .head_objects import first_objects
+from .lines import lines
+from .members import shown
+from .records import Advance, Broken, Logged, Record
+from .trace_files import _Line, _Usage
+from .traces import ShapeBlock
+
+SIDE_CHAIN = "sidechain"
+_NEEDED = ("session", "request", "model", "added")
+_BOM = b"\xef\xbb\xbf"
+_line = msgspec.json.Decoder(_Line).decode
+
+
+def read(path: Path, advance: Advance) -> Iterator[Record]:
+    """One request for each line; without usage it counts nothing, but it counts."""
+    for found in lines(path, advance):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        place, text = found
+        try:
+            line = _line(text.removeprefix(_BOM))
+        except msgspec.ValidationError as error:
+            yield Broken(place, f"no request of a shape trace ({error})")
+        except (msgspec.DecodeError, UnicodeError) as error:
+            yield Broken(place, f"not JSON ({error})")
+        except RecursionError:
+            yield Broken(place, "nested too deeply to be read")
+        else:
+            if line.usage is not None and not _possible(line.usage):
+                yield Broken(place, "no request of a shape trace (more tokens than any prompt has)")
+                continue
+            yield Logged(
+                session=shown(line.session),
+                source=place,
+                model=shown(line.model),
+                agent=SIDE_CHAIN if line.sidechain else "",
+                at=line.at,
+                first_token_at=line.first_token_at,
+                usage=None if line.usage is None else _billed(line.usage),
+                reset=shown(line.reset) if line.reset else None,
+                added=tuple([ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added]),
+            )
+
+
+def is_mine(path: Path, start: bytes) -> bool:
+    """Whether the first line that says anything is one of a shape trace."""
+    members = next(first_objects(path, start), {})
+    return all(name in members for name in _NEEDED) and "messages" not in members
+
+
+def _possible(billed: _Usage) -> bool:
+    return max(billed.input, billed.read, billed.write_5m, billed.write_1h, billed.output) < LARGEST
+
+
+def _billed(billed: _Usage) -> Usage:
+    long, short = billed.write_1h, billed.write_5m
+    writes: tuple[tuple[str, int], ...] = (("1h", long),) if long else ()
+    if short:
+        writes = (*writes, ("5m", short))
+    return Usage(input=billed.input, read=billed.read, writes=writes, output=billed.output)

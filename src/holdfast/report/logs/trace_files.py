@@ -1,0 +1,233 @@
+"""Reads recorded sessions from files, and writes shape traces.
+
+Three formats: shape traces (`.jsonl`, one request per line, sizes without text), chat dialogues (`.jsonl`, one session
+per line in OpenAI's form, tool definitions in `NAME-tools.json` beside it) and a session (`.json`, one conversation in
+Anthropic's form). Every problem is one sentence with file and line. The first line of a session in a shape trace may
+say whose it is (`author`) and when it began (`started`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.records import Usage, usage
+
+from .conversations import Spoken, read_chat, read_session
+from .traces import Role, Shape, ShapeBlock, Step, Trace, kind_of_shape, lane_name
+
+FORMATS = (
+    "shape traces (.jsonl lines with session, request, at, added), "
+    "chat dialogues (.jsonl lines with session, messages) and "
+    "sessions (.json with messages in Anthropic's form)"
+)
+TOOLS = "-tools.json"
+
+Count = Annotated[int, Meta(ge=0)]
+Time = Annotated[float, Meta(ge=0)]
+
+
+class _Block(Struct, frozen=True):
+    role: Role
+    type: str
+    chars: Count
+    tool: str | None = None
+    error: bool | None = None
+
+
+class _Usage(Struct, frozen=True):
+    input: Count
+    read: Count
+    write_5m: Count
+    write_1h: Count
+    output: Count
+
+
+class _Line(Struct, frozen=True):
+    """One line of a shape trace."""
+
+    session: str
+    request: Count
+    at: Time | None
+    first_token_at: Time | None
+    model: str
+    added: tuple[_Block, ...]
+    sidechain: bool = False
+    reset: str | None = None
+    usage: _Usage | None = None
+    author: str = ""
+    started: Time | None = None
+
+
+def read(path: Path | str, *, model: str | None = None) -> list[Trace]:
+    """All sessions of a file, or of every trace file in a directory; `model` is that of those that name none."""
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json") and not p.name.endswith(TOOLS))
+        if not files:
+            raise HoldfastError(f"{path.name} holds no trace; give {FORMATS}.")
+        return [trace for file in files for trace in read(file, model=model)]
+    if not path.exists():
+        raise HoldfastError(f"{path.name} cannot be read (No such file or directory); check the path.")
+    if path.name.endswith(TOOLS):
+        raise HoldfastError(f"{path.name} holds tool definitions; give the dialogues beside it.")
+    if path.suffix == ".jsonl":
+        return _lines(path, model)
+    if path.suffix == ".json":
+        return [read_session(path.name, _whole(path), model)]
+    raise HoldfastError(f"{path.name} is of no known format; known are {FORMATS}.")
+
+
+def write(traces: Trace | Sequence[Trace], path: Path | str) -> None:
+    """Write shape traces, one request per line."""
+    chosen = [traces] if isinstance(traces, Trace) else traces
+    lines = [_line(trace, step) for trace in chosen for step in trace.steps]
+    Path(path).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+
+def _line(trace: Trace, step: Step) -> dict[str, Any]:
+    if not isinstance(step.content, Shape):
+        raise HoldfastError(f"{trace.name} has texts and cannot be written as a shape trace; keep its own file.")
+    billed = step.usage
+    return {
+        "session": trace.name,
+        "request": step.number,
+        "at": step.at,
+        "first_token_at": step.first_token_at,
+        "model": step.model,
+        "sidechain": step.lane != lane_name(step.model),
+        "reset": step.reset,
+        "added": [_sized(block) for block in step.content.added],
+        "usage": None if billed is None else _billed(billed),
+        **({"author": trace.author} if trace.author else {}),
+        **({} if trace.started is None else {"started": trace.started}),
+    }
+
+
+def _sized(block: ShapeBlock) -> dict[str, Any]:
+    known = {"role": block.role, "type": block.type, "chars": block.chars, "tool": block.tool, "error": block.error}
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _billed(billed: Usage) -> dict[str, int]:
+    return {
+        "input": billed.input,
+        "read": billed.read,
+        "write_5m": billed.written_for("5m"),
+        "write_1h": billed.written_for("1h"),
+        "output": billed.output,
+    }
+
+
+def _whole(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not raw.strip():
+        raise HoldfastError(f"{path.name} is empty; give {FORMATS}.")
+    return raw
+
+
+def _numbered(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The lines of a file that say something, each with its place."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield f"{path.name}:{number}", line
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> HoldfastError:
+    return HoldfastError(f"{path.name} cannot be read ({error.strerror or error}); check the path and its permissions.")
+
+
+def _lines(path: Path, model: str | None) -> list[Trace]:
+    steps: dict[str, list[Step]] = {}
+    spoken: list[Trace] = []
+    places: dict[str, str] = {}
+    about: dict[str, tuple[str, float | None]] = {}
+    chat: Spoken | None = None
+    for place, line in _numbered(path):
+        names = _names(place, line)
+        if "added" in names or "request" in names:
+            record = _shape_line(place, line)
+            before = steps.setdefault(record.session, [])
+            places.setdefault(record.session, place)
+            about.setdefault(record.session, (record.author, record.started))
+            before.append(_step(place, record, before[-1] if before else None))
+        elif "messages" in names:
+            if chat is None:
+                chat = Spoken(path.with_name(path.stem + TOOLS), model)
+            spoken.append(read_chat(place, line, chat))
+        else:
+            raise HoldfastError(f"{place}: of no known format; known are {FORMATS}.")
+    found = [Trace(name, places[name], tuple(each), *about[name]) for name, each in steps.items()] + spoken
+    if not found:
+        raise HoldfastError(f"{path.name} is empty; give {FORMATS}.")
+    return found
+
+
+def _names(place: str, line: bytes) -> frozenset[str]:
+    """The members of a line's object."""
+    try:
+        return frozenset(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
+    except msgspec.ValidationError as error:
+        raise HoldfastError(f"{place}: not an object; correct or remove the line.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"{place}: not JSON ({error}); correct or remove the line.") from error
+
+
+def _shape_line(place: str, line: bytes) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.ValidationError as error:
+        raise HoldfastError(f"{place}: {error}; correct the field or remove the line.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"{place}: not JSON ({error}); correct or remove the line.") from error
+
+
+def _step(place: str, line: _Line, before: Step | None) -> Step:
+    _check_order(place, line, before)
+    added = tuple(ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added)
+    billed = line.usage
+    return Step(
+        number=line.request,
+        at=line.at,
+        first_token_at=line.first_token_at,
+        lane=lane_name(line.model, line.sidechain),
+        model=line.model,
+        kind=kind_of_shape(added),
+        content=Shape(added),
+        reset=line.reset,
+        usage=None
+        if billed is None
+        else usage(
+            input=billed.input,
+            read=billed.read,
+            output=billed.output,
+            writes={"5m": billed.write_5m, "1h": billed.write_1h},
+        ),
+    )
+
+
+def _check_order(place: str, line: _Line, before: Step | None) -> None:
+    if line.at is not None and line.first_token_at is not None and line.first_token_at < line.at:
+        raise HoldfastError(f"{place}: first_token_at ({line.first_token_at}) is before at ({line.at}); correct it.")
+    if line.at is None and line.first_token_at is not None:
+        raise HoldfastError(f"{place}: first_token_at is given without at; give both or neither.")
+    if before is None:
+        return
+    if line.request <= before.number:
+        raise HoldfastError(f"{place}: request {line.request} comes after request {before.number}; sort the lines.")
+    if (line.at is None) != (before.at is None):
+        raise HoldfastError(f"{place}: at is given for some requests of {line.session} only; give all or none.")
+    if line.at is not None and before.at is not None and line.at < before.at:
+        raise HoldfastError(f"{place}: at goes backwards from {before.at} to {line.at}; sort the lines by time.")

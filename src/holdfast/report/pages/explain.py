@@ -1,0 +1,282 @@
+"""`holdfast explain` as one HTML file: what was spent, what of it for nothing, why, and what to do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ..explain.report import with_head
+from ..explain.results import CauseSum, CureSum, Explained, Money, OtherTtl, Totals
+from ..explain.sentences import with_others
+from ..repair_savings import sentence
+from . import charts, page, scales, sessions, texts, words
+from .charts import Bar, Tone
+from .markup import Child, Markup, joined, tag
+
+MOST_CAUSES = 20
+MOST_CURES = 3
+MOST_FILES = 200
+MOST_BROKEN = 50
+TEXT = 600
+"""Characters of advice."""
+
+_PARTS: tuple[tuple[str, str, Tone], ...] = (
+    ("reads", "Read from the cache", "read"),
+    ("growth", "Written: what was new", "new"),
+    ("input", "Plain input", "plain"),
+    ("output", "Output", "out"),
+    ("resets", "Paid again after resets", "reset"),
+    ("rewritten", "Paid again after breaks", "lost"),
+)
+
+
+def explain_page(report: Explained) -> str:
+    """The report as a self-contained HTML file; the same report gives the same bytes."""
+    totals = report.totals
+    return page.page(
+        title="What broke the cache: holdfast explain",
+        kicker="holdfast explain",
+        headline=_headline(totals),
+        under=_under(report),
+        body=[
+            page.notices(_notices(report)),
+            _tiles(totals),
+            _money(totals.money, totals.cost_usd) if totals.sessions else None,
+            _causes(totals.causes),
+            _cures(totals.cures),
+            _tips(report),
+            _heads(report),
+            _ttl(totals.ttl),
+            sessions.listed(report.sessions, totals.sessions),
+            sessions.broken(report.sessions),
+            _sources(report),
+        ],
+        foot=_foot(report),
+    )
+
+
+def _headline(totals: Totals) -> Child:
+    if not totals.sessions or not totals.requests:
+        return "No requests were found in what was read."
+    many = texts.counted(totals.sessions, "session")
+    about = "About " if totals.estimated_sessions else ""
+    start = f"{many}, at prices that are not known" if totals.cost_usd is None else ""
+    start = start or f"{about}{texts.dollars(totals.cost_usd)} spent in {many}"
+    if not totals.breaks:
+        reason = f" without a reason; {texts.counted(totals.resets, 'reset')} had one." if totals.resets else "."
+        return f"{start}; the cache never broke{reason}"
+    broke = f"the cache broke {texts.times(totals.breaks)}"
+    if totals.break_cost_usd is None:
+        lost = tag("strong", f"{texts.short(totals.tokens_lost)} tokens were billed again")
+        return [f"{start}; ", lost, f" because {broke}."]
+    return [f"{start}; ", tag("strong", f"{texts.dollars(totals.break_cost_usd)} of it"), f" because {broke}."]
+
+
+def _under(report: Explained) -> Markup:
+    totals = report.totals
+    said = [texts.counted(totals.requests, "request"), f"{texts.count(totals.usage.prompt)} prompt tokens"]
+    ends = [at for each in report.sessions for at in (each.started, each.ended) if at is not None and texts.dated(at)]
+    if ends:
+        said.append(f"{texts.day(min(ends))} to {texts.day(max(ends))} UTC")
+    models = sorted({each.model for each in report.sessions if each.model})
+    named = ", ".join(texts.clip(model, 60) for model in models[:4])
+    more = f" and {texts.counted(len(models) - 4, 'more model')}" if len(models) > 4 else ""
+    return page.dotted([*said, named + more] if named else said)
+
+
+def _notices(report: Explained) -> list[Child]:
+    totals, said = report.totals, []
+    if report.partial:
+        said.append(joined("Reading was interrupted: this is what had been read until then."))
+    if report.repairs is not None:
+        said.append(joined(sentence(report.repairs, texts.dollars)))
+    if report.broken:
+        those = "line or file" if report.broken == 1 else "lines or files"
+        could = f"{texts.count(report.broken)} {those} could not be read and had to be left out"
+        said.append(joined(f"{could}; ", tag("a", "see which", href="#read"), "."))
+    if totals.estimated_sessions:
+        only = f"{totals.estimated_sessions:,} of {texts.counted(totals.sessions, 'session')}"
+        said.append(joined(f"For {only} the log holds no usage: tokens and dollars are estimates by the cache rules."))
+    if cut := sum(session.cut for session in report.sessions):
+        which = texts.counted(cut, "request")
+        said.append(joined(f"{which} {'was' if cut == 1 else 'were'} cut: a part of the usage is estimated."))
+    if totals.unpriced:
+        number = texts.counted(totals.unpriced, "request")
+        verb = "has" if totals.unpriced == 1 else "have"
+        said.append(joined(f"{number} {verb} no known price and no part in the dollars on this page."))
+    if totals.list_price_usd is not None:
+        part = f"{texts.dollars(totals.list_price_usd)} of the cost is at list price"
+        said.append(joined(f"{part}: subscriptions paid for those sessions, and nobody was billed by the token."))
+    return list(said)
+
+
+def _tiles(totals: Totals) -> Markup:
+    cost, lost = totals.cost_usd, totals.break_cost_usd
+    of_all = texts.portion(lost, cost) if lost is not None else ""
+    tokens = (f"{of_all} of the cost; " if of_all else "") + f"{texts.short(totals.tokens_lost)} tokens billed again"
+    resets = f"and {texts.counted(totals.resets, 'reset')}, which have a reason" if totals.resets else "and no resets"
+    estimate = "an estimate in part" if totals.estimated_sessions else "for everything that was read"
+    return page.tiles(
+        ("Cost", texts.dollars(cost) if totals.requests else texts.NONE, estimate),
+        ("Hit rate", texts.share(totals.hit_rate), "of all prompt tokens came from the cache"),
+        ("Breaks", texts.count(totals.breaks), resets),
+        ("Lost", texts.dollars(lost) if totals.breaks else "$0.00", tokens),
+    )
+
+
+def _money(money: Money, cost: Decimal | None) -> Markup:
+    amounts = [(name, getattr(money, field), tone) for field, name, tone in _PARTS]
+    total = sum((amount for _, amount, _ in amounts), Decimal(0))
+    aside = "A break makes tokens be billed again that could have been read for a fraction of the price."
+    if not total or cost is None:
+        return page.section("Where the money went", tag("p", "No price is known for these requests."), aside=aside)
+    parts = [Bar(name, float(amount), texts.dollars(amount), tone) for name, amount, tone in amounts]
+    rows: list[tuple[Tone, str, str, str]] = [
+        (tone, name, texts.dollars(amount), texts.portion(amount, total)) for name, amount, tone in amounts
+    ]
+    said = "; ".join(f"{part.label}: {part.shown}" for part in parts)
+    chart = charts.stacked("Where the money went", parts, scales.money, desc=said)
+    return page.section("Where the money went", chart, page.legend(rows), aside=aside)
+
+
+def _causes(causes: tuple[CauseSum, ...]) -> Markup | None:
+    if not causes:
+        return None
+    priced = any(each.cost_usd is not None for each in causes)
+    ranked = sorted(causes, key=lambda each: -(float(each.cost_usd or 0) if priced else each.tokens_lost))
+    rows, named = [], {}
+    for each in ranked[:MOST_CAUSES]:
+        name = texts.clip(each.cause or each.reset or "unknown", 60)
+        many = texts.counted(each.breaks, "reset" if each.reset else "break")
+        figure = texts.dollars(each.cost_usd) if priced else f"{texts.short(each.tokens_lost)} tokens"
+        note = f"{name}: {figure}, {many}, {texts.count(each.tokens_lost)} tokens"
+        value = float(each.cost_usd or 0) if priced else float(each.tokens_lost)
+        rows.append(Bar(name, value, f"{figure} · {many}", "reset" if each.reset else "lost", note))
+        if name in words.MEANINGS:
+            named[name] = words.MEANINGS[name]
+    left = (
+        f"Not shown here: {texts.counted(len(ranked) - MOST_CAUSES, 'more cause')}."
+        if len(ranked) > MOST_CAUSES
+        else ""
+    )
+    kinds = page.inline([("lost", "break"), ("reset", "reset: a break that has a reason")])
+    what = "Money lost by cause" if priced else "Tokens lost by cause"
+    chart = charts.bars(what, rows, scales.money if priced else texts.short, desc="; ".join(row.note for row in rows))
+    meanings = tag("dl", [tag("div", tag("dt", name), tag("dd", said)) for name, said in named.items()], class_="words")
+    aside = "What the lost tokens were billed beyond the price of reading them, and how often it happened."
+    return page.section(what, kinds, chart, tag("p", left) if left else None, meanings if named else None, aside=aside)
+
+
+def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
+    if not cures:
+        return None
+    those = []
+    for each in cures[:MOST_CURES]:
+        saved = [f"would have saved {texts.dollars(each.saves_usd)}"] if each.saves_usd is not None else []
+        broke = [texts.counted(each.breaks, "break")] if each.breaks else []
+        worth = tag("span", " – ", ", ".join([*saved, *broke]), class_="soft") if saved or broke else None
+        line = page.setting(texts.clip(each.setting, TEXT)) if each.setting else None
+        those.append(
+            tag(
+                "li",
+                tag("h3", texts.clip(each.cure, 80), worth),
+                tag("p", page.prose(texts.clip(with_others(each.advice, each.also), TEXT))),
+                tag("p", "Or let Holdfast do it: ", line) if line else None,
+            )
+        )
+    aside = "What each would have saved, and how many breaks it is for; docs/cures has a page on each."
+    return page.section("What would save most", tag("ol", those, class_="cures"), aside=aside)
+
+
+def _tips(report: Explained) -> Markup | None:
+    """Those for long-running agents that the logs show a reason for."""
+    items = [
+        tag(
+            "li",
+            tag("h3", texts.clip(each.tip, 80)),
+            tag("p", f"{texts.clip(each.seen, TEXT)}. ", page.prose(each.sentence)),
+            [tag("p", page.setting(texts.clip(line, TEXT))) for line in each.settings],
+        )
+        for each in report.tips
+    ]
+    aside = "What these logs show a reason for; none of it is a break."
+    return (
+        page.section("Tips for long-running agents", tag("ol", items, class_="cures"), aside=aside) if items else None
+    )
+
+
+def _heads(report: Explained) -> Markup | None:
+    """New sessions that could not share the head of the one before, by what differs."""
+    items = []
+    for each in report.totals.heads[:MOST_CURES]:
+        number = texts.counted(each.sessions, "session")
+        worth = f" – {number}, {texts.count(each.tokens)} tokens, {texts.dollars(each.cost_usd)}"
+        names = [session.session for session, _ in with_head(report.sessions, each.cure)]
+        which = [joined(", " if at else "", tag("bdi", texts.clip(name, 40))) for at, name in enumerate(names[:3])]
+        items.append(
+            tag(
+                "li",
+                tag("h3", texts.clip(each.cure, 80), tag("span", worth, class_="soft")),
+                tag("p", page.prose(texts.clip(with_others(f"{each.what}.", each.also), TEXT))),
+                tag("p", "In ", which, f" and {len(names) - 3:,} more" if len(names) > 3 else "", class_="small"),
+            )
+        )
+    aside = "No breaks: what they begin with differs from what the session before them had left in the cache."
+    said = "New sessions that could not read the tools and system text of the one before"
+    return page.section(said, tag("ol", items, class_="cures"), aside=aside) if items else None
+
+
+def _ttl(ttl: OtherTtl | None) -> Markup | None:
+    if ttl is None:
+        return None
+    choices = (
+        ("as billed", ttl.as_billed),
+        ("all for 5 minutes", ttl.all_5m),
+        ("all for 1 hour", ttl.all_1h),
+        ("no cache", ttl.no_cache),
+    )
+    best = min(amount for _, amount in choices)
+    rows = [
+        Bar(name, float(amount), texts.dollars(amount), "ours" if number == 0 else "kin", strong=amount == best)
+        for number, (name, amount) in enumerate(choices)
+    ]
+    less = ttl.as_billed - best
+    cheapest = next(name for name, amount in choices if amount == best)
+    verdict = f"Cheapest: {cheapest}, {texts.dollars(less)} less than as billed." if less else "As billed was cheapest."
+    chart = charts.bars("Cost under other lifetimes", rows, scales.money, desc=verdict)
+    number = texts.counted(ttl.requests, "request")
+    aside = f"Reckoned from the gaps and billed tokens of {number} whose provider sells lifetimes."
+    return page.section("Another lifetime", tag("p", verdict), chart, aside=aside)
+
+
+def _sources(report: Explained) -> Markup | None:
+    if not report.read and not report.broken:
+        return None
+    files = report.read[:MOST_FILES]
+    rest = len(report.read) - len(files)
+    size = sum(each.size for each in report.read)
+    listed = [
+        tag("li", tag("code", texts.clip(each.path, 300)), f" {texts.clip(each.format, 40)}, {texts.size(each.size)}")
+        for each in files
+    ]
+    lines = report.broken_lines[:MOST_BROKEN]
+    unread = [tag("li", tag("code", texts.clip(each.source, 300)), f": {texts.clip(each.why, 300)}") for each in lines]
+    unnamed = report.broken - len(lines)
+    return page.section(
+        "What was read",
+        tag("p", f"{texts.counted(len(report.read), 'place')}, {texts.size(size)}."),
+        tag("ul", listed, class_="list") if listed else None,
+        tag("p", f"Not listed here: {rest:,} more.") if rest else None,
+        tag("h3", "What could not be read") if report.broken else None,
+        tag("ul", unread, class_="list") if unread else None,
+        tag("p", f"Not listed here: {unnamed:,} more.") if unnamed > 0 else None,
+        id_="read",
+    )  # fmt: skip
+
+
+def _foot(report: Explained) -> Child:
+    reckoned = (
+        "A break is a request that read less from the cache than the request before it in the same conversation, with "
+        "the same model, had covered. Its cost is what the lost tokens were billed beyond the price of reading them."
+    )
+    prices = f"Prices: {texts.clip(report.prices, 200)}." if report.prices else "Prices: none known."
+    return [tag("p", reckoned), tag("p", f"{prices} Times are UTC.")]

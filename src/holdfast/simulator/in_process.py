@@ -1,0 +1,152 @@
+"""A simulator as a provider in the same process: what would come over a connection, without one.
+
+Carries out the same plans as the server, faults included. On a virtual clock nothing waits: the clock moves instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+from urllib.parse import unquote
+
+from holdfast.wire.answers import Unreachable
+from holdfast.wire.dialects import path_of
+from holdfast.wire.raw_json import wire_model
+
+from . import checks
+from .clock import VirtualClock
+from .messages import Call
+from .provider import Exchange, Simulator
+from .steps import Abort, Began, End, Send, Start, Step, Wait, plan
+
+_KEYS = {
+    "anthropic": {"x-api-key": "simulated", "anthropic-version": "2023-06-01"},
+    "gemini": {"x-goog-api-key": "simulated"},
+}
+_BEARER = {"authorization": "Bearer simulated"}
+
+
+class Asked(Protocol):
+    """A request as somebody sends it; `model` is `provider:name`."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def raw(self) -> bytes: ...
+    @property
+    def session(self) -> str: ...
+
+
+class Beside(Protocol):
+    """A call beside the requests."""
+
+    @property
+    def dialect(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def query(self) -> Mapping[str, str]: ...
+    @property
+    def raw(self) -> bytes: ...
+
+
+class Simulated:
+    """A provider without sockets. What breaks a connection there is `Unreachable` here."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+
+    @asynccontextmanager
+    async def open(self, request: Asked) -> AsyncIterator[SimulatedAnswer]:
+        exchange = self.simulator.begin(_call(request))
+        try:
+            answer = SimulatedAnswer(self.simulator, exchange)
+            await answer.start()
+            yield answer
+        finally:
+            exchange.abandon()  # of no effect on one that is finished
+
+    async def send(self, request: Beside) -> tuple[int, bytes]:
+        """A call beside the requests, such as one for cached contents."""
+        await asyncio.sleep(0)  # others have their turn, as they have with a connection
+        headers = _KEYS.get(request.dialect, _BEARER)
+        answer = self.simulator.answer(Call(request.method, request.path, headers, request.query, request.raw))
+        return answer.status, answer.body
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+class SimulatedAnswer:
+    """An answer on its way: each step of its plan is carried out when somebody waits for what it brings."""
+
+    status = 0
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, simulator: Simulator, exchange: Exchange) -> None:
+        self._simulator = simulator
+        self._exchange = exchange
+        self._began = False
+        self._steps: Iterator[Step] = iter(
+            plan(
+                exchange.answer,
+                exchange.fault,
+                dialect=exchange.record.dialect or "anthropic",
+                first_token_delay=exchange.first_token_delay,
+                chunk_delay=exchange.chunk_delay,
+            )
+        )
+
+    async def start(self) -> None:
+        """As far as status and headers."""
+        for step in self._steps:
+            if isinstance(step, Wait):
+                await self._wait(step.seconds)
+            elif isinstance(step, Start):
+                record = self._exchange.record
+                named = checks.id_headers(record.dialect, f"req_sim{record.number:012d}")
+                self.status, self.headers = step.status, dict((*named, *step.headers))
+                return
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await asyncio.sleep(0)  # others have their turn between two chunks, as they have with a connection
+        for step in self._steps:
+            if isinstance(step, Wait):
+                await self._wait(step.seconds)
+            elif isinstance(step, Began):
+                self._began = True
+                self._exchange.first_token()
+            elif isinstance(step, Abort):
+                self._exchange.abandon()
+                raise Unreachable("the simulator broke off in the middle of its answer.")
+            elif isinstance(step, Send) and step.data:
+                return step.data
+            elif isinstance(step, End):
+                whole = step.whole and (self._began or self.status >= 400)
+                (self._exchange.finish if whole else self._exchange.abandon)()
+        raise StopAsyncIteration
+
+    async def _wait(self, seconds: float) -> None:
+        clock = self._simulator.clock
+        if isinstance(clock, VirtualClock):
+            clock.advance(seconds)
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(seconds)
+
+
+def _call(request: Asked) -> Call:
+    path, query = path_of(request.dialect, wire_model(request.model))
+    headers = dict(_KEYS.get(request.dialect, _BEARER))
+    if request.session:
+        headers["x-session-id"] = request.session
+    return Call("POST", unquote(path), headers, query, request.raw)

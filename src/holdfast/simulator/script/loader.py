@@ -1,0 +1,69 @@
+"""Reading a script from its file: YAML or JSON rules, or a Python module with a `reply` function."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from holdfast.errors import HoldfastError
+
+from . import document, parser
+from .document import problem
+from .python import line_of
+from .rules import Script
+
+ECHO = Script(name="echo")
+"""No rules at all: every message is answered with its own text."""
+
+LARGEST = 4_000_000
+_FORMS = (".yaml", ".yml", ".json", ".py")
+
+
+def load(path: Path | str) -> Script:
+    """The script in a file. One sentence with file and line says what is wrong with it."""
+    path = Path(path)
+    where, text = str(path), _read(path)
+    if path.suffix == ".py":
+        return _python(text, where)
+    if path.suffix == ".json":
+        text = text.replace("\t", " ")  # JSON indents with tabs where YAML may not; a tab in a string is escaped
+    return parser.read(document.parse(text, where), where)
+
+
+def _read(path: Path) -> str:
+    if path.suffix not in _FORMS:
+        raise HoldfastError(f"the script `{path}` is of no known kind; its name must end in {', '.join(_FORMS)}")
+    try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > LARGEST):
+            raise HoldfastError(f"the script `{path}` is no file of reasonable size; check the path")
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        raise HoldfastError(f"the script `{path}` cannot be read ({error.strerror}); check the path") from error
+    except UnicodeDecodeError as error:
+        line = path.read_bytes().count(b"\n", 0, error.start) + 1
+        raise problem(str(path), line, "the script is not UTF-8; save it as UTF-8 text") from error
+
+
+def _python(text: str, where: str) -> Script:
+    try:
+        code = compile(text, where, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise problem(where, error.lineno or 1, f"the script is not valid Python ({error.msg}); correct it") from error
+    except ValueError as error:  # a null byte
+        raise problem(where, 1, f"the script is not valid Python ({error}); correct it") from error
+    module = ModuleType("holdfast_script_" + hashlib.sha256(where.encode("utf-8", "replace")).hexdigest()[:16])
+    module.__file__ = where
+    # Dataclasses and pickles look their module up by name.
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, module.__dict__)
+    except (Exception, SystemExit) as error:
+        kind, line = type(error).__name__, line_of(error, where)
+        raise problem(where, line, f"the script fails when it is loaded ({kind}: {error}); correct it") from error
+    function = getattr(module, "reply", None)
+    if not callable(function):
+        raise problem(where, 1, "the script has no function `reply`; define reply(request)")
+    line = function.__code__.co_firstlineno if hasattr(function, "__code__") else 1
+    return Script(name=where, function=function, line=line)

@@ -1,0 +1,154 @@
+"""Skills from their roots, in an order that is the same on every machine. One that cannot be used is left out with a
+warning and never keeps the others from being loaded.
+
+What counts is where a link really leads: out of every root it leads nowhere. Files are opened without following any
+link on the way, so that one swapped in after the check leads to an error and not out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.config.sections.agent import Skills
+from holdfast.notices import warn_once
+from holdfast.tools.text_limits import cut, shown
+
+from .fields import long_description
+from .links import UnusableLinkError, check_inside, real_path
+from .roots import Place, places, roots_of
+from .skill import FILE, Problem, Root, Shadowed, Skill, SkillValidationError, Skipped
+from .skill_file import decoded, long_body, read_bytes, read_skill, reason
+from .store import SkillStore
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_REASON = 2_000
+
+
+def load_skills(*, global_dir: Path | str | None, workspace_dir: Path | str | None) -> SkillStore:
+    """The skills below these directories; those of the workspace stand before the global ones."""
+    roots = []
+    if workspace_dir is not None:
+        roots.append(Root(Path(workspace_dir), "workspace"))
+    if global_dir is not None:
+        roots.append(Root(Path(global_dir), "global"))
+    return load_roots(roots)
+
+
+def skill_store_factory(settings: Skills, workspace: Path | None) -> Callable[[], SkillStore]:
+    """Reads the configured roots at each call: a session keeps its store, and the next one sees what was edited."""
+    roots = roots_of(settings, workspace)
+    return lambda: load_roots(roots, workspace=workspace, strict=settings.strict)
+
+
+def load_roots(roots: Sequence[Root], *, workspace: Path | None = None, strict: bool = False) -> SkillStore:
+    """The skills of several roots. Those of the workspace stand before the global ones, and at each level those of an
+    earlier root before those of a later one.
+
+    A root that is named inside `workspace` but leads out of it and of the other roots is left out: a stranger's
+    repository must not decide what is read. `strict` leaves out a skill whose description is too long, which is loaded
+    with a warning otherwise.
+    """
+    found, skipped = places(roots, workspace)
+    load = _Load({place.real for place in found}, strict)
+    load.skipped.extend(skipped)
+    for level in ("workspace", "global"):
+        for place in found:
+            if place.root.source == level:
+                load.root(place)
+    return SkillStore(load.skills.values(), skipped=load.skipped, shadowed=load.shadowed)
+
+
+class _Load(Struct):
+    """One reading of all roots."""
+
+    allowed: set[Path]
+    strict: bool = False
+    skills: dict[str, Skill] = {}
+    skipped: list[Skipped] = []
+    shadowed: list[Shadowed] = []
+
+    def root(self, place: Place) -> None:
+        try:
+            with os.scandir(place.real) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._skip(place.root.path, f"it cannot be listed: {reason(error)}")
+            return
+        for entry in listed:
+            if not entry.name.startswith("."):
+                self._entry(place, entry)
+
+    def _entry(self, place: Place, entry: os.DirEntry[str]) -> None:
+        path = at = place.real / entry.name
+        try:
+            directory = self._directory(path) if entry.is_symlink() else path if entry.is_dir() else None
+            # By its very name, also where the system takes capital letters for small ones.
+            if directory is None or FILE not in os.listdir(directory):  # noqa: PTH208
+                return
+            at = path / FILE
+            skill = self._read(place, path, directory)
+        except UnusableLinkError as error:
+            self._skip(at, str(error))
+        except SkillValidationError as error:
+            self._skip(at, "; ".join(map(_line, error.problems)))
+        except (OSError, ValueError) as error:
+            self._skip(at, f"it cannot be read: {reason(error)}")
+        else:
+            if skill is not None:
+                self._keep(skill)
+
+    def _directory(self, link: Path) -> Path | None:
+        """Where a link leads, if that is a directory."""
+        real = real_path(link)
+        if not stat.S_ISDIR(real.lstat().st_mode):
+            return None
+        check_inside(real, self.allowed)
+        return real
+
+    def _read(self, place: Place, path: Path, directory: Path) -> Skill | None:
+        """The skill of a directory; None where SKILL.md is no file but a directory."""
+        real = directory / FILE
+        if real.is_symlink():
+            real = real_path(real)
+            check_inside(real, self.allowed)
+        if real.is_dir():
+            return None
+        # Without O_PATH every directory on the way would have to be readable, which those far above need not be.
+        top = Path(real.anchor) if hasattr(os, "O_PATH") else real.parent.parent
+        text = decoded(read_bytes(top, real))
+        skill = read_skill(text, skill_dir=path, source=place.root.source, refuse_long=self.strict)
+        return skill if directory == path else replace(skill, skill_dir=directory)
+
+    def _keep(self, skill: Skill) -> None:
+        first = self.skills.get(skill.name)
+        if first is None:
+            self.skills[skill.name] = skill
+            at = shown(skill.skill_dir / FILE)
+            if warning := long_description(skill.description):
+                warn_once(logger, "skill %r (%s): %s", skill.name, at, warning)
+            if skill.over_body_token_warn:
+                warn_once(logger, "skill %r (%s): %s", skill.name, at, long_body(skill.estimated_body_tokens))
+        elif first.skill_dir != skill.skill_dir:
+            self.shadowed.append(Shadowed(skill.name, skill.skill_dir, first.skill_dir))
+            paths = shown(first.skill_dir), shown(skill.skill_dir)
+            if first.source == skill.source:
+                logger.info("skill %r is taken from the first root that has it (%s, not %s)", skill.name, *paths)
+            else:
+                logger.info("skill %r in workspace overrides global definition (%s, not %s)", skill.name, *paths)
+
+    def _skip(self, path: Path, why: str) -> None:
+        skipped = Skipped(path, cut(why, _LONGEST_REASON))
+        self.skipped.append(skipped)
+        warn_once(logger, "skill %s is left out: %s", shown(path), skipped.reason)
+
+
+def _line(problem: Problem) -> str:
+    return problem.message if problem.line is None else f"line {problem.line}: {problem.message}"

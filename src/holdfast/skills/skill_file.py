@@ -1,0 +1,125 @@
+"""One SKILL.md: a Skill if it keeps the format, and everything that is wrong with it if it does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Set
+from pathlib import Path
+from types import MappingProxyType
+
+from holdfast.facts.tokens import heuristic_tokens
+from holdfast.tools.safe_files import open_file
+from holdfast.tools.text_limits import shown
+
+from .fields import Check
+from .frontmatter import Front
+from .links import UnusableLinkError, check_inside, real_path
+from .skill import BODY_WARN_TOKENS, FILE, Problem, Skill, SkillSource, SkillValidationError
+
+MOST_BYTES = 1_000_000
+
+
+def read_skill(text: str, *, skill_dir: Path, source: SkillSource, refuse_long: bool = False) -> Skill:
+    """The skill in a text. Fields that the format does not know are ignored; SkillValidationError has every error.
+    `refuse_long` makes an error of a description that is too long."""
+    front = Front(text)
+    check = Check(front, skill_dir.name, refuse_long=refuse_long)
+    fields = check.fields
+    if fields is None:
+        raise SkillValidationError([problem for problem in _by_line(check.problems) if not problem.warning])
+    return Skill(
+        name=fields.name,
+        description=fields.description,
+        body=front.body,
+        source=source,
+        skill_dir=skill_dir,
+        license=fields.license,
+        compatibility=fields.compatibility,
+        metadata=None if fields.metadata is None else MappingProxyType(dict(fields.metadata)),
+        allowed_tools=fields.allowed_tools,
+    )
+
+
+def problems(data: bytes, *, skill_dir: Path, strict: bool = False, refuse_long: bool = False) -> tuple[Problem, ...]:
+    """Errors and warnings of a SKILL.md in the order of its lines. `strict` makes errors of fields that the format does
+    not know, of metadata that is not text and of a description that is too long; `refuse_long` only of the last."""
+    try:
+        front = Front(decoded(data))
+    except SkillValidationError as error:
+        return error.problems
+    found = Check(front, skill_dir.name, strict=strict, refuse_long=refuse_long).problems
+    return (*_by_line(found), *_of_body(front.body))
+
+
+def _by_line(found: Iterable[Problem]) -> list[Problem]:
+    return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _of_body(body: str) -> list[Problem]:
+    tokens = heuristic_tokens(body)
+    if not body.strip():
+        return [Problem(message="the body is empty; write the instructions below the frontmatter", warning=True)]
+    if tokens > BODY_WARN_TOKENS:
+        return [Problem(message=long_body(tokens), warning=True)]
+    return []
+
+
+def long_body(tokens: int) -> str:
+    return (
+        f"the body has about {tokens:,} tokens, more than {BODY_WARN_TOKENS:,}; "
+        "move what is not always needed to files beside it"
+    )
+
+
+def decoded(data: bytes) -> str:
+    """The text of a SKILL.md, or SkillValidationError."""
+    if len(data) > MOST_BYTES:
+        raise SkillValidationError([Problem(message=f"the file has more than {MOST_BYTES:,} bytes; shorten it")])
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        line = before.count(b"\n") + 1
+        raise SkillValidationError(
+            [Problem(message=f"the file is not UTF-8 from line {line} on; save it as UTF-8", line=line)]
+        ) from error
+
+
+def read_bytes(base: Path, real: Path) -> bytes:
+    """A regular file at a real path below a real directory, or as much of it as shows that it is too long."""
+    with open_file(base, real.relative_to(base).parts) as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def validate_dir(
+    path: Path, *, strict: bool = False, refuse_long: bool = False, allowed: Set[Path] = frozenset()
+) -> tuple[Problem, ...]:
+    """`problems` of the skill in a directory, which is named by its last part and may be anywhere. A SKILL.md that is a
+    link is read only where it leads into that directory or into an `allowed` one, given by its real path."""
+    try:
+        skill_dir = Path(os.path.abspath(path))  # noqa: PTH100  `resolve` would follow a link and lose the name
+        names = os.listdir(skill_dir)  # noqa: PTH208
+        if FILE not in names:
+            return (Problem(message=_missing(skill_dir, names)),)
+        real = real_path(skill_dir / FILE)
+        check_inside(real, allowed | {Path(os.path.realpath(skill_dir))})
+        data = read_bytes(real.parent, real)
+    except UnusableLinkError as error:
+        return (Problem(message=str(error)),)
+    except NotADirectoryError:
+        return (Problem(message=f"{shown(path)} is not a directory; name the one that holds {FILE}"),)
+    except (OSError, ValueError) as error:
+        return (Problem(message=f"{shown(path)} cannot be read: {reason(error)}"),)
+    return problems(data, skill_dir=skill_dir, strict=strict, refuse_long=refuse_long)
+
+
+def _missing(skill_dir: Path, names: list[str]) -> str:
+    other = next((name for name in sorted(names) if name.lower() == FILE.lower()), None)
+    if other is not None:
+        return f"the file is named {shown(other)}; rename it to {FILE}"
+    return f"there is no {FILE} in {shown(skill_dir)}; add one"
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why the system refused, in its words."""
+    return shown((error.strerror if isinstance(error, OSError) else None) or error)

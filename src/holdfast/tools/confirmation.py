@@ -1,0 +1,198 @@
+"""Whether a call that changes something may run: by the settings, by what was decided before, or by asking.
+
+A refusal wins wherever two sources disagree, and whatever goes wrong is a refusal. Questions of one session are asked
+one at a time; who waits for his turn may find his question answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holdfast.config.origin import printable
+from holdfast.config.sections.agent import Confirm
+from holdfast.records.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
+
+from .change_lock import LoopLock
+from .contract import Effect, Tool, ToolContext
+from .decisions import Remembered
+from .text_limits import as_json, mend, said
+from .time_limits import bounded, in_thread
+from .workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+Scope = Literal["once", "session", "always"]
+
+_WANTS: dict[Effect, str] = {
+    "none": "run",
+    "read": "read",
+    "write": "change something",
+    "execute": "execute something",
+    "network": "use the network",
+}
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What the user is asked. `text` says all of it in printable characters; `subject` is what the call is about."""
+
+    tool: str
+    effect: Effect
+    subject: str
+    input: Mapping[str, Any]
+    text: str
+
+
+class Decision(Struct, frozen=True):
+    """Whether a call may run, how long that holds, and what the model is told if not."""
+
+    allowed: bool
+    scope: Scope = "once"
+    why: str = ""
+
+
+Confirmer = Callable[[Question], Awaitable[Decision]]
+
+_About = tuple[Path, str, str | None]
+"""What a remembered decision covers: workspace, tool, subject."""
+
+_YES = Decision(True)
+
+
+class Confirmations:
+    """The decisions of one session, shared by its agents. Without a `home` none outlives the session; without a
+    way to `ask` nobody can be asked."""
+
+    def __init__(self, settings: Confirm, *, home: Path | None = None, ask: Confirmer | None = None) -> None:
+        self._settings: tuple[Confirm, ...] = (settings,)
+        self._confirmer = ask
+        self._always = None if home is None else Remembered(home)
+        self._session: dict[_About, bool] = {}
+        self._asking = LoopLock()
+
+    def narrowed(self, settings: Confirm) -> Confirmations:
+        """The same decisions for a sub-agent with settings of its own: it is refused what either of both refuse, and
+        runs without a question what both allow. Delegating is no way round a question."""
+        narrowed = copy(self)
+        narrowed._settings = (*self._settings, settings)
+        return narrowed
+
+    async def decide(self, tool: Tool, input: Mapping[str, Any], context: ToolContext) -> Decision:
+        """Whether this call may run. Asks if nothing else decides."""
+        settled = [_settled(tool, settings) for settings in self._settings]
+        refusal = next((each for each in settled if each is not None and not each.allowed), None)
+        if refusal is not None or all(settled):
+            return refusal or _YES
+        name = tool.name
+        about = (context.workspace.root, name, _subject(tool, input, context.workspace))
+        known = await self._known(about)
+        if known is not None:
+            return known
+        if self._confirmer is None:
+            return Decision(False, why=f"{name} needs the user's consent, and nobody can be asked here.")
+        async with self._asking:
+            return await self._known(about) or await self._ask(self._confirmer, tool, about, input, context)
+
+    async def _known(self, about: _About) -> Decision | None:
+        """What was decided before."""
+        here = self._session.get(about)
+        always = None if self._always is None else await in_thread(self._always.find, *about)
+        if here is False or always is False:
+            return Decision(False, "session" if here is False else "always", "The user has refused this before.")
+        if here or always:
+            return Decision(True, "session" if here else "always")
+        return None
+
+    async def _ask(
+        self, confirmer: Confirmer, tool: Tool, about: _About, input: Mapping[str, Any], context: ToolContext
+    ) -> Decision:
+        subject = about[2]
+        what = f"{as_json(input) or '{}'}{_leads(tool, input, context.workspace)}" if subject is None else subject
+        text = _printable(f"{_wants(tool)}: {what}")
+        question = Question(tool=tool.name, effect=tool.effect, subject=subject or "", input=input, text=text)
+        context.tell(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
+        decision = Decision(False, why="The question was not answered.")
+        try:
+            decision = _checked(await bounded(lambda: confirmer(question), stopping=context.cancel.set))
+        except Exception as error:
+            logger.exception("the question whether %s may run could not be asked", tool.name)
+            decision = Decision(False, why=f"The user could not be asked ({said(error, 200)}).")
+        finally:
+            context.tell(
+                ToolConfirmationResolved(
+                    tool=tool.name,
+                    tool_use_id=context.tool_use_id,
+                    allowed_to_run=decision.allowed,
+                    scope=decision.scope,
+                )
+            )
+        if decision.scope != "once":
+            self._session[about] = decision.allowed
+        if decision.scope == "always" and self._always is not None:
+            await in_thread(self._always.keep, *about, decision.allowed)
+        return decision
+
+
+def _settled(tool: Tool, settings: Confirm) -> Decision | None:
+    """What the settings say of every call of a tool; None where the user has to be asked."""
+    name = tool.name
+    if name in settings.deny:
+        return Decision(False, why=f"The settings do not allow {name} (tools.confirm.deny).")
+    needed = not tool.read_only if tool.confirm is None else tool.confirm
+    if not needed or name in settings.allow or settings.mode == "allow":
+        return _YES
+    if settings.mode == "deny":
+        return Decision(False, why=f"The settings do not allow {name} (tools.confirm.mode is deny).")
+    return None
+
+
+def _wants(tool: Tool) -> str:
+    """Who wants what. Of the built-in tools it is known what they do; a server's say only that they are called."""
+    if tool.source == "mcp":
+        return f"{tool.name} is to be called, a tool of the MCP server {tool.server}"
+    if tool.source == "builtin":
+        wants = {"write": "change a file", "execute": "run a command"}.get(tool.effect, _WANTS[tool.effect])
+        return f"{tool.name} wants to {wants}"
+    return f"{tool.name} wants to {_WANTS[tool.effect]}"
+
+
+def _checked(found: object) -> Decision:
+    """An answer that is exactly a yes, or a refusal."""
+    if not isinstance(found, Decision):
+        return Decision(False, why="The question was not answered with a decision.")
+    scope: Scope = found.scope if found.scope in ("once", "session", "always") else "once"
+    if found.allowed is True:
+        return Decision(True, scope)
+    return Decision(False, scope, mend(str(found.why or "The user did not allow it.")))
+
+
+def _subject(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str | None:
+    """What a decision covers. If the tool cannot say it, exactly this input: never more."""
+    if tool.subject is None:
+        return None
+    try:
+        found = tool.subject(input)
+    except Exception:
+        logger.exception("%s cannot say what a call is about", tool.name)
+        found = None
+    return (mend(found) if isinstance(found, str) else as_json(input) or "{}") + _leads(tool, input, workspace)
+
+
+def _leads(tool: Tool, input: Mapping[str, Any], workspace: Workspace) -> str:
+    """Where its paths really lead: whoever says yes to `notes.txt` must know that it is a link to a hook of git's."""
+    said = ""
+    for touch in tool.paths:
+        for path in touch.named(input):
+            if isinstance(path, str) and (real := workspace.leads(path)) is not None:
+                said += f" ({path} leads to {real})"
+    return mend(said)
+
+
+def _printable(text: str) -> str:
+    """Control characters as escapes: a command must not be able to hide itself from the one who is asked."""
+    return "\n".join(map(printable, mend(text).split("\n")))

@@ -1,0 +1,223 @@
+"""What a tool is, what it is given and what it gives back.
+
+A tool is a frozen value around one asynchronous function. Everything that a call may touch comes in its `ToolContext`;
+everything it has to say goes out in a `ToolOutput`, or in a `ToolExecutionError` whose text the model reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct
+
+from holdfast.errors import HoldfastError
+from holdfast.records import Block, Extra, Message, Text, ToolResult, ToolUse
+from holdfast.records.events import Event
+
+if TYPE_CHECKING:
+    from .workspace import Workspace
+
+Effect = Literal["none", "read", "write", "execute", "network"]
+"""What a call does to the world. `none` and `read` change nothing; `network` reads over the network unless its tool
+`changes` something there. All of these run side by side; `write` and `execute` change something and run alone."""
+
+Source = Literal["builtin", "host", "mcp"]
+
+READ_ONLY: frozenset[Effect] = frozenset({"none", "read"})
+MUTATING: frozenset[Effect] = frozenset({"write", "execute"})
+
+DISCOVER_TOOLS = "discover_tools"
+CALL_TOOL = "call_tool"
+SKILL_LOAD = "skill_load"
+MCP_PREFIX = "mcp__"
+
+
+class ToolExecutionError(HoldfastError):
+    """A call that did not succeed. The text is the answer that the model gets; `metadata` goes to the trace."""
+
+    def __init__(self, message: str, metadata: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.metadata: Mapping[str, Any] = metadata or {}
+
+
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    """What a call gave: `content` for the model, the rest for the trace.
+
+    `messages` are appended to the conversation after the results of the turn, where a provider wants late tools so.
+    `events` are told once all calls of the turn are answered, and not at all if the turn is lost: what they speak of is
+    true only if the answer gets into the conversation.
+    """
+
+    content: str | tuple[Block, ...] = ""
+    metadata: Mapping[str, Any] = {}
+    files_modified: tuple[str, ...] = ()
+    command_executed: str | None = None
+    messages: tuple[Message, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        if isinstance(self.content, str):
+            return (Text(self.content),) if self.content else ()
+        return self.content
+
+
+class Cancel:
+    """Said once, heard by every call of a turn. Safe from any thread once somebody waits for it."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._said = False
+
+    def set(self) -> None:
+        self._said = True
+        loop = self._loop
+        if loop is None:
+            self._event.set()
+            return
+        try:
+            loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            self._event.set()
+
+    def is_set(self) -> bool:
+        return self._said
+
+    async def wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._event, self._loop = asyncio.Event(), loop
+        if not self._said:
+            await self._event.wait()
+
+
+class ToolContext(Struct, kw_only=True):
+    """What a call may touch. `tell` puts an event on the bus under this session and turn; `stream` takes output that a
+    user may watch while the call goes on: it never reaches the model."""
+
+    session: str
+    turn: str | None = None
+    tool_use_id: str = ""
+    workspace: Workspace
+    cancel: Cancel
+    skills: Any = None
+    memory: Any = None
+    bus: Any = None
+    tell: Callable[[Event], None] = lambda event: None
+    stream: Callable[[str], None] = lambda text: None
+
+
+Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolOutput]]
+
+
+class Touch(Struct, frozen=True):
+    """A member of a tool's input that names a file or a directory, and what is done to it. `outside` also allows the
+    session's skill and offload directories, for reading."""
+
+    member: str
+    access: Literal["read", "write"]
+    outside: bool = False
+
+    def named(self, input: Mapping[str, Any]) -> list[Any]:
+        """What an input says there: one path, several, or none."""
+        value = input.get(self.member)
+        return value if isinstance(value, list) else [] if value is None else [value]
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """One tool.
+
+    `input_schema` is canonical JSON text. `paths` are checked before a call is confirmed or run. `confirm` None asks
+    for tools that write, execute or use the network. `subject` is what a call is about: it stands in the question, and
+    a remembered decision covers exactly this; without one it covers the tool. `hints` are further words to be found by.
+    `changes` says of a tool that uses the network that it changes something there, such as one that posts a message.
+    `inline_chars` is the tool's own limit for results that stay inline; those of an `exempt` tool are never offloaded.
+    """
+
+    name: str
+    description: str
+    run: Run
+    effect: Effect
+    input_schema: bytes = b'{"type":"object"}'
+    paths: tuple[Touch, ...] = ()
+    source: Source = "host"
+    server: str | None = None
+    core: bool = False
+    confirm: bool | None = None
+    changes: bool = False
+    subject: Callable[[Mapping[str, Any]], str] | None = None
+    timeout_s: float | None = None
+    guide: str | None = None
+    hints: tuple[str, ...] = ()
+    inline_chars: int | None = None
+    exempt: bool = False
+    extra: Extra = ()
+    """Further members of its definition, as canonical JSON text."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a call runs without consent: it changes nothing and reads nothing but this machine."""
+        return self.effect in READ_ONLY
+
+    @property
+    def mutating(self) -> bool:
+        """Whether a call may change something, so that it runs while no other one does. A tool of an MCP server may,
+        unless it is declared to read only."""
+        return self.effect in MUTATING or (self.effect == "network" and (self.changes or self.source == "mcp"))
+
+
+class Resolved(Struct, frozen=True):
+    """What a call means: this tool with this input. `via` is the tool that was named, where that is another."""
+
+    tool: Tool
+    input: Any
+    via: str | None = None
+
+
+class Refused(Struct, frozen=True):
+    """A call that leads to no tool, and what the model is told. `invalid` where its input was the reason."""
+
+    text: str
+    invalid: bool = False
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """One call's end: the result for the model, and what is known of it. `tool` is the tool that ran."""
+
+    result: ToolResult
+    tool: str
+    output: ToolOutput | None = None
+    error: str | None = None
+    cancelled: bool = False
+    elapsed_us: int = 0
+
+
+class SkillsInUse(Protocol):
+    """A session's skills as its Toolbox and Dispatcher see them."""
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """Declared beside the built-in ones."""
+
+    @property
+    def directories(self) -> Sequence[Path]:
+        """To be read by those who may read outside the workspace."""
+
+    def used_by(self, session: str) -> None:
+        """This session's conversation is the one that bodies are loaded into; HoldfastError if it is another's."""
+
+    def begun(self, calls: Iterable[ToolUse]) -> None:
+        """These calls are run now."""
+
+    def answered(self, answers: Iterable[Answer]) -> None:
+        """These answers go into the conversation."""
+
+    def lost(self, calls: Iterable[ToolUse]) -> None:
+        """Nobody gets the answers of these calls."""
+
+    def at_reset(self, kept: Iterable[Message]) -> None:
+        """These messages are what is left of the conversation."""

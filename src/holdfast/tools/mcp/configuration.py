@@ -1,0 +1,241 @@
+"""Which MCP servers there are: those of `holdfast.toml`, then those of the workspace's `.mcp.json`.
+
+`.mcp.json` is the format other clients use; what it says beyond what we know is ignored. A file that cannot be read is
+an error; one bad server in it is a server that is not used, and says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import stat
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.config import Settings
+from holdfast.config.keys import SERVER_KEYS
+from holdfast.config.origin import printable
+from holdfast.config.parse import NotAllowedError, check, mask
+from holdfast.config.sections.mcp import DeclaredServer, Mcp
+from holdfast.config.servers import LONGEST_NAME, contradiction, is_name
+from holdfast.errors import HoldfastError
+
+from .approvals import approved
+from .server import Server
+
+FILE = ".mcp.json"
+_LARGEST = 1_000_000
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
+_KNOWN = ("command", "args", "env", "cwd", "url", "headers")
+_SSE = (
+    'it speaks the old SSE transport only, which is not supported; ask for its streamable HTTP address ("type": "http")'
+)
+_OURSELVES = "it is Holdfast itself, which would start itself for ever; other clients may use it"
+
+
+class _WrongError(Exception):
+    """What is wrong with one server, as the end of a sentence."""
+
+
+def servers(
+    settings: Settings | Mcp, workspace: Path, home: Path, environ: Mapping[str, str] | None = None
+) -> dict[str, Server]:
+    """Every server by name, also those that are not used: `blocked` says why. A HoldfastError for a bad `.mcp.json`."""
+    environ = os.environ if environ is None else environ
+    mcp = settings.mcp if isinstance(settings, Settings) else settings
+    workspace = workspace.absolute()
+    found: dict[str, tuple[DeclaredServer, str]] = {name: (declared, "") for name, declared in mcp.servers.items()}
+    if mcp.project != "never":
+        for name, entry in _project_file(workspace / FILE).items():
+            found.setdefault(name, entry)
+    return {
+        name: _server(name, declared, wrong, mcp, workspace, home, environ)
+        for name, (declared, wrong) in sorted(found.items())
+    }
+
+
+def _server(
+    name: str,
+    declared: DeclaredServer,
+    wrong: str,
+    mcp: Mcp,
+    workspace: Path,
+    home: Path,
+    environ: Mapping[str, str],
+) -> Server:
+    root = os.path.realpath(workspace)
+    written = [getattr(declared, field) for field in (*_KNOWN, "read_only", "trust_hints")]
+    server = Server(
+        name=name,
+        timeout_s=declared.timeout_s,
+        start_timeout_s=declared.start_timeout_s,
+        read_only=declared.read_only,
+        trust_hints=declared.trust_hints,
+        origin=declared.origin,
+        project=declared.project,
+        workspace=_as_text(root),
+        digest=hashlib.sha256(msgspec.json.encode([_as_text(root), name, *written])).hexdigest(),
+        definition=_definition(declared),
+    )
+    if not declared.enabled:
+        return _blocked(server, "It is switched off.")
+    if declared.project and mcp.project == "never":
+        return _blocked(server, 'It is named by a file of the workspace, and mcp.project is "never".')
+    if not wrong:
+        try:
+            server = _expanded(server, declared, workspace, environ)
+        except _WrongError as problem:
+            wrong = problem.args[0]
+    if wrong:
+        server = msgspec.structs.replace(server, ourselves=wrong is _OURSELVES)
+        return _blocked(server, f"{server.origin}: server {printable(name)}: {wrong}.")
+    if declared.project and mcp.project == "ask" and not approved(home, server):
+        cure = f"look at what it starts, then run: holdfast mcp --approve {shlex.quote(name)}"
+        return _blocked(server, f"It is named by a file of the workspace and not approved; {cure}")
+    return server
+
+
+def _as_text(path: str) -> str:
+    """A path as a file can hold it; one that is no UTF-8 by the bytes that are none."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _blocked(server: Server, why: str) -> Server:
+    return msgspec.structs.replace(server, blocked=why)
+
+
+def _definition(declared: DeclaredServer) -> str:
+    """What is started or connected to, on one line. Of a workspace's server everything, as it is written there: that is
+    what the user approves. Of the user's own not what may be secret."""
+    table = msgspec.to_builtins(declared) if declared.project else mask(declared)
+    place = table.get("url") or shlex.join([table.get("command") or "", *table.get("args", ())])
+    more = [
+        f"{key} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for key in ("cwd", "env", "headers", "read_only", "trust_hints")
+        if (value := table.get(key))
+    ]
+    return printable(f"{place} ({'; '.join(more)})" if more else place)
+
+
+def _expanded(server: Server, declared: DeclaredServer, workspace: Path, environ: Mapping[str, str]) -> Server:
+    """The server with every `${VAR}` replaced."""
+
+    def full(text: str) -> str:
+        return _VARIABLE.sub(lambda match: _value(match, environ), text)
+
+    command, url = declared.command, declared.url
+    args = tuple(full(text) for text in declared.args)
+    env = {key: full(text) for key, text in declared.env.items()}
+    headers = {key: full(text) for key, text in declared.headers.items()}
+    command = full(command) if command is not None else None
+    url = full(url) if url is not None else None
+    cwd = full(declared.cwd or "")
+    if cwd == "~" or cwd.startswith("~/"):
+        cwd = (environ.get("HOME") or "") + cwd[1:]
+    if url is not None and not re.match(r"https?://[^\s/?#]", url):
+        raise _WrongError("its url is no http:// or https:// address; correct it")
+    if any(re.search(r"[\x00\r\n]", text) or not key.isprintable() for key, text in headers.items()):
+        raise _WrongError("a header of it is not one line of text; correct it")
+    if any("\x00" in text for text in (command or "", *args, *env, *env.values(), cwd)) or any(
+        "=" in key for key in env
+    ):
+        raise _WrongError("a variable or an argument of it holds what no program can be given; correct it")
+    if command is not None and _is_ourselves(command, args):
+        raise _WrongError(_OURSELVES)
+    return msgspec.structs.replace(
+        server,
+        command=command,
+        args=args,
+        env=env,
+        cwd=str(workspace / cwd) if command is not None else None,
+        url=url,
+        headers=headers,
+    )
+
+
+def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    name, default = match.groups()
+    value = environ.get(name, "")
+    if default is not None:
+        return value or default
+    if name not in environ:
+        raise _WrongError(f"the variable {name} is not set; set it, or write ${{{name}:-default}}")
+    return value
+
+
+def _is_ourselves(command: str, args: tuple[str, ...]) -> bool:
+    words = [command.replace("\\", "/").rpartition("/")[2], *args]
+    return any(one == "holdfast" and two == "mcp" for one, two in pairwise(words))
+
+
+def _project_file(path: Path) -> dict[str, tuple[DeclaredServer, str]]:
+    """The servers that the workspace's `.mcp.json` names, each with what is wrong with it."""
+    where = printable(path)
+    text = _text(path, where)
+    if text is None:
+        return {}
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as problem:
+        place = f"{where}:{problem.lineno}"
+        raise HoldfastError(f"{place}: this is not valid JSON ({problem.msg}); mend that line") from problem
+    except (ValueError, RecursionError) as problem:
+        raise HoldfastError(f"{where}: this JSON cannot be read; mend or remove the file") from problem
+    table = document.get("mcpServers", {}) if isinstance(document, dict) else None
+    if not isinstance(table, dict):
+        raise HoldfastError(f'{where}: this file holds {{"mcpServers": {{NAME: {{…}}}}}}; mend or remove it')
+    found: dict[str, tuple[DeclaredServer, str]] = {}
+    for name, entry in table.items():
+        if is_name(name):
+            found[name] = _entry(entry, where)
+        else:
+            short = printable(name[:40]) or "?"
+            wrong = f"its name has not 1 to {LONGEST_NAME} printable characters; give it another"
+            found.setdefault(short, (DeclaredServer(origin=where, project=True), wrong))
+    return found
+
+
+def _text(path: Path, where: str) -> str | None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise HoldfastError(f"{where}: this is not a regular file; remove or rename it")
+        if status.st_size > _LARGEST:
+            raise HoldfastError(f"{where}: the file is larger than 1 MB; it cannot be a list of servers")
+        return path.read_bytes().decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as problem:
+        raise HoldfastError(f"{where}: the file is not UTF-8 (byte {problem.start}); save it as UTF-8") from problem
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        raise HoldfastError(f"{where}: the file cannot be read ({reason}); mend or remove it") from problem
+
+
+def _entry(entry: object, where: str) -> tuple[DeclaredServer, str]:
+    nothing = DeclaredServer(origin=where, project=True)
+    if not isinstance(entry, dict):
+        return nothing, "it is no table; write a command or a url"
+    values: dict[str, Any] = {}
+    for key in _KNOWN:
+        if entry.get(key) is not None:
+            try:
+                values[key] = check(SERVER_KEYS[key], entry[key])
+            except NotAllowedError:
+                return nothing, f"its {key} is not allowed; it must be {SERVER_KEYS[key].allowed}"
+    kind = entry.get("type")
+    if kind in _HTTP or (kind == "sse" and "url" in values) or "command" not in values:
+        values = {key: value for key, value in values.items() if key in ("url", "headers")}
+    else:
+        values = {key: value for key, value in values.items() if key not in ("url", "headers")}
+    enabled = entry.get("disabled") is not True and entry.get("enabled") is not False
+    declared = DeclaredServer(**values, enabled=enabled, origin=where, project=True)
+    return declared, _SSE if kind == "sse" else contradiction(values)

@@ -1,0 +1,157 @@
+"""What a server says of its tools, made into tools that every provider takes.
+
+A server is a stranger: one bad tool must not cost the others, so each is looked at by itself, mended where its meaning
+is plain, and left out with a warning where it is not. A laxer schema is harmless: the server checks its input itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
+
+from holdfast.config.sections.mcp import Mcp
+from holdfast.records.jsontext import NotJson, canonical_json
+
+from ..contract import Effect, Run, Tool, ToolExecutionError
+from ..text_limits import mend, shown
+from ..validation import check
+from .names import tool_name
+from .server import Server
+
+MOST_TOOLS = 1000
+_MOST_WARNINGS = 20
+_LONGEST_HINT = 200
+_LARGEST_SCHEMA = 200_000
+_ALTERNATIVES = ("oneOf", "anyOf", "allOf")
+GRACE_S = 10.0
+"""What a call may take beyond its time to tell the server that it is over."""
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """One tool as its server lists it; `schema` is canonical JSON text."""
+
+    name: str
+    description: str = ""
+    title: str = ""
+    schema: bytes = b'{"type":"object"}'
+    read_only: bool = False
+    """The server's own word for it."""
+
+
+def mended(result: Mapping[str, Any], left_out: list[str]) -> dict[str, Any]:
+    """The result of tools/list as the protocol has it: only what is of use of each tool, and only tools that can be."""
+    tools = result.get("tools")
+    kept = []
+    for item in tools if isinstance(tools, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"]:
+            _leave_out(left_out, "a tool without a name is left out")
+            continue
+        schema = _schema(item.get("inputSchema"))
+        if isinstance(schema, str):
+            _leave_out(left_out, f"the tool {shown(item['name'])} is left out: {schema}")
+            continue
+        hints = item.get("annotations")
+        hints = hints if isinstance(hints, dict) else {}
+        tool: dict[str, Any] = {"name": item["name"], "inputSchema": schema}
+        tool |= {key: item[key] for key in ("title", "description") if isinstance(item.get(key), str)}
+        if isinstance(hints.get("title"), str):
+            tool.setdefault("title", hints["title"])
+        tool["annotations"] = {"readOnlyHint": hints.get("readOnlyHint") is True}
+        kept.append(tool)
+    cursor = result.get("nextCursor")
+    rest = {key: value for key, value in result.items() if key not in ("tools", "nextCursor")}
+    return rest | {"tools": kept} | ({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {})
+
+
+def _leave_out(warnings: list[str], why: str) -> None:
+    if len(warnings) <= _MOST_WARNINGS:  # a list may hold a million bad tools
+        warnings.append(why)
+
+
+def few(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Each warning once, and no more of them than anybody reads."""
+    every = tuple(dict.fromkeys(warnings))
+    return every if len(every) <= _MOST_WARNINGS else (*every[:_MOST_WARNINGS], "there are more warnings like these")
+
+
+def _schema(schema: object) -> dict[str, Any] | str:
+    """An input schema that can be declared, or what is wrong with it."""
+    if schema is None:
+        return {"type": "object"}
+    if not isinstance(schema, dict):
+        return "its schema is no object"
+    # Null for "none" is what some languages write. Alternatives at the top are refused by Anthropic.
+    schema = {key: part for key, part in schema.items() if part is not None and key not in _ALTERNATIVES}
+    if "type" not in schema:
+        schema = {"type": "object", **schema}
+    if schema["type"] != "object":
+        return "its schema does not describe an object"
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not all(isinstance(part, (dict, bool)) for part in properties.values()):
+        return "the properties of its schema are no table of schemas"
+    if not isinstance(required, list) or not all(isinstance(part, str) for part in required):
+        return "what its schema requires is no list of names"
+    if not isinstance(schema.get("$schema", ""), str):
+        return "its schema names its dialect with something that is no text"
+    return schema
+
+
+def listed(name: str, schema: Mapping[str, Any], *, description: str, title: str, read_only: bool) -> Listed | str:
+    """A tool with its schema as text, or why it cannot be used. Takes its time with schemas: not for the event loop."""
+    try:
+        text = canonical_json(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+        if len(text) > _LARGEST_SCHEMA:
+            return f"the tool {shown(name)} is left out: its schema has {len(text)} bytes"
+        check(name, text, {}, stranger=True)
+    except ToolExecutionError as problem:
+        return f"the tool {shown(name)} is left out: {problem}"
+    except (NotJson, ValueError, RecursionError):
+        return f"the tool {shown(name)} is left out: its schema is not JSON"
+    return Listed(name=name, description=mend(description), title=mend(title), schema=text, read_only=read_only)
+
+
+def tools_of(
+    server: Server, found: Iterable[Listed], settings: Mcp, run: Mapping[str, Run], warnings: list[str]
+) -> dict[str, Tool]:
+    """The tools of a server by the names they get. Of two with one name the first is used."""
+    tools: dict[str, Tool] = {}
+    for one in found:
+        name = tool_name(server.name, one.name)
+        if name in tools:
+            warnings.append(f"the tool {shown(one.name)} is left out: another has this name")
+        elif len(tools) == MOST_TOOLS:
+            warnings.append(f"all tools after the first {MOST_TOOLS} are left out")
+            break
+        else:
+            tools[name] = _tool(server, name, one, settings, run[one.name])
+    return tools
+
+
+def _tool(server: Server, name: str, one: Listed, settings: Mcp, run: Run) -> Tool:
+    said_and_believed = one.read_only and server.trust_hints
+    quiet = said_and_believed or any(fnmatchcase(one.name, pattern) for pattern in server.read_only)
+    effect: Effect = "read" if quiet else "network" if server.url is not None else "execute"
+    return Tool(
+        name=name,
+        description=_short(one.description or one.title, settings.description_chars),
+        run=run,
+        effect=effect,
+        input_schema=one.schema,
+        source="mcp",
+        server=server.name,
+        timeout_s=(server.timeout_s or settings.timeout_s) + GRACE_S,
+        hints=tuple(dict.fromkeys(word[:_LONGEST_HINT] for word in (server.name, one.name, one.title) if word)),
+    )
+
+
+def _short(text: str, limit: int) -> str:
+    """A description within the limit; what is cut is announced, by a number that depends on the text alone."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    note = f"… [{len(text) - limit} more characters are left out]"
+    return text[:limit].rstrip() + note

@@ -1,0 +1,134 @@
+"""Whether a call's input fits the schema of its tool, and what is wrong with it in words a model can act on.
+
+Schemas are a stranger's too: one that is no schema, refers to another place or cannot be applied makes the call fail
+with a text, and nothing is ever fetched. A stranger's regular expressions are not applied: one that backtracks for ever
+would hold the whole process, and who wrote it checks what it gets. For the same reason its references are counted: a
+few lines of them can stand for more work than anybody can do. Compiled schemas are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from contextvars import ContextVar
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import Any
+
+from holdfast.errors import HoldfastError
+
+from .contract import ToolExecutionError
+from .text_limits import cut, mend, said, shown
+
+MOST = 5
+"""Problems that are listed of one input."""
+REFERENCES = 10_000
+"""References of a stranger's schema that are followed for one input: less than a second."""
+_LONGEST = 300
+_REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_left: ContextVar[int] = ContextVar("holdfast_tools_references", default=REFERENCES)
+
+
+def require() -> None:
+    """Says what to install where the library for schemas is missing."""
+    if find_spec("jsonschema") is None:
+        raise HoldfastError("tools need the library jsonschema; pip install 'holdfast[agent]'")
+
+
+def check(tool: str, schema: bytes, value: Any, *, stranger: bool = False, references: int = REFERENCES) -> str | None:
+    """What is wrong with an input, or None. ToolExecutionError where the schema itself is the problem. Of a schema that
+    is a `stranger`'s, regular expressions are not applied, and not more than so many references are followed."""
+    _left.set(references)
+    try:
+        found = [_line(error) for error in islice(_compiled(schema, stranger).iter_errors(value), MOST + 1)]
+    except ToolExecutionError as error:
+        raise ToolExecutionError(f"{shown(tool)} cannot be called: {error}") from error
+    except Exception as error:  # applying a schema fails in as many ways as there are keywords
+        why = f"its schema cannot be applied ({said(error, _LONGEST)})"
+        raise ToolExecutionError(f"{shown(tool)} cannot be called: {why}") from error
+    if not found:
+        return None
+    more = "\n- …and more" if len(found) > MOST else ""
+    lines = "".join(f"\n- {line}" for line in found[:MOST])
+    return f"The input of {shown(tool)} is not valid:{lines}{more}\nCorrect the input and call it again."
+
+
+@lru_cache(maxsize=1024)
+def _compiled(schema: bytes, stranger: bool) -> Any:
+    """A validator; kept by the text of the schema. `$schema` chooses the draft, 2020-12 is the default."""
+    library, known = import_module("jsonschema"), import_module("jsonschema_specifications")
+    try:
+        document = json.loads(schema)
+    except (ValueError, RecursionError) as error:
+        raise ToolExecutionError("its schema is not JSON") from error
+    if not isinstance(document, (dict, bool)):
+        raise ToolExecutionError("its schema is neither an object nor true or false")
+    draft = library.validators.validator_for(document, default=library.Draft202012Validator)
+    try:
+        draft.check_schema(document)
+    except library.exceptions.SchemaError as error:
+        raise ToolExecutionError(f"its schema is not valid ({cut(mend(error.message), _LONGEST)})") from error
+    if stranger:
+        draft = _careful(library, draft, patterned='"patternProperties"' in json.dumps(document))
+    # This registry knows the drafts themselves and has no way to ask for anything else.
+    return draft(document, registry=known.REGISTRY)
+
+
+def _careful(library: Any, draft: Any, patterned: bool) -> Any:
+    """A draft that applies no regular expressions and counts references."""
+    left_out = ["pattern"]
+    if patterned:  # what counts as additional depends on them
+        left_out += ["patternProperties", "additionalProperties", "unevaluatedProperties"]
+    counted = {name: _counted(draft.VALIDATORS[name]) for name in _REFERRING if name in draft.VALIDATORS}
+    careful = library.validators.extend(draft, dict.fromkeys(left_out, _anything) | counted)
+    evolve = careful.evolve
+
+    def keep(validator: Any, **changes: Any) -> Any:
+        """A part of a schema that names a draft of its own would be applied by that, without our care."""
+        part = changes.pop("schema", validator.schema)
+        if isinstance(part, dict) and "$schema" in part:
+            part = {key: value for key, value in part.items() if key != "$schema"}
+        return evolve(validator, schema=part, **changes)
+
+    careful.evolve = keep
+    return careful
+
+
+def _counted(follow: Any) -> Any:
+    def counted(validator: Any, reference: Any, value: Any, schema: Any) -> Any:
+        left = _left.get()
+        if left <= 0:
+            raise ToolExecutionError("its schema refers to itself too often to be applied to this input")
+        _left.set(left - 1)
+        return follow(validator, reference, value, schema)
+
+    return counted
+
+
+def _anything(validator: Any, rule: Any, value: Any, schema: Any) -> tuple[()]:
+    return ()
+
+
+def _line(error: Any) -> str:
+    """One problem and where it is. Of alternatives that all failed, the one that came closest says more than "none"."""
+    if error.context:
+        best = import_module("jsonschema").exceptions.best_match([error])
+        error = best or error
+    return f"{_place(error.absolute_path)}: {cut(mend(error.message), _LONGEST)}"
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Where in the input, as `edits[0].old`."""
+    place = ""
+    for part in path:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif re.fullmatch(r"\w+", part):
+            place += f".{part}"
+        else:
+            place += f"[{shown(json.dumps(part, ensure_ascii=False))}]"
+    return place.removeprefix(".") or "input"

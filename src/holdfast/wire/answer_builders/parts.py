@@ -1,0 +1,141 @@
+"""What every dialect's builder shares: what comes out, and what of it can be sent back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.records import (
+    Block,
+    Extra,
+    Message,
+    NotJson,
+    Opaque,
+    RedactedThinking,
+    Text,
+    Thinking,
+    ToolUse,
+    canonical_json,
+    encode_string,
+)
+
+from .. import scan
+
+Stop = Literal["end", "tools", "length", "refusal", "paused", "unknown"]
+"""Why the model ended: it had said all, it calls tools, the limit, it refuses, the provider paused, or nobody says."""
+
+SEALED = "thoughtSignature"
+_REASONING = "reasoning"
+_DEEPEST = 100
+"""Levels of JSON within a block: a request with more may be one that nobody can read, and no tool asks for it."""
+
+_nesting = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL).finditer
+
+
+class Piece(Struct, frozen=True):
+    """What can be shown while an answer comes. Of a call it is the tool's name, as soon as that is known."""
+
+    kind: Literal["text", "thinking", "tool"]
+    text: str
+
+
+class Builder:
+    """What the events of one answer come to. A dialect says in `event` what each adds and in `message` what it was."""
+
+    stop: Stop = "unknown"
+    opened = False
+    """Something was an answer, or the beginning of one."""
+    ended = False
+    """The answer said itself that it is over, in a way that a tap does not know."""
+    problem: str | None = None
+
+    def event(self, data: bytes) -> Iterable[Piece]:
+        """Takes the canonical JSON of one event, or of a whole response."""
+        raise NotImplementedError
+
+    def message(self, *, whole: bool, id: str | None) -> Message:
+        """What was said so far; `id` is the response's."""
+        raise NotImplementedError
+
+
+def is_object(text: str) -> bool:
+    """Whether a tool's input, as text, is a JSON object."""
+    try:
+        return canonical_json(text.encode("utf-8", "surrogatepass"))[:1] == b"{"
+    except NotJson:
+        return False
+
+
+def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
+    """A short name of an answer for ids that we have to make: from the response's id, or else from what it says."""
+    said = b"\n".join(raw) if id is None else id.encode("utf-8", "surrogatepass")
+    return blake2b(said, digest_size=8).hexdigest()
+
+
+def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...]:
+    """The blocks that a provider takes back: no text without words, no thought that leads to nothing, no call of a kind
+    that nobody here can answer, nothing that is nested without end, no id twice. `made` is the beginning of ids where
+    one is missing."""
+    shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
+    found = [block for block in _answerable(shallow) if not _is_blank(block)]
+    last = Thinking | RedactedThinking if whole else Thinking | RedactedThinking | Opaque
+    while found and (isinstance(found[-1], last) or _is_reasoning(found[-1])):
+        found.pop()
+    ids: set[str] = set()
+    for index, block in enumerate(found):
+        if isinstance(block, ToolUse):
+            identity = block.id if block.id and block.id not in ids else f"{made}{index}"
+            ids.add(identity)
+            found[index] = replace(block, id=identity, input=scan.mended(block.input))
+    return tuple(found)
+
+
+def plain_extra(extra: Extra) -> Extra:
+    """Further members, without those that are nested too deeply."""
+    return tuple((name, raw) for name, raw in extra if not _is_deep(raw))
+
+
+def _shallow(block: Block) -> Block:
+    """A call whose input is nested too deeply has it as a string, as if it were no JSON: the model is told so."""
+    if isinstance(block, Opaque):
+        return block
+    if isinstance(block, ToolUse) and _is_deep(block.input):
+        block = replace(block, input=encode_string(block.input.decode("utf-8", "replace")))
+    return replace(block, extra=plain_extra(block.extra)) if block.extra else block
+
+
+def _is_deep(raw: bytes) -> bool:
+    if raw.count(b"{") + raw.count(b"[") <= _DEEPEST:
+        return False
+    depth = 0
+    for found in _nesting(raw):
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
+        if depth > _DEEPEST:
+            return True
+    return False
+
+
+def _answerable(blocks: tuple[Block, ...]) -> Iterable[Block]:
+    """Unknown blocks with an id are a call and its output where the provider ran the tool itself; the pair stays, and
+    is no call of ours. One without the other waits for an answer that nobody can give."""
+    ids = [block.call_id for block in blocks if isinstance(block, Opaque) and block.call_id is not None]
+    for block in blocks:
+        if isinstance(block, Opaque) and block.call_id is not None:
+            if ids.count(block.call_id) > 1:
+                yield replace(block, call_id=None)
+        else:
+            yield block
+
+
+def _is_blank(block: Block) -> bool:
+    return isinstance(block, Text) and not block.text.strip() and SEALED not in dict(block.extra)
+
+
+def _is_reasoning(block: Block) -> bool:
+    """OpenAI refuses a thought that nothing follows."""
+    return isinstance(block, Opaque) and block.kind == _REASONING

@@ -1,0 +1,194 @@
+"""One block of a body as a cache sees it: its digest, its tokens, and what it brings with it.
+
+The dialects say how each of that is spelled. Nearly all blocks of a long conversation are messages of one provider in
+its most compact spelling, for which one pass says everything.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.caches.prompt import Block
+from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
+
+from . import anthropic
+from .body import BlockSpan, Body
+from .dialects import Dialect
+from .raw_json import object_of, string_of
+from .references import Late, late_tool, references
+from .scan import may_name
+
+_CITATIONS = b'"citations":{"enabled":true'
+_ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'
+"""A line of Claude Code's that differs from request to request while its sessions still hit: no part of the prefix."""
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "function_call", "custom_tool_call", "additional_tools")
+"""Blocks whose input, or schema, is data of a tool's own: what looks like a picture in it is none."""
+
+_CONTENT = b',"content":'
+_NO_MARKS: tuple[str, ...] = ()
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Known(Struct, frozen=True, gc=False):
+    """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
+
+    `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it. `late`
+    is the tool that a block which is no part declares, `refers` are those that a result names.
+    """
+
+    block: Block | None
+    images: bool = False
+    citations: bool = False
+    marks: tuple[str, ...] = ()
+    special: bool = True
+    at_end: bool = False
+    refers: tuple[str, ...] = ()
+    late: Late | None = None
+
+
+def read_block(
+    body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, plain: bytes | None = None
+) -> Known | None:
+    """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
+    may not be the only one."""
+    span, marks = body.blocks[index], _NO_MARKS
+    found = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
+    if found is not None:
+        content, kind, markable, text, flat = found
+    else:
+        if plain is not None:
+            if may_name(plain, "cache_control", 0, len(plain)):
+                return None
+            body, index = _alone(body, span, plain), 0
+        marks = _ttls(body, dialect, index)
+        if dialect.deferred(body, index):
+            return Known(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
+        content, kind = dialect.content(body, index), dialect.kind(body, index)
+        if span.section == "system" and content.startswith(_ATTRIBUTION):
+            return Known(None, marks=marks)
+        markable, text, flat = dialect.markable(body, index), _text_of(content, kind), False
+    digest = _digest(span, border, content)
+    images = citations = False
+    refers = references(content) if span.section == "messages" and kind.endswith("tool_result") else ()
+    if not flat and span.section == "messages" and kind not in _CALLS:
+        images, citations = any(mark in content for mark in dialect.images), _CITATIONS in content
+    ids = b""
+    if with_ids:
+        ids = _ids(content, span, text, digest if images else b"")
+        tokens = len(ids) // 4
+    else:
+        tokens = estimate(text) if text is not None else estimate_json(content)
+    block = Block(span.section, kind, span.role, span.message, digest, tokens, markable, ids)
+    special = images or citations or bool(marks) or bool(refers)
+    return Known(block, images, citations, marks, special, False, refers)
+
+
+def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Sequence[bytes]) -> bytes:
+    """The digest that a block has with these parts: its own bytes without a marker, and the members of its message that
+    hang on it."""
+    span, own = body.blocks[index], parts[0]
+    found = _at_once(body.dialect, span, own)
+    content = found[0] if found is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
+    return _digest(span, border, content)
+
+
+def _digest(span: BlockSpan, border: bool, content: bytes) -> bytes:
+    head = as_bytes(f"{span.section}|{span.role}|{'1' if border else '0'}|")
+    return sha256(head + content).digest()[:16]
+
+
+def _alone(body: Body, span: BlockSpan, text: bytes, members: Sequence[bytes] | None = None) -> Body:
+    """A body of which only this one block is asked about; `members` are those that hang on it, if they are others."""
+    context, raw = [], text
+    for member in [body.raw[start:end] for start, end in span.context] if members is None else members:
+        context.append((len(raw), len(raw) + len(member)))
+        raw += member
+    return replace(body, raw=raw, blocks=(replace(span, start=0, end=len(text), context=tuple(context)),))
+
+
+def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str, bool, str | None, bool] | None:
+    """Content, kind, whether it can carry a marker, and text of a message's block that is written as its canonical form
+    is and carries no marker: what the dialect would say of it, from one decoding. The last is whether it is flat. None
+    for any other block."""
+    if dialect != anthropic.NAME or span.section != "messages" or span.form != "object" or span.context:
+        return None
+    try:
+        members: Any = _decode(content)
+        if type(members) is not dict or _encode(members) != content:  # it spells every character as the canonical form
+            return None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    kind, flat = members.get("type"), _is_flat(members)
+    if type(kind) is not str or not kind or span.where == anthropic.EMPTY:
+        return None
+    if not flat and b'"cache_control"' in content:
+        return None
+    said = members.get("text")
+    markable = anthropic.may_carry(kind) and (kind != "text" or (type(said) is str and bool(said)))
+    if kind == "tool_result" and type(members.get("content")) is str:
+        content = _with_text_block(members, content, flat)
+    text = members.get("thinking") if kind == "thinking" else said if b'"text"' in content[:64] else None
+    return content, kind, markable, text if type(text) is str else None, flat
+
+
+def _is_flat(members: dict[str, Any]) -> bool:
+    """Whether a block holds no other values, or only a list of parts that hold none: what can be said without a search
+    through all of its bytes."""
+    if "cache_control" in members or members.get("type") == "image":
+        return False
+    for value in members.values():
+        if type(value) is dict:
+            return False
+        if type(value) is list:
+            for part in value:
+                if type(part) is not dict or "cache_control" in part or part.get("type") == "image":
+                    return False
+                if any(type(inner) in (dict, list) for inner in part.values()):
+                    return False
+    return True
+
+
+def _with_text_block(members: dict[str, Any], content: bytes, flat: bool) -> bytes:
+    """A result whose content is a string, which is one text block."""
+    if flat and next(reversed(members)) == "content":
+        at = content.find(_CONTENT)  # nowhere else: a quote in a string has a backslash
+        if at >= 0:
+            at += len(_CONTENT)
+            return b'%b[{"type":"text","text":%b}]}' % (content[:at], content[at:-1])
+    return _encode({**members, "content": [{"type": "text", "text": members["content"]}]})
+
+
+def _ttls(body: Body, dialect: Dialect, index: int) -> tuple[str, ...]:
+    """The lifetimes of the markers on and in a block."""
+    return tuple(marker.ttl for marker in dialect.markers(body, (index,)) if marker.block is not None)
+
+
+def _text_of(content: bytes, kind: str) -> str | None:
+    """What the model reads of a block that is mostly text; None for one it reads as a structure."""
+    if kind == "thinking" or b'"text"' in content[:64]:
+        members = object_of(content) or {}
+        return string_of(members.get("thinking" if kind == "thinking" else "text"))
+    return None
+
+
+def _ids(content: bytes, span: BlockSpan, text: str | None, picture: bytes) -> bytes:
+    """Token ids, the role first. A picture is as many tokens as one usually has, the same for the same picture; what
+    stands beside it in its block counts too."""
+    if picture:
+        count = max(IMAGE_TOKENS, estimate_json(content))
+        return array("I", [int.from_bytes(picture[:3], "big")] * count).tobytes()
+    words = text if text is not None else content.decode("utf-8", "replace")
+    return array("I", encode(f"\n{span.role or span.section}: ") + encode(words)).tobytes()
+
+
+def as_bytes(text: str) -> bytes:
+    """A name a client chose: half of a surrogate pair is as good as any."""
+    return text.encode("utf-8", "surrogatepass")

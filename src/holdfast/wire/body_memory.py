@@ -1,0 +1,134 @@
+"""A body that was read and what its blocks are: what the next one of its conversation takes over from it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from holdfast.caches.prompt import Block, Mark, Prompt
+
+from .block_reader import Known
+from .body import BlockSpan, Body, is_border
+from .cache_control import ENDINGS
+from .cache_parameters import Caching
+from .references import expanded
+
+WINDOWS = (16_384, 2_048, 256)
+"""Bytes of a body's messages by which its conversation is recognised."""
+
+_PER_BLOCK = 400  # bytes that are known of each
+_SHORTER = {ttl: len(ending) - 1 for ending, ttl in ENDINGS}
+"""Bytes by which a block gets shorter when it ends with a marker of this lifetime and loses it."""
+
+
+class Seen:
+    """A body and what its blocks are; `first` is the first of its messages, `special` are the places of those that
+    bring something with them."""
+
+    asked: Caching
+    settings: Mapping[str, bytes]
+    prompt: Prompt
+
+    def __init__(self, body: Body, first: int) -> None:
+        self.body, self.first = body, first
+        self.known: list[Known] = []
+        self.blocks: list[Block | None] = []
+        self.special: list[int] = []
+        self.referring: list[int] = []
+        self.images = self.citations = False
+        self.windows = 0
+        """The longest beginning of its messages by which it is known."""
+        self.fresh = 0
+        """Bytes of blocks that did not stand in the earlier body."""
+        self.weight = len(body.raw) + _PER_BLOCK * len(body.blocks)
+
+    @property
+    def at_length(self) -> bool:
+        return self.windows == WINDOWS[0]
+
+    def add(self, item: Known) -> None:
+        if item.special:
+            self.special.append(len(self.known))
+        self.known.append(item)
+        self.blocks.append(item.block)
+
+    def take_over(self, other: Seen, end: int) -> None:
+        """The blocks of an earlier body from here to `end`."""
+        start = len(self.known)
+        if not start:
+            self.known, self.blocks = other.known[:end], other.blocks[:end]
+            self.special = other.special[: bisect_left(other.special, end)]
+            return
+        self.known += other.known[start:end]
+        self.blocks += other.blocks[start:end]
+        first, last = bisect_left(other.special, start), bisect_left(other.special, end)
+        self.special += other.special[first:last]
+
+    def brought(self) -> tuple[list[Mark], list[int], int]:
+        """The markers as places among the blocks that count, the blocks that do not, and how many markers there are."""
+        marks: list[Mark] = []
+        left_out: list[int] = []
+        count = 0
+        for index in self.special:
+            item = self.known[index]
+            if item.images:
+                self.images = True
+            if item.citations:
+                self.citations = True
+            if item.refers:
+                self.referring.append(index)
+            count += len(item.marks)
+            if item.block is None:
+                left_out.append(index)
+                continue
+            for ttl in item.marks:
+                marks.append(Mark(index - len(left_out), ttl))
+        return marks, left_out, count
+
+    def expanded(self) -> list[Block | None]:
+        """The blocks, those that name deferred tools with their definitions."""
+        found = (self.known[index].late for index in self.special)
+        tools = {late.name: late for late in found if late is not None}
+        blocks = self.blocks.copy()
+        for index in self.referring:
+            block, named = blocks[index], [tools[name] for name in self.known[index].refers if name in tools]
+            if block is not None and named:
+                blocks[index] = expanded(block, named)
+        return blocks
+
+
+def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: int) -> int:
+    """Where the run of spans ends that the parse took over from the earlier body: they are the same objects there."""
+    low, high = index, min(len(blocks), len(before)) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if blocks[middle] is before[middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low + 1
+
+
+def unchanged(seen: Seen, body: Body, index: int) -> Known | None:
+    """What the block at this place was, if it says the same in both bodies, wherever it stands in the text; only the
+    marker at its end may be gone."""
+    before, known = seen.body, seen.known[index]
+    old, new = before.blocks[index], body.blocks[index]
+    shorter = (old.end - old.start) - (new.end - new.start)
+    if old.context or new.context or old.message != new.message:
+        return None
+    if old.role != new.role or old.section != new.section or old.form != new.form:
+        return None
+    last, following = before.blocks[index - 1], body.blocks[index - 1]  # with the same neighbour it has the same border
+    moved = last.message != following.message or last.section != following.section
+    if moved and is_border(before.blocks, index) != is_border(body.blocks, index):
+        return None
+    text = body.raw[new.start : new.end]
+    if not shorter:
+        return known if before.raw.startswith(text, old.start) else None
+    if not known.at_end or shorter != _SHORTER[known.marks[0]] or text[-1:] != b"}":
+        return None
+    if not before.raw.startswith(memoryview(text)[:-1], old.start):
+        return None
+    special = known.images or known.citations or known.block is None or bool(known.refers)
+    return Known(known.block, known.images, known.citations, (), special, False, known.refers, known.late)

@@ -1,0 +1,305 @@
+"""Splices that put texts of ours into a client's body: behind its system text, and in front of what its user says.
+
+Nothing else of the body is touched, and what is written parses again in the same dialect. Where a dialect has system
+blocks, the texts become blocks of their own; where it has one system text, they are appended to it. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from holdfast.records import encode_string
+
+from . import scan
+from .body import Body, Splice, change_members
+from .cache_control import as_text_block
+from .dialects import DIALECTS
+from .openai_chat import OpenAIChat
+from .raw_json import arr, obj, object_of, string_of
+from .rewrite import list_around, newest, text_block
+
+BETWEEN = "\n\n"
+_CALLS = (
+    *("tool_use", "mcp_tool_use", "function_call", "custom_tool_call"),
+    *("computer_call", "local_shell_call", "shell_call", "apply_patch_call"),
+)
+_RESULTS = ("tool_result", "_call_output")
+_TEXTS = ("text", "input_text")
+_ABSENT = (None, b"null")
+_wrapped = re.compile(r"\s*<([a-zA-Z][\w-]*)>.*</\1>\s*\Z", re.DOTALL).match
+
+
+class Injected(Struct, frozen=True):
+    """A body with texts of ours. `ours` are its blocks that are ours or hold a text of ours, `blocks` is how many it
+    has; `stable` and `context` are the two system texts, where each is a block of its own."""
+
+    raw: bytes
+    ours: tuple[int, ...]
+    blocks: int
+    stable: int | None = None
+    context: int | None = None
+
+
+class Said(Struct, frozen=True):
+    """The newest thing a user said: the block in front of which something can be told, and its words."""
+
+    block: int
+    words: str
+
+
+class _Place(Struct, frozen=True):
+    """Where the system texts go: `new` blocks in front of the client's block `at`, in the place of the one that is
+    `removed`; or into the one that is `altered`."""
+
+    splices: tuple[Splice, ...]
+    at: int
+    new: int = 0
+    removed: int | None = None
+    altered: int | None = None
+
+
+def injected(
+    body: Body, stable: str = "", context: str = "", before: Mapping[int, Sequence[str]] = {}, *, joined: bool = False
+) -> Injected | None:
+    """The body with these texts, those of `before` in front of its blocks; None where it has no place for a system
+    text. `joined` makes one text of a system text that comes as one, also where there could be blocks."""
+    texts = [text for text in (stable, context) if text]
+    place = _system(body, texts, joined) if texts else _Place((), 0)
+    if place is None:
+        return None
+    splices = list(place.splices)
+    for index, told in before.items():
+        splices += _in_front(body, index, told)
+    ours: list[int] = []
+    found: list[int | None] = [None, None]
+    out = 0
+    for index in range(len(body.blocks) + 1):
+        if index == place.at and place.new:
+            places = iter(range(out, out + place.new))
+            ours += range(out, out + place.new)
+            if place.new == len(texts) and not (joined and place.new == 1):
+                found = [next(places) if text else None for text in (stable, context)]
+            out += place.new
+        told = before.get(index, ())
+        ours += range(out, out + len(told))
+        out += len(told)
+        if index < len(body.blocks) and index != place.removed:
+            if index == place.altered:
+                ours.append(out)
+            out += 1
+    if body.dialect not in _WITH_BLOCKS:
+        found = [None, None]
+    return Injected(body.apply(splices), tuple(ours), out, *found)
+
+
+_WITH_BLOCKS = ("anthropic", "openrouter", "gemini")
+
+
+def said(body: Body) -> Said | None:
+    """The newest thing a user said, if the request ends with it: its last message, apart from notes of the client's own
+    with the role of the system, is the user's, has a text behind all results in it, and no call of a tool waits for its
+    answer."""
+    last = newest(body, lambda body, index: body.blocks[index].role == "user")
+    if last is None:
+        return None
+    first = last
+    while first > 0 and _same_message(body, first - 1, last):
+        first -= 1
+    behind = next((index + 1 for index in range(last, first - 1, -1) if _is_result(body, index)), first)
+    texts = [index for index in range(behind, last + 1) if _is_text(body, index) and text_of(body, index).strip()]
+    if not texts or _waits(body, last):
+        return None
+    spoken = [index for index in texts if _wrapped(text_of(body, index)) is None] or texts
+    return Said(spoken[-1], BETWEEN.join(text_of(body, index) for index in spoken))
+
+
+def words(body: Body) -> str:
+    """What a user said last, wherever that stands."""
+    for index in range(len(body.blocks) - 1, -1, -1):
+        if body.blocks[index].section != "messages":
+            break
+        if _is_text(body, index) and _wrapped(found := text_of(body, index)) is None and found.strip():
+            return found
+    return ""
+
+
+def text_of(body: Body, index: int) -> str:
+    """The words of a block that is a text; those of any other are empty."""
+    block = body.blocks[index]
+    raw = body.text(block)
+    return string_of(raw if block.form == "string" else (object_of(raw) or {}).get("text")) or ""
+
+
+def continued(body: Body) -> str:
+    """What stands at the provider, by its name, if the request goes on from there; empty if it brings all of it."""
+    if body.dialect != "openai_responses":
+        return ""
+    within = body.member("conversation") or b""
+    held = string_of((object_of(within) or {}).get("id")) if within[:1] == b"{" else string_of(within)
+    return string_of(body.member("previous_response_id")) or held or ""
+
+
+def _waits(body: Body, last: int) -> bool:
+    """Whether of the calls that the model made last more were made than answered, up to this block."""
+    calls, answered, spoke = 0, set[tuple[int, int]](), False
+    for index in range(last, -1, -1):
+        block = body.blocks[index]
+        if block.section != "messages":
+            break
+        if DIALECTS[body.dialect].kind(body, index) in _CALLS:
+            calls, spoke = calls + 1, True
+        elif block.role == "tool" or _is_result(body, index):
+            if calls:
+                break
+            answered.add((block.message, 0 if block.role == "tool" else index))  # such a message is one result
+        elif block.role == "user":
+            if spoke:
+                break
+        else:
+            spoke = True
+    return calls > len(answered)
+
+
+def _is_result(body: Body, index: int) -> bool:
+    return DIALECTS[body.dialect].kind(body, index).endswith(_RESULTS)
+
+
+def _same_message(body: Body, one: int, other: int) -> bool:
+    return body.blocks[one].section == "messages" and body.blocks[one].message == body.blocks[other].message
+
+
+def _is_text(body: Body, index: int) -> bool:
+    """Whether a block is a text of the user's in a message that can have others beside it."""
+    block = body.blocks[index]
+    if block.role != "user" or not (".content[" in block.where or ".parts[" in block.where):
+        return False
+    return DIALECTS[body.dialect].kind(body, index) in _TEXTS
+
+
+def _in_front(body: Body, index: int, told: Sequence[str]) -> list[Splice]:
+    """Texts as blocks of the same message, in front of one of its blocks."""
+    block = body.blocks[index]
+    parts = b"".join(text_block(body, block, encode_string(text)) + b"," for text in told)
+    if block.form == "object":
+        return [Splice(block.start, block.start, parts)]
+    opening, closing = list_around(body, block)
+    whole = text_block(body, block, body.text(block))
+    return [Splice(block.start, block.end, opening + parts + whole + closing)]
+
+
+def _system(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
+    if body.dialect == "anthropic":
+        return _anthropic(body, texts, joined)
+    if isinstance(DIALECTS[body.dialect], OpenAIChat):
+        return _chat(body, texts, joined)
+    if body.dialect == "gemini":
+        return _gemini(body, texts)
+    if body.dialect == "openai_responses":
+        return _responses(body, texts)
+    return None
+
+
+def _anthropic(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
+    value, at = body.member("system"), body.messages_from
+    blocks = [as_text_block(encode_string(text)) for text in texts]
+    whole = encode_string(BETWEEN.join(texts)) if joined else arr(blocks)
+    new = 1 if joined else len(blocks)
+    if value in _ABSENT:
+        return _Place(tuple(body.set_member("system", whole)), at, new)
+    assert value is not None
+    if value[:1] == b"[":
+        return _listed(body, body.members["system"].start, at, blocks)
+    if value[:1] != b'"':
+        return None
+    if not string_of(value):
+        return _Place(tuple(body.set_member("system", whole)), at, new, removed=at - 1)
+    if joined:
+        return _Place((_appended(body.members["system"].end, texts),), at, altered=at - 1)
+    return _Place(
+        tuple(body.set_member("system", arr([text_block(body, body.blocks[at - 1], value), *blocks]))), at, new
+    )
+
+
+def _listed(body: Body, start: int, at: int, blocks: Sequence[bytes]) -> _Place:
+    """Blocks at the end of a list that begins at `start`, behind the client's block before `at` if it has any."""
+    spans, _ = scan.walk_values(body.raw, start)
+    place = spans[-1][1] if spans else start + 1
+    new = b"".join(b"," + block for block in blocks) if spans else b",".join(blocks)
+    return _Place((Splice(place, place, new),), at, len(blocks))
+
+
+def _chat(body: Body, texts: Sequence[str], joined: bool) -> _Place | None:
+    literal = encode_string(BETWEEN.join(texts))
+    blocks = [as_text_block(encode_string(text)) for text in texts]
+    apart = body.dialect == "openrouter" and not joined and _takes_markers(body)
+    ends = [index for index, block in enumerate(body.blocks) if block.section == "system"]
+    if not ends:
+        member = body.members.get("messages")
+        if member is None or body.raw[member.start : member.start + 1] != b"[" or not body.blocks:
+            return None
+        place = scan.first_item(body.raw, member.start)
+        if body.raw[place : place + 1] == b"]":
+            return None
+        content = arr(blocks) if apart else literal
+        message = obj((("role", b'"system"'), ("content", content))) + b","
+        return _Place((Splice(place, place, message),), 0, len(blocks) if apart else 1)
+    last = ends[-1]
+    block = body.blocks[last]
+    if ".content[" not in block.where:
+        return None
+    if block.form == "object":
+        new = b"".join(b"," + each for each in blocks)
+        return _Place((Splice(block.end, block.end, new),), last + 1, len(blocks))
+    empty = not string_of(body.text(block))
+    if not apart:
+        splice = Splice(block.start, block.end, literal) if empty else _appended(block.end, texts)
+        return _Place((splice,), last + 1, altered=last)
+    if empty:
+        return _Place((Splice(block.start, block.end, arr(blocks)),), last + 1, len(blocks), removed=last)
+    whole = arr([text_block(body, block, body.text(block)), *blocks])
+    return _Place((Splice(block.start, block.end, whole),), last + 1, len(blocks))
+
+
+def _takes_markers(body: Body) -> bool:
+    return body.model.removeprefix("~").startswith("anthropic/")
+
+
+def _responses(body: Body, texts: Sequence[str]) -> _Place | None:
+    value, literal = body.member("instructions"), encode_string(BETWEEN.join(texts))
+    if value in _ABSENT:
+        if body.member("prompt") not in _ABSENT:  # a template has instructions, which ours would take the place of
+            return None
+        return _Place(tuple(body.set_member("instructions", literal)), 0, 1)
+    own = next((i for i, block in enumerate(body.blocks) if block.where == "instructions"), None)
+    if own is None:
+        return None
+    if not string_of(value):
+        return _Place(tuple(body.set_member("instructions", literal)), 0, altered=own)
+    return _Place((_appended(body.members["instructions"].end, texts),), 0, altered=own)
+
+
+def _gemini(body: Body, texts: Sequence[str]) -> _Place | None:
+    if any(body.member(name) not in _ABSENT for name in ("cachedContent", "cached_content")):
+        return None  # a request that names one may have no system text
+    parts = [obj((("text", encode_string(text)),)) for text in texts]
+    names = [n for n in ("systemInstruction", "system_instruction") if body.member(n) not in _ABSENT]
+    if not names:
+        return _Place(tuple(body.set_member("systemInstruction", obj((("parts", arr(parts)),)))), 0, len(parts))
+    ends = [index for index, block in enumerate(body.blocks) if block.section == "system"]
+    if len(names) > 1 or not ends:
+        return None
+    block = body.blocks[ends[-1]]
+    if ".parts[" in block.where:
+        new = b"".join(b"," + part for part in parts)
+        return _Place((Splice(block.end, block.end, new),), ends[-1] + 1, len(parts))
+    members, end = scan.walk_object(body.raw, body.members[names[0]].start)
+    splices = change_members(members, end, {"parts": arr(parts)})
+    return _Place(tuple(splices), ends[-1] + 1, len(parts), removed=ends[-1])
+
+
+def _appended(end: int, texts: Sequence[str]) -> Splice:
+    """Texts at the end of the text whose literal ends there, each after an empty line."""
+    return Splice(end - 1, end - 1, encode_string(BETWEEN + BETWEEN.join(texts))[1:-1])

@@ -1,0 +1,63 @@
+"""Every name that a cure can have is in the library's list: found in the code itself, so that none is forgotten."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import holdfast
+from holdfast.core import cures
+from holdfast.core.cures import FAULTS, NAMES, RECOGNISERS, skills
+from holdfast.core.suspects import Cause
+from holdfast.records.events.fields import ResetReason
+from holdfast.report.explain import advice
+
+SOURCES = Path(holdfast.__file__).parent
+LIBRARY = Path(cures.__file__).parent
+
+
+def made(path: Path) -> Iterator[ast.expr]:
+    """What stands for the name wherever a cure is made."""
+    source = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)) if "Cure(" in source else ():
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Cure" and node.args:
+            yield node.args[0]
+
+
+def literals(path: Path) -> set[str]:
+    return {name.value for name in made(path) if isinstance(name, ast.Constant) and isinstance(name.value, str)}
+
+
+def test_the_list_is_what_the_recognisers_say() -> None:
+    given = {module.stem: literals(module) for module in LIBRARY.glob("*.py")}
+    assert {*given["structure"], *given["texts"], *skills._NAMES} == {*FAULTS}
+    others = {name for module, names in given.items() if module not in ("structure", "texts") for name in names}
+    assert others <= {*NAMES, *get_args(ResetReason)}
+    assert not {*NAMES} - {*FAULTS} - {*get_args(Cause)} - others
+    assert {each.__module__.rpartition(".")[2] for each in RECOGNISERS} == {"structure", "texts", "skills"}
+
+
+def test_a_name_that_is_no_literal_is_one_of_these() -> None:
+    """A variable may hold anything: each is known, and what it holds is checked above."""
+    found = {
+        (path.name, ast.unparse(name))
+        for path in SOURCES.rglob("*.py")
+        for name in made(path)
+        if not isinstance(name, ast.Constant)
+    }
+    assert found == {
+        ("skills.py", "_name(found)"),
+        ("skills.py", "BODY"),
+        ("library.py", "reason"),
+        ("library.py", "cause"),
+        ("advice.py", "cause"),
+        ("explainer.py", "told.cure"),
+    }
+
+
+def test_cures_are_made_nowhere_else() -> None:
+    elsewhere = {path.name for path in SOURCES.rglob("*.py") if path.parent != LIBRARY and any(made(path))}
+    assert elsewhere == {"advice.py", "explainer.py"}
+    assert {advice.NO_MARKER, advice.SHORT_EXPIRY, *advice.NO_CURE, *advice._WORDS} <= {*NAMES}
