@@ -1,0 +1,30 @@
+"""What a package offers in its `__init__`, loaded when it is first asked for, so that importing one name loads one module."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], list[str]]:
+    """`__getattr__` and `__all__` of a package whose names live in `modules`: module to names, parted by spaces.
+
+    `a:b` offers the module's `a` as `b`. A module's own name stands under the empty key.
+    """
+    places = {}
+    for module, names in modules.items():
+        for name in names.split():
+            attribute, _, public = name.partition(":")
+            places[public or attribute] = (module, attribute)
+
+    def load(name: str) -> object:
+        try:
+            module, attribute = places[name]
+        except KeyError:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+        if not module:
+            return import_module(f".{attribute}", package)
+        value: object = getattr(import_module(module, package), attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, sorted(places)
