@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks import Result
 from holdfast.facts import price
 from holdfast.records.events import Ulids
-from holdfast.records.usage import usage
+from holdfast.records.token_usage import usage
 from holdfast.store import Break, Call, Lane, Session, SqliteStore, open_store
 from holdfast.store.rollups import HOUR
 

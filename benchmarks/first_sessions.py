@@ -27,8 +27,8 @@ from benchmarks.first_session_clients import JUDGED, OTHERS, Recorded, Sent, doc
 from benchmarks.mechanisms_driving import prompt_cost
 from holdfast.agent.contract import Answering, Outgoing
 from holdfast.agent.sessions import Sessions
-from holdfast.caches.prompt import Cache as Provider
-from holdfast.caches.prompt import Outcome
+from holdfast.caches.prompts import Cache as Provider
+from holdfast.caches.prompts import Outcome
 from holdfast.caches.providers import cache
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent

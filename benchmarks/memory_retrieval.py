@@ -22,7 +22,7 @@ from msgspec import Struct
 from benchmarks import Result
 from benchmarks.make_data import DATA
 from holdfast.config import load_here
-from holdfast.memory.embedder import embedder
+from holdfast.memory.embedders import embedder
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.vectors import Vectors
 from holdfast.store import Store, open_store

@@ -25,7 +25,7 @@ from holdfast.records.events import Envelope, Event, Ulids, encode_payload
 from holdfast.records.events.calls import CacheVerdict, LlmCallCompleted
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import ToolCalled
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import Call, SqliteStore, open_store
 from holdfast.store.connections import connect, use_wal
 from holdfast.store.rollups import HOUR

@@ -14,7 +14,7 @@ import anthropic
 from holdfast.config import load_here
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 RULES = "Answer in one sentence. Say so if you do not know. " * 150
 QUESTIONS = ("What is a prefix?", "What is a cache?", "And together?", "Since when?", "Who pays?", "Thank you.")

@@ -260,7 +260,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.write:
         for one in found:
             print(f"{one.path.relative_to(SOURCE.parent)}:{one.node.lineno}: {one.target} past {one.facade}")
-        return bool(found)
+        return int(bool(found))
     rewrite(found, offered)
     for facade in offered.values():
         if facade.names:

@@ -2,7 +2,6 @@
 
     python -m scripts.house                     # the table that docs/architecture.md quotes
     python -m scripts.house --list participles  # what stands behind one line of it
-    python -m scripts.house --trace             # the modules that one gateway request passes
 
 The figures are signs and not aims: no check fails by them, but for the imports past a package's `__init__`, which
 `tests/test_house.py` bounds.
@@ -105,9 +104,7 @@ def measure(root: Path) -> House:
                 if target not in packages:
                     house.past_facades.append(f"{module.name} -> {target}")
     house.single_importer = sorted(
-        f"{name} <- {next(iter(importers[name]))}"
-        for name in names - packages
-        if len(importers[name] - {name}) == 1
+        f"{name} <- {next(iter(importers[name]))}" for name in names - packages if len(importers[name] - {name}) == 1
     )
     house.class_names = sorted(
         f"{name}: {', '.join(found)}" for name, found in classes.items() if len(found) >= MANY_CLASSES_OF_ONE_NAME
@@ -205,20 +202,12 @@ def _user_imports(root: Path) -> set[str]:
     return places
 
 
-def trace() -> tuple[int, int]:
-    """The modules of ours that one warm request through the gateway passes, and the switches between them."""
-    from scripts.house_trace import modules_of_a_request  # imports the gateway and the simulator
-
-    return modules_of_a_request()
-
-
 def main(arguments: list[str] | None = None) -> int:
     lists = ("participles", "class_names", "single_importer", "parameters", "user_imports", "past_facades")
     parser = argparse.ArgumentParser(prog="python -m scripts.house", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1], help="another checkout")
     parser.add_argument("--list", choices=lists, help="name what one line counts")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--trace", action="store_true", help="count the modules that a gateway request passes")
     options = parser.parse_args(arguments)
     if not (options.root / "src" / PACKAGE).is_dir():
         parser.error(f"{options.root} holds no src/{PACKAGE}")
@@ -227,10 +216,6 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(getattr(house, options.list)))
         return 0
     rows = list(house.rows())
-    if options.trace:
-        modules, switches = trace()
-        rows.append(("modules that a gateway request passes", f"{modules:,}"))
-        rows.append(("switches between them", f"{switches:,}"))
     if options.json:
         print(json.dumps({name: int(value.replace(",", "")) for name, value in rows}, indent=2))
         return 0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .clients.programs import Place, program
 

@@ -13,7 +13,7 @@ import pytest
 from holdfast.agent import open_agent
 from holdfast.agent.session import Session
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 KEY = "AIza-this-is-the-key-of-the-user"
 START = 1_800_000_000.0

@@ -19,7 +19,7 @@ from holdfast.agent.log import log_path, read_log
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.memory.embedder import embedder
+from holdfast.memory.embedders import embedder
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import MemoryEvicted
 

@@ -13,7 +13,7 @@ from holdfast.agent import open_agent, program
 from holdfast.agent.contract import Turn
 from holdfast.errors import HoldfastError
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 from tests.agent.opened import opened
 

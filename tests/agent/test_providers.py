@@ -19,7 +19,7 @@ from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
 from holdfast.simulator.journal import Record
 from holdfast.simulator.messages import Words
-from holdfast.simulator.serve import running, server
+from holdfast.simulator.server import running, server
 from holdfast.wire import DIALECTS
 
 from ..wire.asking import FULL, MODELS, NAMES, TEXT, asking, going_on, replying, words

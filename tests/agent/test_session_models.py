@@ -22,7 +22,7 @@ from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator
 from holdfast.simulator.faults import Fault, Match, Options
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS
 from tests.agent.compacting import PART, small, summarizer, talk

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from holdfast.caches import anthropic
-from holdfast.caches.prompt import Block, Mark, Prompt
+from holdfast.caches.prompts import Block, Mark, Prompt
 from holdfast.facts import ModelFacts, model
 
 OPUS = model("anthropic:claude-opus-4-6")  # floor 4,096
@@ -27,4 +27,4 @@ def prompt(blocks: Iterable[Block], *marks: tuple[int, str], model: ModelFacts =
     """A prompt with markers at (block, ttl); negative blocks count from the end."""
     listed = list(blocks)
     placed = [Mark(at % len(listed), ttl) for at, ttl in marks]
-    return anthropic.prompt(model, listed, marks=placed, **more)  # type: ignore[arg-type]
+    return anthropic.marked_prompt(model, listed, marks=placed, **more)  # type: ignore[arg-type]

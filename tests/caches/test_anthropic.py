@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.caches import anthropic
 from holdfast.caches.anthropic import AnthropicCache, diagnose
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Block, Outcome, Prompt
+from holdfast.caches.prompts import Block, Outcome, Prompt
 from holdfast.facts import ModelFacts, model
 from holdfast.records import Usage
 

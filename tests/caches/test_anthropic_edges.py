@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompt import Block, Outcome, Prompt
+from holdfast.caches.prompts import Block, Outcome, Prompt
 from holdfast.facts import ModelFacts, model
 
 from .prompts import OPUS, block, prompt, texts

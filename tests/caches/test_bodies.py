@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.facts import model
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.caches import chain
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 
 from .prompts import block
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Entry
+from holdfast.caches.prompts import Entry
 
 
 def entry(number: int, *, expires: float = 300.0, readable: float = 0.0) -> Entry:

@@ -13,7 +13,7 @@ from holdfast.caches.llama import Llama
 from holdfast.caches.noise import Noise, Noisy
 from holdfast.caches.openai import OpenAIPrefix
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
-from holdfast.caches.prompt import Cache, Prompt
+from holdfast.caches.prompts import Cache, Prompt
 from holdfast.caches.vllm import Vllm
 
 from .token_prompts import ask, block, prompt, run, tokens

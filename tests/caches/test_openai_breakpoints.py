@@ -14,7 +14,7 @@ from holdfast.caches.openai_breakpoints import (
     endings,
     latest_eligible,
 )
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 
 from .token_prompts import ask, block, marks, prompt, run
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.caches.streams import Stream, Streams
 from holdfast.caches.tokens import Names, Tokens, block_ids, common, read
 

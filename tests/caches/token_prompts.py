@@ -6,7 +6,7 @@ from array import array
 from hashlib import sha256
 
 from holdfast.caches import chain
-from holdfast.caches.prompt import Block, Cache, Mark, Outcome, Prompt, Section
+from holdfast.caches.prompts import Block, Cache, Mark, Outcome, Prompt, Section
 
 ORDER: tuple[Section, ...] = ("system", "tools", "messages")
 

@@ -17,7 +17,7 @@ from holdfast.cli.chat import command as chat_module
 from holdfast.cli.chat.loop import parted
 from holdfast.cli.chat.screen import Plain
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
 
 COST = re.compile(

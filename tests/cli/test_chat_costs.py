@@ -15,7 +15,7 @@ from holdfast import facts
 from holdfast.cli import run as main
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
 
 SCRIPT = """

@@ -13,7 +13,7 @@ from holdfast.cli import run as main
 from holdfast.records import Request
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
 from tests.cli.terminals import Program
 

@@ -25,9 +25,9 @@ from holdfast.cli.doctor.machine import KEYS, extras, home
 from holdfast.cli.doctor.network import VERSION_S, upstream
 from holdfast.config import load_here
 from holdfast.facts import default
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from holdfast.store import Call, open_store
 from holdfast.store.schema import VERSIONS
 

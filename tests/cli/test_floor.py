@@ -12,11 +12,11 @@ import pytest
 from holdfast.cli import run as main
 from holdfast.config import load_here
 from holdfast.core.operating_context import SECTIONS
-from holdfast.gateway.serve import running as gateway
+from holdfast.gateway.server import running as gateway
 from holdfast.records import Request, Text
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
 from tests.cli.terminals import Program
 

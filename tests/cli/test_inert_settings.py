@@ -20,7 +20,7 @@ from holdfast.config.sections.server import Facts
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.cli.chats import Chatting
 from tests.cli.test_serve import Program
 

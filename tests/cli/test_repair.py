@@ -23,7 +23,7 @@ from holdfast.config import load_here
 from holdfast.config.writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.clients.comparing import gateway, in_front_of
 from tests.clients.programs import PATIENCE
 from tests.gateway.gate import eventually

@@ -25,7 +25,7 @@ from holdfast.memory.knowledge import Knowledge
 from holdfast.records import usage
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode

@@ -14,7 +14,7 @@ import pytest
 from holdfast import report
 from holdfast.cli import run as main
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.comparing import in_front_of

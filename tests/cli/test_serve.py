@@ -18,7 +18,7 @@ from holdfast.cli.serve import introduction
 from holdfast.config import load
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.gateway.gate import eventually
 from tests.simulator.served import ANTHROPIC, Client, marked
 

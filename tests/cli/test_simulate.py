@@ -21,7 +21,7 @@ from holdfast.cli.simulate import line, read_noise, summary
 from holdfast.errors import HoldfastError
 from holdfast.records import usage
 from holdfast.simulator.journal import Journal, Record
-from holdfast.simulator.serve import listen
+from holdfast.simulator.server import listen
 from tests.simulator.served import Client, marked, message
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends by signals")

@@ -19,7 +19,7 @@ from holdfast.core.divergence import Place
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.engine.reports import Reports
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from holdfast.store import (
     KnowledgeEntry,
     KnowledgeVector,

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 from holdfast import facts
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .agents import Agent
 from .programs import PATIENCE, Place, Watched

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.load import load as config
+from holdfast.config.loader import load as config
 from holdfast.gateway.request_reader import Call
-from holdfast.gateway.serve import running as gateway
+from holdfast.gateway.server import running as gateway
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .comparing import in_front_of
 from .inside import Inside, opened

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .programs import Place, Watched, program
 

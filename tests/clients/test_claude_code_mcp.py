@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.test_explain import log
 
 from .programs import Place, Watched, program

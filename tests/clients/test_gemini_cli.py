@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .programs import Place, Watched, program
 

@@ -19,7 +19,7 @@ from google.genai import errors
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from . import test_gemini_sdk as gemini
 from .asking import with_http

@@ -16,7 +16,7 @@ from holdfast.config.private_home import close_to_others
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 from tests.cli.test_main import holdfast
 from tests.cli.test_serve import Program

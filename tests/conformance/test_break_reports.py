@@ -20,7 +20,7 @@ from holdfast.engine import Engine
 from holdfast.engine.reports import KEYS_MASKED, NOT_AT_HAND, WORDS_MASKED, Reports
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.gateway.gate import gated
 
 MODEL = "claude-opus-4-6"

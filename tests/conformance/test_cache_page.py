@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.gemini_contents import identity
 from holdfast.core.ledger import Ledger, decode, encode

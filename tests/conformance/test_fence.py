@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.edits import EditRef, propose
 from holdfast.core.fence import believed, fence
 from holdfast.core.ledger import Ledger

@@ -18,7 +18,7 @@ import pytest
 
 from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.simulator import Call, Simulator, VirtualClock
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.agent.driving import Bench, settings
 from tests.clients.inside import opened
 from tests.gateway.gate import gated

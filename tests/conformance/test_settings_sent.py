@@ -19,7 +19,7 @@ from holdfast.config.sections.cache import OpenAI as StoreCompletions
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.agent.driving import START
 from tests.agent.opened import opened
 from tests.gateway.gate import eventually, gated

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config.sections.cache import Cache
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.agent.compacting import small, summarizer, summary, talk
 from tests.agent.driving import Bench, settings
 from tests.agent.opened import opened

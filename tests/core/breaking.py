@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.caches import anthropic
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Outcome, Prompt
+from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.config.sections.cache import Breaks
 from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
 from holdfast.core.cures import Cure, case, cure_for

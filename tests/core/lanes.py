@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Block, Mark, Outcome, Prompt
+from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark, Outcome
+from holdfast.caches.prompts import Mark, Outcome
 from holdfast.config.sections.cache import Cache
 from holdfast.core import planner
 from holdfast.core.account import MOST, available, book, judge_markers, release, reserve

@@ -16,7 +16,7 @@ from holdfast.caches import anthropic
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
-from holdfast.caches.prompt import Outcome, Prompt
+from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Breaks
 from holdfast.core import breaks

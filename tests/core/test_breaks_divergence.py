@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.core.divergence import Comparison, compare, place
 from holdfast.facts import model

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.core.plan import Plan
 from holdfast.core.plan_check import IllegalPlanError, checked
 from holdfast.facts import model

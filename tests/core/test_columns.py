@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.core.plan import Sent, columns, head
 from tests.caches.prompts import SMALL

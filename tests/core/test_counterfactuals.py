@@ -28,7 +28,7 @@ from holdfast.core.experience import Client, Experience, Route
 from holdfast.core.ledger import Ledger
 from holdfast.core.planner import Tenant
 from holdfast.facts import model
-from holdfast.facts.pauses import pauses
+from holdfast.facts.pause_table import pauses
 from holdfast.lab.playback import billed, replay
 from holdfast.records import Usage
 from tests.lab.replay.test_playing import calls, without_markers

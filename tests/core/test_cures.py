@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.caches.prompt import Entry, Mark
+from holdfast.caches.prompts import Entry, Mark
 from holdfast.config.keys import KEYS
 from holdfast.config.parse import parse
 from holdfast.core.breaks import Cause, Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Entry
+from holdfast.caches.prompts import Block, Entry
 from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import Client, Experience, Gaps, Route
 from holdfast.core.ledger import Ledger, Position

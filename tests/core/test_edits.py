@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core import ledger as ledgers
 from holdfast.core.edits import EditRef, Proposal, propose
 from holdfast.core.ledger import Ledger

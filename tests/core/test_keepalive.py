@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdfast import facts
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.chain import build
-from holdfast.caches.prompt import Block, Mark, Prompt
+from holdfast.caches.prompts import Block, Mark, Prompt
 from holdfast.config.sections.cache import Keepalive
 from holdfast.core.keepalive import (
     EVIDENCE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.lifetimes import prices, raise_now
-from holdfast.core.odds import Odds
+from holdfast.core.reuse_odds import Odds
 from holdfast.facts import model
 from tests.caches.prompts import OPUS, SMALL
 

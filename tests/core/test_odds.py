@@ -9,9 +9,9 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core import planner
 from holdfast.core.experience import Client, Experience, Gaps
 from holdfast.core.ledger import Ledger
-from holdfast.core.odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, Odds, odds
 from holdfast.core.plan import Kind
 from holdfast.core.planner import Tenant
+from holdfast.core.reuse_odds import PRIOR_NEXT, PRIOR_TOOLS, PRIOR_USER, Odds, odds
 from tests.lab.replay.test_playing import SMALL, calls
 
 PAUSES = Gaps(user=[0.0, 1_000.0, 0.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Mark
+from holdfast.caches.prompts import Block, Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
 from holdfast.core.experience import Client, Experience

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
-from holdfast.caches.prompt import Entry, Mark, Outcome, Prompt
+from holdfast.caches.prompts import Entry, Mark, Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.core.pool import Effect, Pool, effect
 from holdfast.facts import ModelFacts, model

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import facts
-from holdfast.caches.prompt import Mark, Outcome, Prompt
+from holdfast.caches.prompts import Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.core.preflight import calibrated, preflight
 from holdfast.facts import Calibration, ModelFacts, Rates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.core.experience import Route
 from holdfast.core.pool import Pool
 from holdfast.core.ttl_raise import Test as RaiseTest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.core.divergence import compare
 from holdfast.core.ledger import Ledger, Position
 from holdfast.core.lifetimes import prices

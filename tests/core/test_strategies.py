@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.config.sections.cache import Cache
 from holdfast.core.plan import Plan
 from holdfast.core.plan_check import checked

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.plan import Plan
 from holdfast.core.plan_check import checked

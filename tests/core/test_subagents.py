@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Entry, Mark
+from holdfast.caches.prompts import Block, Entry, Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import VERSION, Client, Experience, decode
 from holdfast.core.ledger import Ledger, Position
-from holdfast.core.odds import odds
+from holdfast.core.reuse_odds import odds
 from holdfast.core.situation import Situation
 from holdfast.core.strategies.economic import economic
 from holdfast.engine import Engine, Lane

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.core.retention import Retention
 from holdfast.core.strategies import STRATEGIES

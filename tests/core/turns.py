@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Mark, Outcome, Prompt
+from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Cache

@@ -7,7 +7,7 @@ import json
 
 from holdfast import facts
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import Rules, rules
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger

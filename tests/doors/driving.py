@@ -31,11 +31,11 @@ from holdfast.engine.identity.identities import LOCAL
 from holdfast.gateway import assembly
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.chores import Chores
-from holdfast.gateway.serve import running as serving
+from holdfast.gateway.server import running as serving
 from holdfast.memory.knowledge import Knowledge
 from holdfast.sdk.http_clients import BESIDE
 from holdfast.simulator import VirtualClock
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 
 from .clients import CLIENTS

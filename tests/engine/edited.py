@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast import facts
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.edits import EditRef
 from holdfast.engine.edits import Load, Replacements, Replay, record, recorded, replay
 from holdfast.store import SqliteStore

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches.chain import parting
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.repairs import ByteMemory, Mode, RepairState
 from holdfast.engine.repairs.pipeline import Repaired, repair
 from holdfast.lab import SEEDS, Trace, with_gaps

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Entry
+from holdfast.caches.prompts import Entry
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger, encode
 from holdfast.core.pool import Effect, Pool

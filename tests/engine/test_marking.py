@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.core.plan import Plan
 from holdfast.engine.marker_splices import marked
 from holdfast.engine.state import facts_of

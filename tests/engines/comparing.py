@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from holdfast.caches.prompt import Cache
+from holdfast.caches.prompts import Cache
 
 from .conftest import block_of, prompt_of
 from .conversations import Conversation, steps

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from holdfast.caches import chain
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 
 from .conversations import Conversation
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.caches.llama import Llama
-from holdfast.caches.prompt import Cache
+from holdfast.caches.prompts import Cache
 from holdfast.caches.vllm import Vllm
 
 from .comparing import UNRELATED, differing, line_up, record

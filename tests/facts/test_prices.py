@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from holdfast import facts
 from holdfast.facts import Facts, ModelFacts, Rates
-from holdfast.records.usage import UNSPLIT, Usage, usage
+from holdfast.records.token_usage import UNSPLIT, Usage, usage
 
 AT = datetime(2026, 11, 15, 12, tzinfo=UTC)
 MILLION = 1_000_000

@@ -22,7 +22,7 @@ from msgspec import Struct
 from holdfast.simulator import Call, Simulator
 from holdfast.simulator.provider import Exchange
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.wire import DIALECTS, Body
 
 from .fuzzing_bodies import unmarked

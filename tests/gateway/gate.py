@@ -14,7 +14,7 @@ from holdfast.config import Config, load
 from holdfast.gateway.app import Refused
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.request_reader import Call
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.serving import address_of, listen
 
 UPSTREAMS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER")

@@ -16,9 +16,9 @@ from holdfast import report
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.engine.lane import Lane
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.simulator.faults import Fault, Options
-from holdfast.simulator.serve import running as provider_running
+from holdfast.simulator.server import running as provider_running
 from tests.clients.programs import Watched
 
 from .gate import Gated, configured, eventually

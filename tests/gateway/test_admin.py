@@ -13,7 +13,7 @@ import pytest
 from holdfast.gateway import runs
 from holdfast.gateway.runs import MOST_RUNS, Runs
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, GEMINI, LONG, OPENAI, Client, Response
 
 from .gate import Gated, eventually, gated, hear, spoken

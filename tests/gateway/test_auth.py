@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.auth import Access, Entry
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 
 from .gate import Gated, Heard, Provider, configured, eventually, gated, hear, spoken
 

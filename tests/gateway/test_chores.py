@@ -20,7 +20,7 @@ from holdfast.gateway.relay import Relay, Unreachable
 from holdfast.gateway.routes import Address
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import Client
 
 from .gate import OK, Gated, Provider, eventually, gated

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli import sessions, show
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.cli.looking import piped, use
 from tests.cli.test_main import holdfast
 from tests.shapes import Shape, load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 
 from .gate import eventually, gated

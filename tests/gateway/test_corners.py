@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, Client
 
 from .gate import OK, Gated, Provider, Received, connect, gated, hear, spoken

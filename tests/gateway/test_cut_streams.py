@@ -20,7 +20,7 @@ from holdfast.cli import bill, sessions, show
 from holdfast.cli.bill import sentences
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Rule, Script, Step
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 

@@ -16,10 +16,10 @@ from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 from holdfast.gateway import assembly
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import serve
+from holdfast.gateway.server import serve
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, LONG, Client
 
 from .gate import Gated, Provider, configured, eventually, gated, hear, spoken

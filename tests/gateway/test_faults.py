@@ -13,7 +13,7 @@ import pytest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import CallStep, Rule, Script, Step
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client
 
 from .gate import Gated, Heard, eventually, gated, hear, spoken

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.browser import Browser, Visit, launched
 
 from .gate import Gated, gated

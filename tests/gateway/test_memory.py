@@ -21,10 +21,10 @@ from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.gateway import reach
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.memory.knowledge import Knowledge
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from holdfast.store import open_store
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import report
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import Response
 
 from .gate import Gated, eventually, gated

@@ -12,7 +12,7 @@ import pytest
 from holdfast import report
 from holdfast.cli import breaks, sessions
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.cli.looking import piped, use
 from tests.simulator.served import ANTHROPIC, Client
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from tests.shapes import load as shapes
 
 from .gate import Gated, Heard, Provider, configured, eventually, gated, hear

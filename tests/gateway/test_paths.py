@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .gate import gated
 

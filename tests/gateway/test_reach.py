@@ -12,7 +12,7 @@ from holdfast.config import Config
 from holdfast.config.secrets import secret
 from holdfast.gateway.assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.reach import find, place, seen
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.serving import listen
 
 from .gate import configured

@@ -17,9 +17,9 @@ from holdfast.engine.repairs.savings import Shadow
 from holdfast.engine.worker import Worker
 from holdfast.records import Usage
 from holdfast.report import RepairSavings
-from holdfast.report.repair_savings import LEAST, repair_savings
+from holdfast.report.repair_estimates import LEAST, repair_savings
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from holdfast.store import Store
 from tests.simulator.served import Client
 

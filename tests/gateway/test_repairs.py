@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.simulator import Call, Simulator
 from holdfast.simulator.provider import Exchange
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import Client
 
 from .gate import Gated, gated

@@ -17,9 +17,9 @@ import pytest
 from benchmarks.restart_clients import Client
 from holdfast.engine import Engine
 from holdfast.gateway import assembly
-from holdfast.gateway.serve import Server
+from holdfast.gateway.server import Server
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 
 from .fuzzing_process import Served
 from .gate import eventually, gated, hear, spoken

@@ -17,9 +17,9 @@ from holdfast.cli.serve import introduction, line
 from holdfast.engine import Engine
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.request_reader import Call
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import LONG, Client, Response
 
 from .gate import Gated, configured, eventually, hear, spoken

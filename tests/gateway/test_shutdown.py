@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import Server, server
+from holdfast.gateway.server import Server, server
 from holdfast.serving import address_of, listen
 from holdfast.store import open_store
 from tests.simulator.served import ANTHROPIC

@@ -14,7 +14,7 @@ import pytest
 from holdfast.serving import address_of, listen
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.simulator.served import LONG, Client, marked, message
 
 from .gate import Provider, Received, connect, eventually, gated, hear, listen_to, spoken

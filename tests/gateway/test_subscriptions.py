@@ -16,7 +16,7 @@ from holdfast import report
 from holdfast.cli import run as main
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.memory.knowledge import Knowledge
-from holdfast.simulator.serve import running as provider_running
+from holdfast.simulator.server import running as provider_running
 from holdfast.store.tenants import is_subscription
 from tests.clients.programs import Watched
 

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.engine import Engine
 from holdfast.engine.passage import Passages
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from holdfast.store import open_existing
 from tests.cli.test_serve import Program
 from tests.simulator.served import ANTHROPIC, LONG, Client, Response

@@ -15,7 +15,7 @@ from holdfast import report
 from holdfast.facts import price
 from holdfast.simulator import Call, VirtualClock
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.serve import running as simulating
+from holdfast.simulator.server import running as simulating
 from tests.engine.driving import HEADERS
 from tests.engine.passage.passing import START, Door
 from tests.simulator.served import ANTHROPIC, Client

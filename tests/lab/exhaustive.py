@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.caches import chain
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Block, Entry, Mark, Outcome
+from holdfast.caches.prompts import Block, Entry, Mark, Outcome
 from holdfast.facts import ModelFacts
 from holdfast.lab.timed_prompts import Call, prices
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.caches import chain
-from holdfast.caches.prompt import Block, Mark
+from holdfast.caches.prompts import Block, Mark
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.lab import Call, Plan, Shape, Trace, cost, optimal, outcomes, rolling, with_gaps

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedder import Embedder, embedder
+from holdfast.memory.embedders import Embedder, embedder
 
 np = pytest.importorskip("numpy", reason="numpy is not installed: no vectors")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed: no vectors")
@@ -156,7 +156,7 @@ def test_without_a_model_nothing_heavy_is_loaded_and_with_one_no_thread_setting_
     program = f"""
 import os, sys
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedder import embedder
+from holdfast.memory.embedders import embedder
 import holdfast.memory.vectors, holdfast.memory.rank_fusion
 before = dict(os.environ)
 assert isinstance(embedder(Memory()), str)
@@ -172,7 +172,7 @@ def test_a_missing_extra_is_named(place: Path) -> None:
 import sys
 sys.modules["tokenizers"] = None
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedder import embedder
+from holdfast.memory.embedders import embedder
 said = embedder(Memory(model_dir={str(place)!r}))
 assert said == "tokenizers is not installed; install holdfast[embeddings]", said
 """

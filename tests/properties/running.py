@@ -13,8 +13,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Cache as ProviderCache
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Cache as ProviderCache
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import cache
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast import facts
 from holdfast.caches.noise import Noise
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import rules
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage

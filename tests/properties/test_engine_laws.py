@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.engine import Engine, Lane, Prepared

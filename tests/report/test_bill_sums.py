@@ -17,9 +17,10 @@ import pytest
 
 from benchmarks import bill as filling
 from holdfast import report
-from holdfast.records.usage import usage
+from holdfast.records.token_usage import usage
 from holdfast.store import Call, LateCall, SqliteStore, open_existing, open_store
-from holdfast.store.bill_sums import HOUR, SIZES
+from holdfast.store.bill_sums import SIZES
+from holdfast.store.rollups import HOUR
 from holdfast.store.queries import Looking
 from holdfast.store.schema import VERSIONS
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast import report
 from holdfast.config.sections.cache import Cache
 from holdfast.facts.tokens import heuristic_tokens
-from holdfast.report.skills import REASONS, SKILL_LOAD
+from holdfast.report.skill_usage import REASONS, SKILL_LOAD
 from holdfast.store import SqliteStore, open_existing, open_store
 from holdfast.tools import contract
 from tests.report.skilled import HOUR, NOON, Session, worked

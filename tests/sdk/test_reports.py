@@ -16,7 +16,7 @@ from holdfast.config.sections.server import Store
 from holdfast.engine import Engine
 from holdfast.engine.reports import WORDS_MASKED, Reports
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.store import open_store
 
 TEXT = "You look after a loader that reads every record of a file. " * 500

@@ -18,7 +18,7 @@ from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.faults import Fault, Options
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import address_of, listen, running, server
+from holdfast.simulator.server import address_of, listen, running, server
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
 GENERATE = "/v1beta/models/gemini-2.5-flash:generateContent"

@@ -14,7 +14,7 @@ import pytest
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import CallStep, Rule, Script, Step, When
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.simulator.served import ANTHROPIC, GEMINI, OPENAI, Client, marked, message
 
 WORDS = "A reply of some length, so that it comes in several pieces and can be cut."

@@ -20,7 +20,7 @@ from holdfast.records import Message, Request, Text, ToolResult, Usage
 from holdfast.records.events import Bus, Envelope
 from holdfast.simulator import Simulator
 from holdfast.simulator.script import Script
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import Composed, SessionSkills
 from holdfast.store import Break, Session, SqliteStore, open_store

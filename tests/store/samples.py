@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.records.events import Envelope, Ulids
 from holdfast.records.events.sessions import TurnCancelled, TurnStarted
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import Break, Call, Lane, Session
 
 HOUR = 3_600_000_000

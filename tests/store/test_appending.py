@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import SqliteStore
 from holdfast.store import writer as writer_module
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import SqliteStore, VersionConflictError, open_store
 from holdfast.store import writer as writer_module
 from holdfast.store.base import Merge

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.records.events import Envelope
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import Call, LateCall, SqliteStore
 from holdfast.store import writer as writer_module
 from holdfast.store.event_insert import event_rows

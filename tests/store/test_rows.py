@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.records.usage import Usage
+from holdfast.records.token_usage import Usage
 from holdfast.store import SqliteStore, Store, VersionConflictError, open_store
 
 from .samples import HOUR, NOON, call, event, found, ids, lane, session

@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_through_close_and_loses_nothing(path: Path) -> None:
 def test_two_processes_create_and_write_one_store_at_the_same_time(path: Path) -> None:
     tail = (
         "import holdfast.store.rows as rows\n"
-        "from holdfast.records.usage import Usage\n"
+        "from holdfast.records.token_usage import Usage\n"
         "name = sys.argv[2]\n"
         "with store:\n"
         "    for n in range(100):\n"

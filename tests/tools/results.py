@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.edits import EditRef
 from holdfast.engine.edits import replay
 from holdfast.engine.state import facts_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.builtin.patch_file import patch
+from holdfast.tools.builtin.patch import patch
 from holdfast.tools.contract import ToolExecutionError
 from holdfast.tools.workspace import Workspace
 

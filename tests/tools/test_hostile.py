@@ -18,7 +18,7 @@ from holdfast.config.sections.agent import Offload, Tools
 from holdfast.errors import HoldfastError
 from holdfast.records import Text, ToolUse
 from holdfast.tools import Decision, Question, Toolbox
-from holdfast.tools.builtin.patch_file import patch
+from holdfast.tools.builtin.patch import patch
 from holdfast.tools.contract import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.dispatcher import AT_ONCE
 from holdfast.tools.offload import PREFIX, Offloader

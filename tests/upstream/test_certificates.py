@@ -17,7 +17,7 @@ import pytest
 from holdfast.agent import open_agent
 from holdfast.agent.contract import Turn
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.upstream.certificates import trust
 from tests.cli.test_main import holdfast
 from tests.gateway.gate import gated

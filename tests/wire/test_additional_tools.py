@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.facts import estimate_json, model
 from holdfast.records import Message, Opaque, Request, Text, ToolResult, ToolUse, validate
 from holdfast.wire import DIALECTS, Body

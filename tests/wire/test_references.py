@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.facts import estimate_json, model
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
-from holdfast.wire.references import references
+from holdfast.wire.tool_references import references
 
 ANTHROPIC = DIALECTS["anthropic"]
 FACTS = model("anthropic:claude-opus-4-6")

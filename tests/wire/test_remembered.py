@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.facts import model
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.block_memory import Remembered

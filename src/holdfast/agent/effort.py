@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.caches.prompt import Section
+from holdfast.caches.prompts import Section
 from holdfast.caches.providers import rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts

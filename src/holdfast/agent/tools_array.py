@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import facts
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import rules
 from holdfast.records.events.agent import SessionRedeclared
 from holdfast.tools.declaration import Redeclared

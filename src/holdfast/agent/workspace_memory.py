@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedder import embedder
+from holdfast.memory.embedders import embedder
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.projects import project_of
 from holdfast.memory.vectors import Vectors

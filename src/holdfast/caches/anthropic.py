@@ -40,7 +40,7 @@ from holdfast.facts import ModelFacts
 from . import chain
 from .anthropic_words import why
 from .entries import Entries
-from .prompt import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
 
 Diagnosis = Literal[
     "model_changed",
@@ -91,7 +91,7 @@ Find = Callable[[bytes, float], Entry | None]
 """Gives the entry of a key that can be read now."""
 
 
-def prompt(
+def marked_prompt(
     model: ModelFacts,
     blocks: Sequence[Block],
     *,

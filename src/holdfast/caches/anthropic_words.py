@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .prompt import Entry, Mark, Prompt
+from .prompts import Entry, Mark, Prompt
 
 
 def why(

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from holdfast.records import common_head
 
-from .prompt import Block, Mark, Prompt, Section
+from .prompts import Block, Mark, Prompt, Section
 
 Salts = Mapping[Section, bytes]
 """Settings that a section's cached state depends on, by the first section they invalidate."""

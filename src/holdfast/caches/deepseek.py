@@ -21,7 +21,7 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
-from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
 from .streams import Room, Stream, Streams
 from .tokens import WIDTH, Tokens
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .prompt import Entry
+from .prompts import Entry
 
 CAPACITY = 200_000
 """Entries kept; beyond it the least recently used goes, as in any cache of finite size."""

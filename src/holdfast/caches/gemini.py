@@ -20,7 +20,7 @@ from holdfast.facts import ModelFacts
 
 from .chance import chance
 from .gemini_contents import CachedContents
-from .prompt import Block, Entry, Outcome, Prompt, Section
+from .prompts import Block, Entry, Outcome, Prompt, Section
 from .streams import Room, Stream, Streams
 
 AFFECTING: Mapping[str, Section] = {"toolConfig": "tools"}

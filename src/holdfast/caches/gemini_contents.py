@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 
-from .prompt import Block
+from .prompts import Block
 
 _HOUR = 3_600.0
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
 from .tokens import Tokens, common, read
 
 AFFECTING: Mapping[str, Section] = {}

@@ -17,7 +17,7 @@ from hashlib import sha256
 from msgspec import Struct, structs
 
 from .chance import chance
-from .prompt import Block, Cache, Entry, Outcome, Prompt
+from .prompts import Block, Cache, Entry, Outcome, Prompt
 
 _REMEMBERED = 10_000  # beginnings whose evictions are remembered, and requests under way
 

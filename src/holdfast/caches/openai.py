@@ -22,7 +22,7 @@ from hashlib import sha256
 from holdfast.facts import ModelFacts
 
 from .openai_breakpoints import AFFECTING, ORDER
-from .prompt import NEVER, Block, Entry, Outcome, Prompt
+from .prompts import NEVER, Block, Entry, Outcome, Prompt
 from .streams import Room, Stream, Streams
 from .tokens import WIDTH, Tokens
 

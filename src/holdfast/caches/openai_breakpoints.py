@@ -28,7 +28,7 @@ from msgspec import structs
 from holdfast.facts import ModelFacts
 
 from .entries import Entries
-from .prompt import Block, Entry, Outcome, Prompt, Section
+from .prompts import Block, Entry, Outcome, Prompt, Section
 
 AFFECTING: Mapping[str, Section] = {
     "parallel_tool_calls": "system",

@@ -11,7 +11,7 @@ from holdfast.facts import ModelFacts
 
 from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
 from .gemini_contents import CachedContents
-from .prompt import Block, Cache, Entry, Mark, Outcome, Prompt, Section
+from .prompts import Block, Cache, Entry, Mark, Outcome, Prompt, Section
 from .streams import Room
 
 
@@ -117,7 +117,7 @@ def prompt(
     messages, are known to be those of `like`."""
     known = rules(model)
     if known is _ANTHROPIC:
-        return anthropic.prompt(
+        return anthropic.marked_prompt(
             model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like, same=same
         )
     salts: dict[Section, bytes] = {}

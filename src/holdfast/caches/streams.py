@@ -11,7 +11,7 @@ from weakref import ref
 
 from msgspec import Struct
 
-from .prompt import Entry, Prompt
+from .prompts import Entry, Prompt
 from .tokens import Names, Tokens, common, read
 
 CAPACITY = 20_000_000

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from .prompt import Block, Prompt
+from .prompts import Block, Prompt
 
 WIDTH = 4  # bytes of a token id
 _WINDOWS = (16_384, 1_024, 64, WIDTH)  # bytes compared at once, ever closer to where two sequences part

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.facts import ModelFacts
 
-from .prompt import NEVER, Block, Entry, Outcome, Prompt, Section
+from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
 from .tokens import Names, read
 
 AFFECTING: Mapping[str, Section] = {}

@@ -13,7 +13,7 @@ import click
 from holdfast.cli.tables import counted, printable
 from holdfast.config.document import FILE
 from holdfast.config.keys import KEYS
-from holdfast.config.load import holdfast_home
+from holdfast.config.loader import holdfast_home
 from holdfast.config.template import as_toml
 from holdfast.errors import HoldfastError
 from holdfast.store.connections import make_private_directory

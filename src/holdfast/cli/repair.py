@@ -15,8 +15,8 @@ from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, load_here
 from holdfast.config.document import FILE
-from holdfast.config.load import holdfast_home
-from holdfast.config.resolve import resolve
+from holdfast.config.loader import holdfast_home
+from holdfast.config.resolution import resolve
 from holdfast.config.writer import write_value
 from holdfast.gateway import presence, reach
 

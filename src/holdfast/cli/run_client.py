@@ -33,7 +33,7 @@ from holdfast.errors import HoldfastError
 from holdfast.gateway import launch, reach
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.runs import Seen
-from holdfast.gateway.serve import running
+from holdfast.gateway.server import running
 from holdfast.memory.projects import project_of
 from holdfast.store import open_existing
 from holdfast.store.rows import Call

@@ -16,7 +16,7 @@ from holdfast.engine.passage.kill_switch import Switch
 from holdfast.gateway.app import Refused
 from holdfast.gateway.assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
 from holdfast.gateway.request_reader import Call
-from holdfast.gateway.serve import serve
+from holdfast.gateway.server import serve
 from holdfast.report import worth_saying
 from holdfast.serving import address_of, listen
 from holdfast.store.tenants import is_subscription

@@ -19,7 +19,7 @@ from holdfast.simulator.clock import SystemClock, VirtualClock
 from holdfast.simulator.journal import Journal, Record
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import ECHO, load
-from holdfast.simulator.serve import address_of, listen, serve
+from holdfast.simulator.server import address_of, listen, serve
 
 PORT = 8089
 

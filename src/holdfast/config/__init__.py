@@ -6,9 +6,9 @@ is used for. Opens no file but the two `holdfast.toml`. Secrets have no place he
 """
 
 from holdfast.config.keys import KEYS, SECTIONS, Key
-from holdfast.config.load import load, load_here
+from holdfast.config.loader import load, load_here
 from holdfast.config.origin import Origin
-from holdfast.config.resolve import Config
+from holdfast.config.resolution import Config
 from holdfast.config.schema import Settings
 
 __all__ = ["KEYS", "SECTIONS", "Config", "Key", "Origin", "Settings", "load", "load_here"]

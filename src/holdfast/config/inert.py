@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 
 from holdfast.config.keys import KEYS
 from holdfast.config.origin import DEFAULT
-from holdfast.config.resolve import Config
+from holdfast.config.resolution import Config
 from holdfast.config.schema import Settings
 from holdfast.notices import warn_once
 

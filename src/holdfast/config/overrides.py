@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.facts import Facts
 
-from .resolve import Config
+from .resolution import Config
 
 
 def configured_facts(config: Config) -> Facts | None:

@@ -13,7 +13,7 @@ from holdfast.config import inert
 from holdfast.config.document import FILE
 from holdfast.config.keys import KEYS, RESERVED, RESERVED_PREFIX, SECTIONS, SERVER_KEYS, SERVERS, Key
 from holdfast.config.origin import DEFAULT, printable
-from holdfast.config.resolve import Config
+from holdfast.config.resolution import Config
 
 from .parse import mask, shown
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config.document import FILE, Document, parse
-from holdfast.config.load import _read
+from holdfast.config.loader import _read
 from holdfast.config.origin import printable
 from holdfast.errors import HoldfastError
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Entry, Outcome, Prompt, Section
+from holdfast.caches.prompts import Entry, Outcome, Prompt, Section
 from holdfast.config.sections.cache import Breaks
 from holdfast.facts import ModelFacts
 from holdfast.facts.prices import Rates

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Mark, Outcome, Prompt
+from holdfast.caches.prompts import Mark, Outcome, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 
@@ -107,7 +107,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     explained: bool
     finding: breaks.Finding | None = None
     saved: float = 0.0
-    changes: tuple[retention.Change, ...] = ()
+    changes: tuple[retention.RetentionChange, ...] = ()
     raises: str | None = None
     storage: Decimal = Decimal(0)
     missed: Missed | None = None

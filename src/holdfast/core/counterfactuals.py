@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from holdfast.caches.prompt import Outcome
+from holdfast.caches.prompts import Outcome
 from holdfast.facts import ModelFacts
-from holdfast.facts.pauses import pauses
+from holdfast.facts.pause_table import pauses
 
 from .experience import LONG, SHORT, Client, Experience, Route
 from .ledger import Ledger

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast.caches import chain
 from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import rules
 
 from .economics import edit_cost, requests_to_edit

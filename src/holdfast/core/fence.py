@@ -7,7 +7,7 @@ was trimmed, forked or answered in parallel has its own keys. Knows neither byte
 from __future__ import annotations
 
 from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompt import Entry, Prompt
+from holdfast.caches.prompts import Entry, Prompt
 from holdfast.caches.providers import rules
 from holdfast.facts import ModelFacts
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from holdfast.facts import ModelFacts
 
 from .economics import chance_to_cache
-from .odds import Odds
+from .reuse_odds import Odds
 
 COLD = 0.5
 """A request that writes more than this share of itself starts anew."""

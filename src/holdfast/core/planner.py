@@ -14,7 +14,7 @@ from math import inf
 from msgspec.structs import replace
 
 from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompt import Outcome
+from holdfast.caches.prompts import Outcome
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import rates
 from holdfast.records import Usage
@@ -365,7 +365,7 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
 
 def _turn(
     ledger: Ledger, prepared: Prepared, usage: Usage, finding: breaks.Finding | None, settings: Cache
-) -> tuple[retention.Change, ...]:
+) -> tuple[retention.RetentionChange, ...]:
     model, before = prepared.asked.model, ledger.retention
     turn = Turn(
         at=prepared.outcome.at,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.caches import anthropic, gemini, openai_breakpoints
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Block, Cache, Entry, Outcome, Prompt
+from holdfast.caches.prompts import Block, Cache, Entry, Outcome, Prompt
 from holdfast.caches.providers import cache, rules
 from holdfast.caches.streams import Room
 from holdfast.facts import ModelFacts

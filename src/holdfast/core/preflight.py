@@ -12,7 +12,7 @@ from decimal import Decimal
 from msgspec import Struct, structs
 
 from holdfast.caches.anthropic import AnthropicCache, cold_writes
-from holdfast.caches.prompt import Mark, Outcome
+from holdfast.caches.prompts import Mark, Outcome
 from holdfast.caches.providers import cache, rules
 from holdfast.facts import Calibration, ModelFacts, Rates, rates
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import Retention as Lifetime
 from holdfast.facts import ModelFacts
@@ -57,7 +57,7 @@ _NONE, _SHORT = Lifetimes("none", "none"), Lifetimes("short", "short")
 _LONG, _MIXED = Lifetimes("long", "long"), Lifetimes("long", "short")
 
 
-class Change(Struct, frozen=True):
+class RetentionChange(Struct, frozen=True):
     """A zone whose lifetime became another one."""
 
     zone: Zone
@@ -119,7 +119,7 @@ def _standing(state: Retention, settings: Cache) -> tuple[bool, bool]:
 
 def changes(
     before: Retention, after: Retention, settings: Cache, model: ModelFacts, *, subagent: bool = False
-) -> tuple[Change, ...]:
+) -> tuple[RetentionChange, ...]:
     """What a settled turn changed, for the event."""
     if _standing(before, settings) == _standing(after, settings):
         return ()
@@ -129,11 +129,11 @@ def changes(
         return ()
     found = []
     if old.older != new.older:
-        found.append(Change("older", old.older, new.older, _why(after, settings)))
+        found.append(RetentionChange("older", old.older, new.older, _why(after, settings)))
     if old.recent != new.recent:
         slow = f"the last {SLOW_GAPS} gaps were longer than the short lifetime"
         why = slow if new.recent == "long" else _why(after, settings) if old.older != new.older else "turns come faster"
-        found.append(Change("recent", old.recent, new.recent, why))
+        found.append(RetentionChange("recent", old.recent, new.recent, why))
     return tuple(found)
 
 

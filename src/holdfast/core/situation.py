@@ -7,7 +7,7 @@ from math import inf
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.config.sections.cache import Cache
 from holdfast.facts import ModelFacts
 

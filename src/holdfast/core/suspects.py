@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import anthropic, openai_breakpoints
-from holdfast.caches.prompt import NEVER, Entry, Mark, Outcome, Prompt, Section
+from holdfast.caches.prompts import NEVER, Entry, Mark, Outcome, Prompt, Section
 from holdfast.caches.providers import Rules, rules
 from holdfast.facts import ModelFacts
 

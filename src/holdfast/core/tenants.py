@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.streams import Room
 from holdfast.facts import ModelFacts
 

@@ -39,7 +39,7 @@ _LINE = re.compile(
 _BORDERS = frozenset(' \t\r\n"\\')
 
 
-class Change(Struct, frozen=True, omit_defaults=True):
+class TextChange(Struct, frozen=True, omit_defaults=True):
     """`removed` stood where `added` stands; `at` is the byte in the block's new text."""
 
     at: int
@@ -51,7 +51,7 @@ class Changes(Struct, frozen=True):
     """All that differs, in order. `keys` says that what looks like a key is masked in it; `whole` that nothing had to
     be left out."""
 
-    pieces: tuple[Change, ...]
+    pieces: tuple[TextChange, ...]
     keys: bool
     whole: bool
 
@@ -64,7 +64,7 @@ def changes(before: bytes, after: bytes, *, keep_bodies: bool = False) -> Change
     made, long = [], False
     for i1, i2, j1, j2 in found[:MOST]:
         at = head + len(new.text[:j1].encode("utf-8", "replace"))
-        made.append(Change(at, _cut(old.shown[i1:i2]), _cut(new.shown[j1:j2])))
+        made.append(TextChange(at, _cut(old.shown[i1:i2]), _cut(new.shown[j1:j2])))
         long = long or max(i2 - i1, j2 - j1) > MOST_TEXT
     keys = keep_bodies and (old.shown, new.shown) != (old.text, new.text)
     return Changes(tuple(made), keys, old.whole and new.whole and not long and len(found) <= MOST)

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.prompt import Outcome, Prompt
+from holdfast.caches.prompts import Outcome, Prompt
 
 from .experience import LONG, SHORT, Route
 from .pool import Pool

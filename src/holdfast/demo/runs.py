@@ -15,10 +15,10 @@ from holdfast import report
 from holdfast.config import Config, load
 from holdfast.errors import HoldfastError
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.serve import running as gateway_running
+from holdfast.gateway.server import running as gateway_running
 from holdfast.report import BreakReport, Sums
 from holdfast.simulator import Script, Simulator, VirtualClock
-from holdfast.simulator.serve import running as provider_running
+from holdfast.simulator.server import running as provider_running
 from holdfast.store import open_existing
 
 from . import client, session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.divergence import Divergence, Place, place
 from holdfast.wire import DIALECTS, Body, rewrite
 from holdfast.wire.body import Splice

@@ -18,7 +18,7 @@ from holdfast.core.planner import Verdict
 from holdfast.core.pool import Effect
 from holdfast.core.preflight import Preflight
 from holdfast.core.repairs import Repair
-from holdfast.core.retention import Change
+from holdfast.core.retention import RetentionChange
 from holdfast.facts import price
 from holdfast.records import Usage
 from holdfast.records.events import Event, ResetReason, encode_payload
@@ -178,7 +178,7 @@ def settled(
     usage: Usage,
     predicted: Usage,
     explained: bool,
-    changes: tuple[Change, ...],
+    changes: tuple[RetentionChange, ...],
     more: tuple[Event, ...],
 ) -> tuple[Event, ...]:
     """What is told of a call that was answered: two events, one for each change, and what was found in it."""
@@ -191,7 +191,7 @@ def judged(call: str, lane: str, verdict: Verdict) -> tuple[Event, ...]:
 
 
 def _compared(
-    call: str, lane: str, usage: Usage, predicted: Usage, explained: bool, changes: tuple[Change, ...]
+    call: str, lane: str, usage: Usage, predicted: Usage, explained: bool, changes: tuple[RetentionChange, ...]
 ) -> tuple[Event, ...]:
     verdict = CacheVerdict(
         call=call,

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.caches.prompt import Block, Mark, Prompt
+from holdfast.caches.prompts import Block, Mark, Prompt
 from holdfast.core.edits import Proposal
 from holdfast.core.ledger import Ledger
-from holdfast.core.odds import odds
 from holdfast.core.plan import DIGEST, Sent, kind_of
 from holdfast.core.planner import Asked
+from holdfast.core.reuse_odds import odds
 from holdfast.core.situation import Situation
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body

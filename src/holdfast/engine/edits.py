@@ -18,7 +18,7 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.edits import FINAL, EditRef, Proposal, propose
 from holdfast.core.ledger import Ledger
 from holdfast.core.situation import Situation

@@ -20,10 +20,10 @@ from holdfast.config.schema import Settings
 from holdfast.core import planner
 from holdfast.core.fence import believed, fence_of
 from holdfast.core.ledger import Ledger
-from holdfast.core.odds import odds
 from holdfast.core.plan import kind_of
 from holdfast.core.planner import Verdict
 from holdfast.core.preflight import calibrated
+from holdfast.core.reuse_odds import odds
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.records.events import Bus

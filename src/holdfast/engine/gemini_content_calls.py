@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.gemini_contents import Create, Delete, Objects, Offer, Refresh, Use, identity
 from holdfast.records import encode_string
 from holdfast.wire import Body, cache_parameters

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.prompt import Entry, Mark, Outcome
+from holdfast.caches.prompts import Entry, Mark, Outcome
 from holdfast.core import account, keepalive
 from holdfast.core.keepalive import Idle, Ping
 from holdfast.core.ledger import Ledger

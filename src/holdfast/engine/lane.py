@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Outcome
+from holdfast.caches.prompts import Outcome
 from holdfast.core import planner as core
 from holdfast.core.edits import Proposal
 from holdfast.core.gemini_contents import Command, Use

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.plan import Plan
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body, Dialect, Marker, Splice, Ttl, cache_parameters

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from holdfast.caches.prompt import Entry, Outcome
+from holdfast.caches.prompts import Entry, Outcome
 from holdfast.core.pool import Effect, effect
 from holdfast.store import Call
 

@@ -28,7 +28,7 @@ from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure
 from holdfast.core.divergence import Place, as_bytes
 from holdfast.core.redact import diff
-from holdfast.core.text_changes import Change, changes
+from holdfast.core.text_changes import TextChange, changes
 from holdfast.store.connections import PRIVATE_FILE, make_private_directory
 from holdfast.store.rows import Break
 
@@ -79,7 +79,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: str | None = None
     was: str | None = None
     now: str | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TextChange, ...] = ()
     masked: str | None = None
     note: str | None = None
     cure: str | None = None

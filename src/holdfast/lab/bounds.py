@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.caches.providers import rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts

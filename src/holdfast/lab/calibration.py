@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.anthropic import AnthropicCache, decide, prompt
+from holdfast.caches.anthropic import AnthropicCache, decide, marked_prompt
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Outcome
+from holdfast.caches.prompts import Outcome
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.report.logs.traces import Shape, Step, Trace, lanes
@@ -122,10 +122,10 @@ def _lane(steps: Sequence[Step], starts: set[int], without: Sequence[Rule]) -> l
         for at, begun in [pair for pair in waiting if pair[0] <= step.at]:
             cache.first_token(begun, at)
         waiting = [pair for pair in waiting if pair[0] > step.at]
-        foreseen = decide(prompt(model, request.blocks, marks=request.marks), entries, step.at, model).read
+        foreseen = decide(marked_prompt(model, request.blocks, marks=request.marks), entries, step.at, model).read
         if step.number not in starts and not _agree(foreseen, step.usage.read):
             found.append(_explained(request, foreseen, step.at - before))
-        outcome = cache.begin(prompt(model, request.billed, marks=request.billed_marks), step.at)
+        outcome = cache.begin(marked_prompt(model, request.billed, marks=request.billed_marks), step.at)
         waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))
         before = step.at
     return found

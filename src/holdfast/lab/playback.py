@@ -15,8 +15,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Cache as Provider
-from holdfast.caches.prompt import Mark, Outcome, Prompt
+from holdfast.caches.prompts import Cache as Provider
+from holdfast.caches.prompts import Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache

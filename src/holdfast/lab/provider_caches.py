@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.noise import Noise, Noisy
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints, entry_key
-from holdfast.caches.prompt import Block, Cache, Entry, Outcome, Prompt
+from holdfast.caches.prompts import Block, Cache, Entry, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.facts import ModelFacts
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Mark
+from holdfast.caches.prompts import Block, Mark
 from holdfast.report.logs.traces import Shape, ShapeBlock, Step
 
 OVERHEAD = 20

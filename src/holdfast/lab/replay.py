@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.noise import Noise
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.caches.providers import rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts

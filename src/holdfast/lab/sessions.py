@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate_json
 from holdfast.records import Request, Usage

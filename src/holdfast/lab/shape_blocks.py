@@ -13,7 +13,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Prompt, Section
+from holdfast.caches.prompts import Block, Prompt, Section
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.facts import ModelFacts
 from holdfast.records import usage

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompt import Entry, Mark, Outcome, Prompt
+from holdfast.caches.prompts import Entry, Mark, Outcome, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.caches.prompt import Entry, Prompt
+from holdfast.caches.prompts import Entry, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Request
 from holdfast.report.logs.traces import Step, Trace, lanes

@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.config.schema import Settings
 from holdfast.core.plan import DIGEST, Sent
 from holdfast.core.retention import marks_nothing

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.config.sections.agent import Memory
 from holdfast.core.plan import DIGEST, Sent
 from holdfast.engine import Lane

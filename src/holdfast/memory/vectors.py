@@ -17,7 +17,7 @@ from holdfast.notices import warn_once
 from holdfast.store import Store
 from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeVector
 
-from .embedder import Embedder
+from .embedders import Embedder
 from .knowledge import stored
 
 if TYPE_CHECKING:

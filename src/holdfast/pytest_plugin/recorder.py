@@ -22,7 +22,7 @@ from holdfast.simulator import Answer, Call, Exchange, Script, Simulator, load_s
 from holdfast.simulator.faults import Fault
 from holdfast.simulator.journal import Record
 from holdfast.simulator.script import document, parser
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from holdfast.wire import Body, Dialect, dialect_of
 from holdfast.wire.dialects import COUNTING
 

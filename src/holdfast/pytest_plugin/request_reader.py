@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Cache, Outcome, Prompt
+from holdfast.caches.prompts import Block, Cache, Outcome, Prompt
 from holdfast.caches.providers import cache as cache_of
 from holdfast.caches.providers import rules
 from holdfast.core.plan import DIGEST, Sent, columns, head

@@ -23,7 +23,7 @@ from .capabilities import Capabilities
 from .common_prefix import common_head
 from .jsontext import NotJson, canonical_json, decode_string, encode_string, same_json
 from .request import Request, Violation, validate
-from .usage import UNSPLIT, Usage, usage
+from .token_usage import UNSPLIT, Usage, usage
 
 __all__ = [
     "UNSPLIT",

@@ -11,7 +11,7 @@ from .break_reports import breaks
 from .calls import call
 from .effectiveness import cache_effectiveness
 from .id_lookup import UnknownIdError, find, find_tenant
-from .repair_savings import repair_savings, worth_saying
+from .repair_estimates import repair_savings, worth_saying
 from .results import (
     Bill,
     BreakReport,
@@ -35,8 +35,8 @@ from .results import (
     Sums,
     Window,
 )
-from .sessions import session, sessions, spent
-from .skills import skills
+from .session_reports import session, sessions, spent
+from .skill_usage import skills
 from .tally import window
 
 __all__ = [

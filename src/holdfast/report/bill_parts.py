@@ -12,7 +12,8 @@ from enum import Enum
 from typing import Final
 
 from holdfast.facts import Rates, Tiers, changes_between, tiers
-from holdfast.store.bill_sums import DAY, HOUR, SIZES
+from holdfast.store.bill_sums import DAY, SIZES
+from holdfast.store.rollups import HOUR
 from holdfast.store.rollups import hour_of
 from holdfast.store.rows import BillExtent, BillPart, BillQuestion
 

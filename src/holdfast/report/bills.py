@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import asdict, replace
 
 from holdfast.records import Usage
-from holdfast.records.usage import UNSPLIT
+from holdfast.records.token_usage import UNSPLIT
 from holdfast.store import Break, Call, CallHour, Store
 from holdfast.store.rollups import HOUR, hour_of
 from holdfast.store.rows import BillExtent, BillSumsFound

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.core.text_changes import Change
+from holdfast.core.text_changes import TextChange
 from holdfast.records import Usage
 
 
@@ -116,7 +116,7 @@ class BreakReport(Struct, frozen=True, kw_only=True):
     client: str | None
     model: str
     subscription: bool = False
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TextChange, ...] = ()
     masked: str | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.caches.providers import rules
 from holdfast.facts import ModelFacts
 from holdfast.records import Message, Request, Text, ToolUse

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.caches import chain
 from holdfast.caches.noise import Noise, Noisy
-from holdfast.caches.prompt import Block, Cache, Outcome, Prompt
+from holdfast.caches.prompts import Block, Cache, Outcome, Prompt
 from holdfast.caches.providers import cache as cache_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..config.load import holdfast_home
+from ..config.loader import holdfast_home
 from ..config.private_home import close_to_others
 from ..errors import HoldfastError
 from .bill_sums import add_functions

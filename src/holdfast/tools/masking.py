@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 
 from holdfast import facts
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.caches.providers import rules
 from holdfast.config.sections.agent import Mask
 from holdfast.core.economics import edit_cost

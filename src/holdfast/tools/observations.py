@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.engine.edits import is_signed
 from holdfast.records import encode_string
 from holdfast.wire import DIALECTS, Body

@@ -15,15 +15,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block
+from holdfast.caches.prompts import Block
 from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
 
 from . import anthropic
 from .body import BlockSpan, Body
 from .dialects import Dialect
 from .raw_json import object_of, string_of
-from .references import Late, late_tool, references
 from .scan import may_name
+from .tool_references import Late, late_tool, references
 
 _CITATIONS = b'"citations":{"enabled":true'
 _ATTRIBUTION = b'{"type":"text","text":"x-anthropic-billing-header:'

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from holdfast.caches.prompt import Block, Mark, Prompt
+from holdfast.caches.prompts import Block, Mark, Prompt
 
 from .block_reader import Known
 from .body import BlockSpan, Body, is_border
 from .cache_control import ENDINGS
 from .cache_parameters import Caching
-from .references import expanded
+from .tool_references import expanded
 
 WINDOWS = (16_384, 2_048, 256)
 """Bytes of a body's messages by which its conversation is recognised."""

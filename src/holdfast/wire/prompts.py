@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.caches.providers import rules
 from holdfast.facts import ModelFacts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from holdfast.caches.providers import cache
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model

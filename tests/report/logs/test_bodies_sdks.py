@@ -16,7 +16,7 @@ from google.genai import types
 
 from holdfast.report.logs import bodies
 from holdfast.simulator import Simulator
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.report.logs.request_logs import is_mine, requests, write
 
 RULES = "Answer in one sentence. " * 900

@@ -13,7 +13,7 @@ import pytest
 from holdfast.report.logs.discovery import Reading, home_sources
 from holdfast.report.logs.records import Broken, Logged
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.clients.programs import Place, Watched, program
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from holdfast.records import usage
 from holdfast.report.logs.codex import is_mine, read, reading
 from holdfast.report.logs.records import Logged
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.clients.agents.codex import Codex
 from tests.clients.programs import Place, Watched, program
 from tests.report.logs.claude_logs import START, text

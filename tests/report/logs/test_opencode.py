@@ -18,7 +18,7 @@ import pytest
 from holdfast.records import UNSPLIT, usage
 from holdfast.report.logs.opencode import is_mine, read, reading
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.clients.agents.opencode import OpenCode
 from tests.clients.programs import PATIENCE, Place, Watched
 from tests.report.logs.claude_logs import START

@@ -17,7 +17,7 @@ from holdfast.records import UNSPLIT, usage
 from holdfast.report.logs.pi import is_mine, read, reading
 from holdfast.report.logs.records import Broken
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from tests.clients.agents.agent import FIRST
 from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
 from tests.clients.programs import PATIENCE, Place, Watched

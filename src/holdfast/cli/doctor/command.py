@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, load_here
-from holdfast.config.load import holdfast_home
-from holdfast.config.resolve import resolve
+from holdfast.config.loader import holdfast_home
+from holdfast.config.resolution import resolve
 from holdfast.errors import HoldfastError
 from holdfast.report.tips import Advised
 

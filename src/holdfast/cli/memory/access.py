@@ -138,7 +138,7 @@ def searching(tenant: str | None, project: str | None = None) -> Iterator[Memori
         if found is None:
             yield None
             return
-        from holdfast.memory.embedder import embedder
+        from holdfast.memory.embedders import embedder
 
         model = embedder(found.config.settings.memory)
         if isinstance(model, str):

@@ -11,7 +11,7 @@ from holdfast.cli import tables
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, Origin
 from holdfast.config.origin import printable as printable_path
-from holdfast.config.resolve import ROOTS
+from holdfast.config.resolution import ROOTS
 from holdfast.skills.skill import FILE
 
 from .access import Found

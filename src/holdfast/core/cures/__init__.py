@@ -4,7 +4,7 @@ Each recogniser is a small function of a `Case`. They are asked from the specifi
 anything, the cause has a plain cure. Knows nothing of how a break is found or kept.
 """
 
-from .case import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
+from .cure_case import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
 from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
 from .skills import owner as skill_owner
 

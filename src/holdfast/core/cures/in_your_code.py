@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .case import Case, Cure
+from .cure_case import Case, Cure
 
 IN_YOUR_CODE = {
     "tool_order": (

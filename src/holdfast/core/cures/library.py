@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..suspects import Cause
 from . import skills, structure, texts
-from .case import IMPROVE, REPAIR, VALUES, Case, Cure
+from .cure_case import IMPROVE, REPAIR, VALUES, Case, Cure
 from .in_your_code import for_program
 from .repairable import repaired_by
 

@@ -7,7 +7,7 @@ import re
 from typing import Literal
 
 from ..repairs import texts, tool_texts
-from .case import WHOLE, Case
+from .cure_case import WHOLE, Case
 
 Level = Literal["values", "on"]
 

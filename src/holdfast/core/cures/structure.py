@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import ECONOMIC, IMPROVE, Case, Cure
+from .cure_case import ECONOMIC, IMPROVE, Case, Cure
 
 
 def tool_order(case: Case) -> Cure | None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from .. import volatile
-from .case import REPAIR, WHOLE, Case, Cure
+from .cure_case import REPAIR, WHOLE, Case, Cure
 
 _RAGGED = 64  # characters at the end of a cut line that may be out of step
 

@@ -15,14 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.anthropic import reach
-from holdfast.caches.prompt import Entry, Mark
+from holdfast.caches.prompts import Entry, Mark
 from holdfast.facts import ModelFacts
 
 from .. import counterfactuals, lifetimes
 from ..lifetimes import raise_now
-from ..odds import Odds, odds
 from ..plan import Plan, kind_of
 from ..retention import override
+from ..reuse_odds import Odds, odds
 from ..situation import Situation
 from ..stability import survival
 from .clients import combined

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches.openai_breakpoints import developer_end
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.facts import ModelFacts
 
 from ..plan import Plan, head, is_result

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.repairs import MOVES, ByteMemory, Mode, Repair, RepairState
 from holdfast.wire import rewrite
 from holdfast.wire.body import Body

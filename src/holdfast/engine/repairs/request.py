@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.core.repairs import MOVES, ByteMemory, Insert, Mode, Repair, RepairState
 from holdfast.core.repairs.kinds import Name
 from holdfast.core.repairs.texts import Said

@@ -23,7 +23,7 @@ from functools import partial
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.caches.prompt import Mark, Outcome
+from holdfast.caches.prompts import Mark, Outcome
 from holdfast.caches.streams import Room
 from holdfast.config.sections.cache import Cache
 from holdfast.core import planner

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from holdfast.caches.anthropic import decide
 from holdfast.caches.entries import Entries
-from holdfast.caches.prompt import Entry, Mark, Prompt
+from holdfast.caches.prompts import Entry, Mark, Prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 

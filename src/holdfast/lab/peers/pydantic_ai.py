@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from holdfast import facts
 from holdfast.caches.openai_breakpoints import developer_end
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 
 from .peer import Peer, last_block, last_tool, marks, system_texts
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from msgspec.structs import replace
 
 from holdfast.caches import providers
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.config.sections.cache import Breaks
 from holdfast.core.breaks import DEFAULTS, Finding, judge
 from holdfast.core.cures import Cure, case, cure_for

@@ -20,7 +20,7 @@ from holdfast.records import Usage
 from holdfast.wire import Body
 
 from ..logs.records import Logged
-from ..repair_savings import worth_saying
+from ..repair_estimates import worth_saying
 from ..results import RepairSavings
 from .bodies import Bodies, LaneName
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from ..explain.report import with_head
 from ..explain.results import CauseSum, CureSum, Explained, Money, OtherTtl, Totals
 from ..explain.sentences import with_others
-from ..repair_savings import sentence
+from ..repair_estimates import sentence
 from . import charts, page, scales, sessions, texts, words
 from .charts import Bar, Tone
 from .markup import Child, Markup, joined, tag

@@ -12,7 +12,7 @@ from ..keys import Keys
 from .commands import process_output, process_stop, run_command
 from .files import list_dir, read_file, write_file
 from .grep import grep_files
-from .patch_file import patch_file
+from .patch import patch_file
 from .processes import Processes
 
 __all__ = ["Processes", "builtin_tools"]

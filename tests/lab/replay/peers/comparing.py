@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from holdfast.lab.peers import PEERS
 from holdfast.simulator.messages import Call
 from holdfast.wire import DIALECTS, Body

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark
+from holdfast.caches.prompts import Mark
 from tests.clients.agents import Agent
 from tests.clients.agents.claude_code import ClaudeCode
 from tests.clients.agents.opencode import OpenCode

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.caches.prompt import Prompt
+from holdfast.caches.prompts import Prompt
 from holdfast.simulator.script import load
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from scripts.install_peers import environment
 from tests.clients.programs import Place, Watched
 from tests.lab.replay.peers.comparing import compared, sent

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.prompt import Block, Prompt
+from holdfast.caches.prompts import Block, Prompt
 from holdfast.caches.providers import cache, prompt
 from holdfast.lab.peers import PEERS
 from holdfast.lab.rebuild import rebuild
 from holdfast.report.logs.traces import Shape
-from holdfast.simulator.serve import running
+from holdfast.simulator.server import running
 from scripts.install_clients import CLIENTS
 from scripts.install_peers import PEERS as PINNED
 from tests import shapes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from holdfast.caches.prompt import Mark, Prompt
+from holdfast.caches.prompts import Mark, Prompt
 from tests import shapes
 from tests.lab.replay.peers.comparing import compared, ordered, prompts
 from tests.test_shapes import SOURCE, needs_recordings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.config.document import FILE, Document, MalformedError, parse
 from holdfast.config.origin import printable
-from holdfast.config.resolve import Config, resolve
+from holdfast.config.resolution import Config, resolve
 from holdfast.errors import HoldfastError
 
 _LARGEST = 1_000_000  # bytes; a configuration is never this large, a file named by mistake may be
