@@ -3,8 +3,8 @@
     python -m scripts.facades           # names what goes past a facade; exit 1 if anything does
     python -m scripts.facades --write   # rewrites such imports, and adds what they need to the package's `__init__`
 
-A package offers its names lazily (`holdfast.lazy_exports`): once for type checkers, once as a table of modules. Both are
-written here. A package inside a package (`report.logs`) is a facade of its own.
+A package offers its names lazily (`holdfast.lazy_exports`): once for type checkers, once as a table of modules. Both
+are written here. A package inside a package (`report.logs`) is a facade of its own.
 """
 
 import argparse
@@ -30,7 +30,7 @@ class Facade:
     package: str
     path: Path
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
-    written: bool = False  # in the form of lazy exports already
+    defined: set[str] = field(default_factory=set)  # in the __init__ itself
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Passing:
     names: tuple[tuple[str, str | None, bool], ...]  # name, alias, whether it is a module
 
 
-def module_names() -> dict[str, Path]:
+def module_names(source: Path = SOURCE) -> dict[str, Path]:
     names = {}
-    for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
+    for path in sorted((source / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
         names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return names
 
@@ -73,7 +73,12 @@ def facades(modules: dict[str, Path]) -> dict[str, Facade]:
             continue
         facade = Facade(name, path)
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                facade.defined.add(node.name)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                facade.defined |= {each.id for each in targets if isinstance(each, ast.Name)}
+            elif isinstance(node, ast.ImportFrom):
                 target = resolve(node, name, path)
                 if target.split(".")[0] != PACKAGE or target in (f"{PACKAGE}.lazy_exports", f"{PACKAGE}.errors"):
                     continue
@@ -81,7 +86,6 @@ def facades(modules: dict[str, Path]) -> dict[str, Facade]:
                 relative = target[len(name) :] if inside else target
                 for alias in node.names:
                     facade.names[alias.asname or alias.name] = (relative, alias.name)
-        facade.written = "lazy_exports(" in path.read_text()
         found[name] = facade
     return found
 
@@ -97,7 +101,7 @@ def passing(modules: dict[str, Path]) -> Iterator[Passing]:
             target = resolve(node, module, path)
             if target.split(".")[0] != PACKAGE:
                 continue
-            if path.name == "__init__.py" and module != PACKAGE and not top(target) == top(module):
+            if path.name == "__init__.py" and module != PACKAGE and top(target) != top(module):
                 continue  # a re-export
             if top(target) == top(module) and target != PACKAGE:
                 continue
@@ -108,11 +112,14 @@ def passing(modules: dict[str, Path]) -> Iterator[Passing]:
                 facade = facade.rpartition(".")[0]
             names = tuple((a.name, a.asname, f"{target}.{a.name}" in modules) for a in node.names)
             if facade == target and all(
-                name in offered[facade].names or (is_module and f"{target}.{name}" in packages)
-                for name, _, is_module in names
+                _is_offered(name, is_module, offered[facade], packages) for name, _, is_module in names
             ):
                 continue
             yield Passing(module, path, node, target, facade, names)
+
+
+def _is_offered(name: str, is_module: bool, facade: Facade, packages: set[str]) -> bool:
+    return name in facade.names or name in facade.defined or (is_module and f"{facade.package}.{name}" in packages)
 
 
 def rewrite(found: list[Passing], offered: dict[str, Facade]) -> None:
@@ -159,11 +166,15 @@ def write(facade: Facade) -> None:
         elif isinstance(node, ast.ImportFrom) and resolve(node, facade.package, facade.path).startswith(PACKAGE):
             if resolve(node, facade.package, facade.path) == f"{PACKAGE}.errors":
                 rest.append(chunk)
-        elif isinstance(node, ast.ImportFrom) and node.module == "typing" and node.names[0].name == "TYPE_CHECKING":
-            continue
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
-            continue
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        elif (
+            (isinstance(node, ast.ImportFrom) and node.module == "typing" and node.names[0].name == "TYPE_CHECKING")
+            or (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and node.targets[0].id == "__all__"
+            )
+            or (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
+        ):
             continue
         else:
             rest.append(chunk)
@@ -220,7 +231,7 @@ def _wrapped(key: str, words: str) -> list[str]:
 
 
 def _start(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(one.lineno for one in decorators)])
 
 

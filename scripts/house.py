@@ -18,18 +18,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scripts.facades import Facade, facades, module_names, passing
+
 PACKAGE = "holdfast"
 MANY_PARAMETERS = 8
 MANY_CLASSES_OF_ONE_NAME = 3
 
 # Names that end like a participle and are nouns of the field.
-NOUNS = frozenset(
-    {
-        "bed", "embed", "encoding", "encodings", "feed", "heading", "headings", "landing", "listing", "logging", "masking",
-        "packaging", "padding", "ping", "pings", "pricing", "routing", "seed", "serving", "setting", "settings", "speed",
-        "string", "strings", "thing", "timing", "timings", "tracing", "warning", "warnings",
-    }
-)  # fmt: skip
+_NOUNS = """
+bed embed encoding encodings feed findings heading headings landing listing logging masking packaging padding ping pings
+pricing rolling routing saving savings seed serving setting settings speed string strings surroundings thing timing
+timings tracing warning warnings
+"""
+NOUNS = frozenset(_NOUNS.split())
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def measure(root: Path) -> House:
     """Measures the tree below `root`, which holds `src`, `tests`, `docs`, `examples` and README.md."""
     modules = list(_modules(root / "src"))
     names = {module.name for module in modules}
+    offered = facades(module_names(root / "src"))
     packages = {module.name for module in modules if module.is_package}
     house = House(
         files=len(modules),
@@ -97,20 +99,19 @@ def measure(root: Path) -> House:
         for name in _public_classes(module.tree):
             classes[name].append(module.name)
         house.parameters += _long_signatures(module)
-        for target in set(_imports(module, names)):
-            importers[target].add(module.name)
-            if _top(target) != _top(module.name):
-                house.package_imports += 1
-                if target not in packages:
-                    house.past_facades.append(f"{module.name} -> {target}")
+        imports = set(_imports(module, names, offered))
+        house.package_imports += len({target for target, _ in imports if _top(target) != _top(module.name)})
+        for _, real in imports:
+            if not module.is_package:
+                importers[real].add(module.name)
     house.single_importer = sorted(
         f"{name} <- {next(iter(importers[name]))}" for name in names - packages if len(importers[name] - {name}) == 1
     )
     house.class_names = sorted(
         f"{name}: {', '.join(found)}" for name, found in classes.items() if len(found) >= MANY_CLASSES_OF_ONE_NAME
     )
+    house.past_facades = [f"{one.module} -> {one.target}" for one in passing(module_names(root / "src"))]
     house.user_imports = sorted(_user_imports(root))
-    house.past_facades.sort()
     return house
 
 
@@ -171,12 +172,12 @@ def _is_command(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(word in text for word in (".command(", ".option(", ".group(", "click.argument"))
 
 
-def _imports(module: Module, names: set[str]) -> Iterator[str]:
-    """The modules of ours that a module imports, lazily or not."""
+def _imports(module: Module, names: set[str], offered: dict[str, Facade]) -> Iterator[tuple[str, str]]:
+    """The modules of ours that a module imports, lazily or not: as it says, and where the name really stands."""
     base = module.name.split(".") if module.is_package else module.name.split(".")[:-1]
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in names)
+            yield from ((alias.name, alias.name) for alias in node.names if alias.name in names)
         elif isinstance(node, ast.ImportFrom):
             if node.level:
                 start = base[: len(base) - node.level + 1]
@@ -187,7 +188,20 @@ def _imports(module: Module, names: set[str]) -> Iterator[str]:
                 continue
             for alias in node.names:
                 inner = f"{target}.{alias.name}"
-                yield inner if inner in names else target
+                if inner in names:
+                    yield inner, inner
+                else:
+                    yield target, _origin(target, alias.name, offered)
+
+
+def _origin(target: str, name: str, offered: dict[str, Facade]) -> str:
+    """The module behind a name of a package's `__init__`."""
+    while target in offered and name in offered[target].names:
+        module, name = offered[target].names[name]
+        if module in ("", "."):
+            return f"{target}.{name}"
+        target = f"{target}{module}" if module.startswith(".") else module
+    return target
 
 
 def _user_imports(root: Path) -> set[str]:

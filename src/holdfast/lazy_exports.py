@@ -1,4 +1,4 @@
-"""What a package offers in its `__init__`, loaded when it is first asked for, so that importing one name loads one module."""
+"""What packages offer in their `__init__`, loaded when it is first asked for: importing one name loads one module."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -22,7 +22,7 @@ from holdfast.records import Request, Thinking
 from holdfast.records.events.agent import EffortSet, WindowSent
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
-from holdfast.simulator.script import Script, load
+from holdfast.simulator.script import Script, load_script
 from holdfast.tools.toolbox import dialect_of_model
 from tests.agent.driving import Bench, calls, settings, sound
 
@@ -393,7 +393,7 @@ def test_thoughts_come_back_with_their_signatures(tmp_path: Path) -> None:
 
     async def main() -> None:
         clock = VirtualClock(1_800_000_000.0)
-        simulator = Simulator(script=load(script), clock=clock)
+        simulator = Simulator(script=load_script(script), clock=clock)
         model = "anthropic:claude-opus-4-6"
         async with Bench(tmp_path, config=config(model, "high"), simulator=simulator) as bench:
             session = await bench.sessions.create()

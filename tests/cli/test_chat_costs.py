@@ -14,7 +14,7 @@ import pytest
 from holdfast import facts
 from holdfast.cli import run as main
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.cli.chats import Chatting
 
@@ -52,7 +52,7 @@ def chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "anthropic:claude-haiku-4-5")
     monkeypatch.setenv("HOLDFAST_AGENT_COMPACTION_KEEP_RECENT_TOKENS", "1000")
     monkeypatch.setenv("HOLDFAST_AGENT_COMPACTION_ANCHOR_TURNS", "0")
-    with running(Simulator(script=load(found.script))) as address:
+    with running(Simulator(script=load_script(found.script))) as address:
         monkeypatch.setenv("HOLDFAST_UPSTREAM_ANTHROPIC", address)
         yield found
 
@@ -133,7 +133,7 @@ def test_cached_contents_of_gemini_are_in_all_of_them(
 ) -> None:
     """Made, named and deleted by a chat, and their cost is in `/cost` and on the bill."""
     (chat.workspace / "AGENTS.md").write_text("A rule that every agent has to know. " * 4_000)
-    simulator = Simulator(script=load(chat.script))
+    simulator = Simulator(script=load_script(chat.script))
     monkeypatch.setenv("HOLDFAST_AGENT_MODEL", "gemini:gemini-2.5-pro")
     monkeypatch.setenv("HOLDFAST_CACHE_GEMINI_ENABLED", "true")
     with running(simulator) as address:

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 from holdfast import facts
 from holdfast.simulator.journal import Record
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
 from .agents import Agent
@@ -80,7 +80,7 @@ def provider(agent: Agent, root: Path) -> Iterator[tuple[Watched, str]]:
     """A fresh simulator that makes the agent do its task."""
     script = root / "script.yaml"
     script.write_text(agent.script(), "utf-8")
-    simulator = Watched(script=load(script), seed=agent.seed)
+    simulator = Watched(script=load_script(script), seed=agent.seed)
     with running(simulator) as address:
         yield simulator, address
 

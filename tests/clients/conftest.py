@@ -15,7 +15,7 @@ from holdfast.config.loader import load as config
 from holdfast.gateway.request_reader import Call
 from holdfast.gateway.server import running as gateway
 from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
 from .comparing import in_front_of
@@ -57,7 +57,7 @@ def seed() -> int:
 @pytest.fixture
 def provider(seed: int) -> Iterator[str]:
     """The address of the simulator."""
-    script = load(Path(__file__).with_name("weather.yaml"))
+    script = load_script(Path(__file__).with_name("weather.yaml"))
     with running(Simulator(script=script, seed=seed)) as address:
         yield address
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
 from .programs import Place, Watched, program
@@ -76,7 +76,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     place = Place(tmp_path)
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT.replace("WORK", str(place.work)), "utf-8")
-    simulator = Watched(script=load(script))
+    simulator = Watched(script=load_script(script))
     with running(simulator) as address:
         environment = place.environment(
             ANTHROPIC_BASE_URL=address,

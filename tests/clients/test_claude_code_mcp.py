@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.cli.test_explain import log
 
@@ -45,7 +45,7 @@ def test_claude_code_lists_and_calls_the_tools(tmp_path: Path) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT.replace("WORK", str(place.work)), "utf-8")
     servers = {"mcpServers": {"holdfast": {"command": sys.executable, "args": ["-m", "holdfast", "mcp"]}}}
-    simulator = Watched(script=load(script))
+    simulator = Watched(script=load_script(script))
     with running(simulator) as address:
         environment = place.environment(
             ANTHROPIC_BASE_URL=address,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
 from .programs import Place, Watched, program
@@ -47,7 +47,7 @@ def test_a_session_with_tools_and_its_continuation(tmp_path: Path) -> None:
     place = Place(tmp_path)
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT, "utf-8")
-    simulator = Watched(script=load(script))
+    simulator = Watched(script=load_script(script))
     environment = place.environment(SIMULATOR_KEY="sk-dummy")
     with running(simulator) as address:
         said = place.run([codex, "exec", *options(address), "Please make a note."], environment)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 
 from .programs import Place, Watched, program
@@ -40,7 +40,7 @@ def test_a_session_with_tools(tmp_path: Path) -> None:
     settings = place.home / ".gemini" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}}))
-    simulator = Watched(script=load(script), seed=SEED)
+    simulator = Watched(script=load_script(script), seed=SEED)
     with running(simulator) as address:
         environment = place.environment(
             GEMINI_API_KEY="dummy", GOOGLE_GEMINI_BASE_URL=address, GEMINI_CLI_TRUST_WORKSPACE="true"

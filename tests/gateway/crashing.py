@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from holdfast.simulator import Call, Simulator
 from holdfast.simulator.provider import Exchange
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from holdfast.wire import DIALECTS, Body
 
@@ -45,7 +45,7 @@ class Witness(Simulator):
     def __init__(self, path: Path) -> None:
         path.write_text(SCRIPT)
         self.bodies: dict[str, bytes] = {}
-        super().__init__(script=load(path))
+        super().__init__(script=load_script(path))
 
     def begin(self, call: Call) -> Exchange:
         self.bodies[call.headers.get(NUMBER, "")] = call.body

@@ -20,8 +20,8 @@ from holdfast import report
 from holdfast.records.token_usage import usage
 from holdfast.store import Call, LateCall, SqliteStore, open_existing, open_store
 from holdfast.store.bill_sums import SIZES
-from holdfast.store.rollups import HOUR
 from holdfast.store.queries import Looking
+from holdfast.store.rollups import HOUR
 from holdfast.store.schema import VERSIONS
 
 START = filling.START

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Image, Message, Opaque, Text, ToolDefinition, ToolResult
 from holdfast.simulator.messages import Reply, Settings, Thought, ToolCall, Words
 from holdfast.simulator.model import respond
-from holdfast.simulator.script import ECHO, Rule, Script, Step, When, load
+from holdfast.simulator.script import ECHO, Rule, Script, Step, When, load_script
 from holdfast.simulator.script.schema_inputs import fit
 from tests.shapes import load as recorded
 
@@ -30,7 +30,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def write(text: str, name: str = "script.yaml") -> Script:
         (tmp_path / name).write_text(dedent(text), encoding="utf-8")
-        return load(name)
+        return load_script(name)
 
     return write
 
@@ -441,15 +441,15 @@ def test_aliases_that_explode_are_refused(script) -> None:
 
 def test_files_that_cannot_be_read(script, tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match=r"the script `missing.yaml` cannot be read \(No such file"):
-        load("missing.yaml")
+        load_script("missing.yaml")
     with pytest.raises(HoldfastError, match=r"the script `script.txt` is of no known kind; its name must end in .yaml"):
         script("x", "script.txt")
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(HoldfastError, match=r"`folder.yaml` is no file of reasonable size"):
-        load("folder.yaml")
+        load_script("folder.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"rules:\n  - say: \xe9\n")
     with pytest.raises(HoldfastError, match=r"^latin.yaml:2: the script is not UTF-8"):
-        load("latin.yaml")
+        load_script("latin.yaml")
 
 
 def test_a_tool_that_is_not_offered_is_named_with_those_that_are(script) -> None:

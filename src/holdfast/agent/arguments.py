@@ -10,8 +10,7 @@ from typing import get_args
 from holdfast.errors import ArgumentError, HoldfastError, kind_of, wrong_argument
 from holdfast.records import Document, Image
 from holdfast.records.events import Bus, Event
-from holdfast.tools import Cancel, Section, Tool
-from holdfast.tools.contract import Effect
+from holdfast.tools import Cancel, Effect, Section, Tool
 
 from .contract import Task, Watch
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from holdfast.facts import ModelFacts
-from holdfast.records import Extra
-from holdfast.records.jsontext import encode_string
+from holdfast.records import Extra, encode_string
 
 _DIALECTS = ("openai_responses", "openai_chat")
 _CHARS = 40

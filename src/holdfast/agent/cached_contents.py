@@ -12,11 +12,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.engine import Engine, Lane, Prepared
-from holdfast.engine.lane import SideCall
-from holdfast.engine.passage.fail_open import quiet
+from holdfast.engine import Engine, Lane, Prepared, SideCall
+from holdfast.engine.passage import quiet
 from holdfast.errors import HoldfastError
-from holdfast.tools.toolbox import dialect_of_model
+from holdfast.tools import dialect_of_model
 
 from .contract import Provider, SideProvider, SideRequest, Unreachable
 

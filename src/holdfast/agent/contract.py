@@ -12,7 +12,7 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, ToolUse, Usage
 from holdfast.tools import Answer
-from holdfast.wire.answers import Unreachable as Unreachable
+from holdfast.wire import Unreachable as Unreachable
 
 from .window.entries import Status
 

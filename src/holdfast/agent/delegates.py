@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.builtin.shared import flag, schema, text
+from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, flag, schema, text
 
 from .contract import Delegated, Task, Watch
 from .delegation import texts

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.caches.prompts import Section
-from holdfast.caches.providers import rules
+from holdfast.caches import Section, rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.records import Extra
-from holdfast.records.events.agent import EffortSet
-from holdfast.records.jsontext import encode_string
-from holdfast.wire.raw_json import obj
+from holdfast.records import Extra, encode_string
+from holdfast.records.events import EffortSet
+from holdfast.wire import obj
 
 from . import model_choice
 from .compaction.measurement import length

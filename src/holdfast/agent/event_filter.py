@@ -10,19 +10,24 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 from msgspec import Meta
 from msgspec.structs import replace
 
-from holdfast.records.events import Bus, Envelope, Event
-from holdfast.records.events.agent import (
+from holdfast.records.events import (
+    Bus,
+    Envelope,
+    Event,
+    McpServerDisconnected,
+    MemoryUpdated,
+    ProcessExited,
+    ProcessStarted,
     SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
     SessionState,
+    ToolCompleted,
     TurnAnswered,
     TurnToolsAnswered,
     VolatileChanged,
     WindowAppended,
 )
-from holdfast.records.events.sessions import ProcessExited, ProcessStarted
-from holdfast.records.events.tools import McpServerDisconnected, MemoryUpdated, ToolCompleted
 from holdfast.store import Store
 
 _TIMELINE: tuple[type[Event], ...] = (

@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.memory.texts import beginning, whole
-from holdfast.memory.tools import MEMORY_ADD
+from holdfast.memory import MEMORY_ADD, beginning, whole
 from holdfast.tools import Section, Workspace
 
 DIRECTORY = "guides"

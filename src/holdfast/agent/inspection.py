@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.caches.prompts import Prompt
+from holdfast.caches import Prompt
 from holdfast.records import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 

@@ -10,10 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from holdfast.engine.keepalive import DuePing
+from holdfast.engine import DuePing
 from holdfast.errors import HoldfastError
-from holdfast.wire import DIALECTS
-from holdfast.wire.answers import Unreachable
+from holdfast.wire import DIALECTS, Unreachable
 
 from .contract import Outgoing
 from .requests import named

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.records.events import Envelope, decode, encode
-from holdfast.records.events.agent import SessionState
+from holdfast.records.events import Envelope, SessionState, decode, encode
 
 from .window.projection import State, advance
 

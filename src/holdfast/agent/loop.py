@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Document, Image, Message, Text, ToolUse
-from holdfast.records.events.agent import AttemptFailed, TurnAnswered
-from holdfast.records.events.sessions import TurnCancelled, TurnCompleted, TurnStarted
+from holdfast.records.events import AttemptFailed, TurnAnswered, TurnCancelled, TurnCompleted, TurnStarted
 from holdfast.tools import Cancel
-from holdfast.wire.answers import Answer
+from holdfast.wire import Answer
 
 from . import compaction, memory_updates, model_choice, tools_array
 from .contract import Ended, Line, Turn, Watch

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from holdfast.facts import estimate
-from holdfast.memory.entries import Context as Block
-from holdfast.memory.entries import Delta, Stable
-from holdfast.memory.surface import Surfacing
+from holdfast.memory import Context as Block
+from holdfast.memory import Delta, Stable, Surfacing
 from holdfast.notices import warn_once
-from holdfast.records.events import Event
-from holdfast.records.events.tools import MemoryEvicted, MemorySurfaced
+from holdfast.records.events import Event, MemoryEvicted, MemorySurfaced
 
 from .window.entries import Context, UserMessage
 from .window.flush import says_nothing

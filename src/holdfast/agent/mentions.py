@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.facts.names import normalise
-from holdfast.tools.toolbox import DIALECT_OF
+from holdfast.facts import normalise
+from holdfast.tools import DIALECT_OF
 
 _MENTION = re.compile(r"\s*@(\S+)(?:[^\S\n]*\n|[^\S\n]+|\Z)")
 _PATH = re.compile(r"[./~\\]|[^:]*[/\\]|.*\.[A-Za-z]{1,5}\Z")

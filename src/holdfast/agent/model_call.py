@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.engine import Prepared
-from holdfast.engine.partial_usage import Partial
+from holdfast.engine import Partial, Prepared
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request
-from holdfast.records.events import ResetReason
-from holdfast.records.events.agent import WindowSent
+from holdfast.records.events import ResetReason, WindowSent
 from holdfast.tools import Cancel
-from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.answers import Answer, AnswerReader, answer_reader
-from holdfast.wire.raw_json import wire_model
+from holdfast.wire import DIALECTS, Answer, AnswerReader, Body, Unreadable, answer_reader, wire_model
 
 from .contract import KeyMissing, Line, Outgoing, Unreachable, Watch
 from .costs import line

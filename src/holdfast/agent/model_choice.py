@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.records import Image, Message
-from holdfast.records.events.agent import ModelRouted
+from holdfast.records.events import ModelRouted
 
 from .compaction.measurement import length
 from .contract import Watch

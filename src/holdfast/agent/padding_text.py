@@ -11,11 +11,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.core.operating_context import SECTIONS
-from holdfast.core.padding import split_sections
+from holdfast.core import SECTIONS, split_sections
 from holdfast.errors import HoldfastError
-from holdfast.tools.text_limits import mend, shown
-from holdfast.tools.workspace import Workspace
+from holdfast.tools import Workspace, mend, shown
 
 _logger = logging.getLogger(__name__)
 

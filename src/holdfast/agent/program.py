@@ -10,19 +10,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from holdfast.config import Config, inert, load
-from holdfast.config.overrides import configured_facts
-from holdfast.config.private_home import close_to_others
-from holdfast.engine import Engine
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.engine.reports import Reports
-from holdfast.facts.catalogue import using
+from holdfast.config import Config, close_to_others, configured_facts, inert, load
+from holdfast.engine import Engine, Reports
+from holdfast.engine.identity import LOCAL
+from holdfast.facts import using
 from holdfast.notices import warn_once
 from holdfast.records.events import Bus
 from holdfast.store import open_store
 from holdfast.tools import Confirmer, Section, Tool
-from holdfast.tools.mcp import Hub
-from holdfast.tools.mcp.startup import started, unconnected, usable
+from holdfast.tools.mcp import Hub, started, unconnected, usable
 
 from .arguments import check_flags, check_place
 from .contract import Provider

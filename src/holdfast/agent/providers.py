@@ -17,13 +17,11 @@ import aiohttp
 from yarl import URL
 
 from holdfast import facts
-from holdfast.config.sections.server import Limits, Upstream
+from holdfast.config.sections import Limits, Upstream
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
-from holdfast.upstream.certificates import Trust, trust, untrusted
-from holdfast.upstream.proxies import proxy_for
-from holdfast.wire.dialects import path_of
-from holdfast.wire.raw_json import wire_model
+from holdfast.upstream import Trust, proxy_for, trust, untrusted
+from holdfast.wire import path_of, wire_model
 
 from .contract import KeyMissing, Outgoing, SideRequest, Unreachable
 

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.records.events import IDS, Envelope, Event
-from holdfast.records.events.agent import (
+from holdfast.records.events import (
+    IDS,
     AttemptFailed,
+    CompactionCompleted,
+    CompactionFailed,
     DelegateAsked,
+    DelegateCompleted,
+    DelegateFailed,
+    Envelope,
+    Event,
+    ProcessExited,
     SessionRefreshed,
+    SessionSalvaged,
+    SessionStarted,
     SurroundingsChanged,
     TurnAnswered,
 )
-from holdfast.records.events.sessions import (
-    CompactionCompleted,
-    CompactionFailed,
-    DelegateCompleted,
-    DelegateFailed,
-    ProcessExited,
-    SessionSalvaged,
-    SessionStarted,
-)
-from holdfast.tools.offload import directory_of
+from holdfast.tools import directory_of
 
 from . import tools_array
 from .log import Log

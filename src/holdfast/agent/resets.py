@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.records.events import Envelope, Event
-from holdfast.records.events.agent import (
+from holdfast.records.events import (
+    CompactionCompleted,
+    CompactionFailed,
+    CompactionStarted,
     EffortSet,
+    Envelope,
+    Event,
     HistoryTrimmed,
+    MemorySurfaced,
     SessionComposed,
     SessionRedeclared,
     SessionRefreshed,
+    SessionResumed,
+    SessionSalvaged,
     TurnAnswered,
     VolatileChanged,
     WindowSent,
 )
-from holdfast.records.events.sessions import (
-    CompactionCompleted,
-    CompactionFailed,
-    CompactionStarted,
-    SessionResumed,
-    SessionSalvaged,
-)
-from holdfast.records.events.tools import MemorySurfaced
 
 _MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
 EFFORT = "effort_changed"

@@ -16,15 +16,12 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.config import Config
-from holdfast.config.document import FILE
-from holdfast.config.origin import printable
+from holdfast.config import FILE, Config, printable
 from holdfast.errors import HoldfastError
 from holdfast.records import Capabilities
-from holdfast.records.events.agent import ModelRouted
-from holdfast.tools.toolbox import dialect_of_model
-from holdfast.wire import DIALECTS
-from holdfast.wire.openrouter import OpenRouter
+from holdfast.records.events import ModelRouted
+from holdfast.tools import dialect_of_model
+from holdfast.wire import DIALECTS, OpenRouter
 
 from .costs import dollars
 from .mentions import Mention, known_models, parse_mention

@@ -14,17 +14,24 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from holdfast import facts
-from holdfast.core.strategies.places import takes_markers
+from holdfast.core.strategies import takes_markers
 from holdfast.engine import Lane, Prepared
 from holdfast.records import Document, Image, Message, Request, Usage
-from holdfast.records.events import Actor, Envelope, Event
-from holdfast.records.events.agent import GoalSet, SessionState, TurnAnswered, TurnToolsAnswered, WindowAppended
-from holdfast.records.events.sessions import SessionEnded
-from holdfast.records.events.tools import MemorySurfaced, MemoryUpdated
-from holdfast.skills.session import SessionSkills
-from holdfast.tools import Cancel, Confirmations, Toolbox
-from holdfast.tools.journal import mended
-from holdfast.tools.toolbox import dialect_of_model
+from holdfast.records.events import (
+    Actor,
+    Envelope,
+    Event,
+    GoalSet,
+    MemorySurfaced,
+    MemoryUpdated,
+    SessionEnded,
+    SessionState,
+    TurnAnswered,
+    TurnToolsAnswered,
+    WindowAppended,
+)
+from holdfast.skills import SessionSkills
+from holdfast.tools import Cancel, Confirmations, Toolbox, dialect_of_model, mended
 from holdfast.wire import Body
 
 from . import compaction, costs, delegates, inspection, memory_updates, model_choice, places, volatile
@@ -44,9 +51,8 @@ from .window.projection import State, advance
 from .window.renderer import render
 
 if TYPE_CHECKING:
-    from holdfast.config.schema import Settings
-    from holdfast.memory.files import MemoryFiles
-    from holdfast.memory.knowledge import Knowledge
+    from holdfast.config import Settings
+    from holdfast.memory import Knowledge, MemoryFiles
 
     from .sessions import Sessions
 

@@ -16,22 +16,26 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.schema import Settings
+from holdfast.config import Settings
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.memory.files import MemoryFiles
-from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.recall import knowledge_tools
-from holdfast.memory.tools import memory_tools
-from holdfast.records.events import IDS, Bus, Envelope, Event
-from holdfast.records.events.agent import SessionComposed, SessionState, VolatileChanged, WindowAppended
-from holdfast.records.events.sessions import SessionResumed, SessionStarted
-from holdfast.skills.session import SessionSkills
+from holdfast.memory import Knowledge, MemoryFiles, knowledge_tools, memory_tools
+from holdfast.records.events import (
+    IDS,
+    Bus,
+    Envelope,
+    Event,
+    SessionComposed,
+    SessionResumed,
+    SessionStarted,
+    SessionState,
+    VolatileChanged,
+    WindowAppended,
+)
+from holdfast.skills import SessionSkills
 from holdfast.store import Store
-from holdfast.tools import Confirmations, Confirmer, Section, Tool, Toolbox
-from holdfast.tools.change_lock import LoopLock
+from holdfast.tools import Confirmations, Confirmer, LoopLock, Section, Tool, Toolbox, mend
 from holdfast.tools.mcp import Hub
-from holdfast.tools.text_limits import mend
 
 from . import delegates, memory_updates
 from .arguments import (

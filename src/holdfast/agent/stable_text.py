@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.config.schema import Settings
-from holdfast.config.sections.cache import Cache
-from holdfast.core.padding import NO_OUTLOOK, Outlook
-from holdfast.core.retention import marks_nothing
+from holdfast.config import Settings
+from holdfast.config.sections import Cache
+from holdfast.core import NO_OUTLOOK, Outlook, marks_nothing
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
-from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT
-from holdfast.memory.texts import beginning, whole
+from holdfast.memory import ANNOUNCEMENT_AGENT, beginning, whole
 from holdfast.records import Opaque, ToolDefinition
-from holdfast.records.events.agent import SessionComposed
-from holdfast.skills.session import SessionSkills
-from holdfast.tools.text_limits import mend, shown
-from holdfast.tools.workspace import Workspace
+from holdfast.records.events import SessionComposed
+from holdfast.skills import SessionSkills
+from holdfast.tools import Workspace, mend, shown
 
 from .cache_key import cache_key
 from .padding_text import padding_sections

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.config.origin import printable
-from holdfast.tools.builtin.shared import opened_directory
+from holdfast.config import printable
+from holdfast.tools import opened_directory
 
 from . import git
 from .window.times import zone_of

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast import facts
-from holdfast.caches.prompts import Prompt
-from holdfast.caches.providers import rules
-from holdfast.records.events.agent import SessionRedeclared
-from holdfast.tools.declaration import Redeclared
+from holdfast.caches import Prompt, rules
+from holdfast.records.events import SessionRedeclared
+from holdfast.tools import Redeclared
 
 from .contract import Watch
 from .model_call import parsed

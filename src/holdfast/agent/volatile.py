@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.memory.files import FILES, STORES, MemoryFiles, digest
-from holdfast.memory.tools import EMPTY
-from holdfast.records.events.agent import VolatileChanged
-from holdfast.records.events.tools import MemoryUpdated
+from holdfast.memory import EMPTY, FILES, STORES, MemoryFiles, digest
+from holdfast.records.events import MemoryUpdated, VolatileChanged
 
 from .window.entries import Context, Entry, MemoryChanged, TimelineItem
 

@@ -7,11 +7,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.config.sections.agent import Memory
-from holdfast.memory.embedders import embedder
-from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.projects import project_of
-from holdfast.memory.vectors import Vectors
+from holdfast.config.sections import Memory
+from holdfast.memory import Knowledge, Vectors, embedder, project_of
 from holdfast.notices import warn_once
 from holdfast.store import Store
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.cli.tables import cut, printable
 from holdfast.config import load_here
-from holdfast.engine.reports import WORDS_MASKED, Reports
+from holdfast.engine import WORDS_MASKED, Reports
 from holdfast.report import BreakReport
 
 _MOST = 8

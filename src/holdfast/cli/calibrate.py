@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.lab.calibration import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
-from holdfast.report.logs.trace_files import read
+from holdfast.lab import NEEDED, RULES, TOLERANCE, Calibration, Rule, calibrate
+from holdfast.report.logs import read
 
 
 @click.command("calibrate")

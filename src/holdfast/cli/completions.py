@@ -57,7 +57,7 @@ def _providers(incomplete: str) -> Iterable[str]:
 def _strategies(incomplete: str) -> Iterable[str]:
     from typing import get_args
 
-    from holdfast.config.sections.cache import Strategy
+    from holdfast.config.sections import Strategy
 
     before, comma, _ = incomplete.rpartition(",")
     return (before + comma + name for name in get_args(Strategy))

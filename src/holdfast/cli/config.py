@@ -8,10 +8,7 @@ import sys
 
 import click
 
-from holdfast.config import Config, load_here
-from holdfast.config.origin import printable
-from holdfast.config.parse import quoted
-from holdfast.config.show import as_json, as_text
+from holdfast.config import Config, as_json, as_text, load_here, printable, quoted
 from holdfast.errors import HoldfastError
 
 from . import completions

@@ -11,12 +11,9 @@ from pathlib import Path
 import click
 
 from holdfast.cli.tables import counted, printable
-from holdfast.config.document import FILE
-from holdfast.config.keys import KEYS
-from holdfast.config.loader import holdfast_home
-from holdfast.config.template import as_toml
+from holdfast.config import FILE, KEYS, as_toml, holdfast_home
 from holdfast.errors import HoldfastError
-from holdfast.store.connections import make_private_directory
+from holdfast.store import make_private_directory
 
 
 @click.command()

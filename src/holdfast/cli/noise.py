@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.caches.noise import Noise
+from holdfast.caches import Noise
 from holdfast.errors import HoldfastError
 
 MOST_REPLICAS = 1_000

@@ -13,11 +13,7 @@ from holdfast import report
 from holdfast.cli import tables
 from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, load_here
-from holdfast.config.document import FILE
-from holdfast.config.loader import holdfast_home
-from holdfast.config.resolution import resolve
-from holdfast.config.writer import write_value
+from holdfast.config import FILE, Config, holdfast_home, load_here, resolve, write_value
 from holdfast.gateway import presence, reach
 
 from .store_options import looking, print_json

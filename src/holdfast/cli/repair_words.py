@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.tables import dollars
 from holdfast.report import RepairSavings
-from holdfast.report.repair_estimates import sentence as said
+from holdfast.report import sentence as said
 
 LEVELS = ("on", "values", "suggest", "off")
 

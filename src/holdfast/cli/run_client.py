@@ -27,17 +27,13 @@ from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.config import Config, inert, load_here
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections import Upstream
 from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
-from holdfast.gateway import launch, reach
-from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.runs import Seen
-from holdfast.gateway.server import running
-from holdfast.memory.projects import project_of
-from holdfast.store import open_existing
-from holdfast.store.rows import Call
-from holdfast.upstream.path_masks import shown_address
+from holdfast.gateway import Gateway, Seen, launch, reach, running
+from holdfast.memory import project_of
+from holdfast.store import Call, open_existing
+from holdfast.upstream import shown_address
 
 NOT_FOUND, NOT_EXECUTABLE, SIGNALLED = 127, 126, 128  # as shells report them
 _SETTLING_S = 3.0

@@ -12,15 +12,12 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, inert, load_here
-from holdfast.engine.passage.kill_switch import Switch
-from holdfast.gateway.app import Refused
-from holdfast.gateway.assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
-from holdfast.gateway.request_reader import Call
-from holdfast.gateway.server import serve
+from holdfast.engine.passage import Switch
+from holdfast.gateway import ACCESS_KEY, ADMIN_TOKEN, Call, Gateway, Refused, serve
 from holdfast.report import worth_saying
 from holdfast.serving import address_of, listen
-from holdfast.store.tenants import is_subscription
-from holdfast.upstream.path_masks import shown_path
+from holdfast.store import is_subscription
+from holdfast.upstream import shown_path
 
 
 @click.command()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from holdfast.config import load_here
-from holdfast.config.overrides import configured_facts
+from holdfast.config import configured_facts, load_here
 from holdfast.facts import use
 
 

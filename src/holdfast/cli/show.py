@@ -15,11 +15,10 @@ from holdfast.cli.breaks import cures, what
 from holdfast.cli.show_call import call_lines
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted
-from holdfast.engine.identity.identities import LOCAL
+from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.report import CallReport, LaneReport, SessionReport
-from holdfast.store import Store
-from holdfast.store.rows import ShownEntry
+from holdfast.store import ShownEntry, Store
 
 from . import completions, tables
 from .store_options import limit_option, looking, nothing_yet, print_json, whose

@@ -12,7 +12,7 @@ from holdfast.cli.repair_words import or_set
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import cost, dollars
 from holdfast.report import BreakReport, CallReport, Marker, PlanReport, RepairReport
-from holdfast.store.rows import ShownEntry
+from holdfast.store import ShownEntry
 
 _LABEL = 13
 

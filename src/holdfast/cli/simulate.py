@@ -15,11 +15,8 @@ from holdfast.cli.noise import read_noise
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.simulator.clock import SystemClock, VirtualClock
-from holdfast.simulator.journal import Journal, Record
-from holdfast.simulator.provider import Simulator
-from holdfast.simulator.script import ECHO, load
-from holdfast.simulator.server import address_of, listen, serve
+from holdfast.simulator import Journal, Record, Simulator, SystemClock, VirtualClock, address_of, listen, serve
+from holdfast.simulator.script import ECHO, load_script
 
 PORT = 8089
 
@@ -75,7 +72,7 @@ def command(
     if delay is not None and math.isnan(delay):
         raise HoldfastError("--delay: nan is no time; give a number of seconds.")
     use_configured_facts()
-    chosen = ECHO if script is None else load(script)
+    chosen = ECHO if script is None else load_script(script)
     simulator = Simulator(
         script=chosen if delay is None else replace(chosen, first_token=delay),
         clock=VirtualClock() if virtual_clock else SystemClock(),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Outcome
+from holdfast.caches import Outcome
 from holdfast.records import Usage
 
 from .call import Prepared

@@ -21,10 +21,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Entry, Outcome, Prompt, Section
-from holdfast.config.sections.cache import Breaks
-from holdfast.facts import ModelFacts
-from holdfast.facts.prices import Rates
+from holdfast.caches import Entry, Outcome, Prompt, Section
+from holdfast.config.sections import Breaks
+from holdfast.facts import ModelFacts, Rates
 from holdfast.records import Usage
 
 from .divergence import Comparison, Divergence, Settings, compare

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Mark, Outcome, Prompt
+from holdfast.caches import Mark, Outcome, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 

@@ -6,10 +6,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Outcome
+from holdfast.caches import Outcome
 from holdfast.facts import ModelFacts, rates
-from holdfast.records import Usage
-from holdfast.records.token_usage import UNSPLIT
+from holdfast.records import UNSPLIT, Usage
 
 UNKNOWN = 1e-6
 """Dollars a token where no price is known: decisions weigh shares of it, so any figure does."""

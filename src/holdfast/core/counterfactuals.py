@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from holdfast.caches.prompts import Outcome
-from holdfast.facts import ModelFacts
-from holdfast.facts.pause_table import pauses
+from holdfast.caches import Outcome
+from holdfast.facts import ModelFacts, pauses
 
 from .experience import LONG, SHORT, Client, Experience, Route
 from .ledger import Ledger

@@ -11,9 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.anthropic import EFFORT
-from holdfast.caches.prompts import Block, Prompt, Section
-from holdfast.caches.providers import Rules, rules
+from holdfast.caches import EFFORT, Block, Prompt, Rules, Section, rules
 from holdfast.facts import ModelFacts
 from holdfast.records import common_head
 

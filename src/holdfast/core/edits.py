@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from holdfast.caches import chain
-from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompts import Prompt
-from holdfast.caches.providers import rules
+from holdfast.caches import Prompt, chain, entry_key, rules
 
 from .economics import edit_cost, requests_to_edit
 from .fence import believed, fence_entry

@@ -6,9 +6,7 @@ was trimmed, forked or answered in parallel has its own keys. Knows neither byte
 
 from __future__ import annotations
 
-from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompts import Entry, Prompt
-from holdfast.caches.providers import rules
+from holdfast.caches import Entry, Prompt, entry_key, rules
 from holdfast.facts import ModelFacts
 
 from .plan import Lookup, Sent

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from msgspec import Struct, structs
 
-from holdfast.config.sections.cache import Gemini
+from holdfast.config.sections import Gemini
 from holdfast.facts import ModelFacts, Rates
 
 from .economics import uses_to_hold

@@ -11,7 +11,7 @@ from math import log
 
 from msgspec import Struct, field, structs
 
-from holdfast.config.sections.cache import Keepalive
+from holdfast.config.sections import Keepalive
 from holdfast.facts import ModelFacts, Rates
 
 from .economics import chance_to_ping, pings_before_long

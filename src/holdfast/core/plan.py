@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Block, Entry, Mark, Prompt, Section
+from holdfast.caches import Block, Entry, Mark, Prompt, Section
 
 Kind = Literal["user", "tools"]
 """Whether a request follows something a user said, or stands inside a tool loop."""

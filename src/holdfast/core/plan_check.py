@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Mark
+from holdfast.caches import Mark
 
 from .plan import Plan
 from .situation import Situation

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Mark, Outcome, Prompt
+from holdfast.caches import Mark, Outcome, Prompt
 
 from .costs import Costs
 from .plan import Plan

@@ -13,9 +13,8 @@ from math import inf
 
 from msgspec.structs import replace
 
-from holdfast.caches.openai_breakpoints import entry_key
-from holdfast.caches.prompts import Outcome
-from holdfast.config.sections.cache import Cache
+from holdfast.caches import Outcome, entry_key
+from holdfast.config.sections import Cache
 from holdfast.facts import rates
 from holdfast.records import Usage
 

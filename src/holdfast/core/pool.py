@@ -14,11 +14,20 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import anthropic, gemini, openai_breakpoints
-from holdfast.caches.entries import Entries
-from holdfast.caches.prompts import Block, Cache, Entry, Outcome, Prompt
-from holdfast.caches.providers import cache, rules
-from holdfast.caches.streams import Room
+from holdfast.caches import (
+    Block,
+    Cache,
+    Entries,
+    Entry,
+    Outcome,
+    Prompt,
+    Room,
+    anthropic,
+    cache,
+    gemini,
+    openai_breakpoints,
+    rules,
+)
 from holdfast.facts import ModelFacts
 
 VERSION = 1

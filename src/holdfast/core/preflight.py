@@ -11,9 +11,7 @@ from decimal import Decimal
 
 from msgspec import Struct, structs
 
-from holdfast.caches.anthropic import AnthropicCache, cold_writes
-from holdfast.caches.prompts import Mark, Outcome
-from holdfast.caches.providers import cache, rules
+from holdfast.caches import AnthropicCache, Mark, Outcome, cache, cold_writes, rules
 from holdfast.facts import Calibration, ModelFacts, Rates, rates
 
 RatesFor = Callable[[int], Rates | None]

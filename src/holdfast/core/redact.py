@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from difflib import unified_diff
 
-from holdfast.facts.credentials import BEGINNINGS, holds_key, is_mixed, key_spans
+from holdfast.facts import BEGINNINGS, holds_key, is_mixed, key_spans
 
 AROUND = 24
 """Characters shown on each side of a divergence."""

@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Mark
-from holdfast.config.sections.cache import Cache
-from holdfast.config.sections.cache import Retention as Lifetime
+from holdfast.caches import Mark
+from holdfast.config.sections import Cache
+from holdfast.config.sections import Retention as Lifetime
 from holdfast.facts import ModelFacts
 
 from .plan import Turn

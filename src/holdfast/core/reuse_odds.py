@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.facts.pause_table import pauses
+from holdfast.facts import pauses
 
 from .experience import AGES, Client, Experience, Gaps, age
 from .ledger import Ledger

@@ -7,8 +7,8 @@ from math import inf
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Mark, Prompt
-from holdfast.config.sections.cache import Cache
+from holdfast.caches import Mark, Prompt
+from holdfast.config.sections import Cache
 from holdfast.facts import ModelFacts
 
 from .experience import Experience

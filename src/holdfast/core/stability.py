@@ -7,7 +7,7 @@ are kept. A resend or a fork of an earlier prefix is not evidence of instability
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Prompt, Section
+from holdfast.caches import Prompt, Section
 
 from .divergence import Comparison
 from .ledger import Ledger, Position

@@ -11,9 +11,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import anthropic, openai_breakpoints
-from holdfast.caches.prompts import NEVER, Entry, Mark, Outcome, Prompt, Section
-from holdfast.caches.providers import Rules, rules
+from holdfast.caches import NEVER, Entry, Mark, Outcome, Prompt, Rules, Section, anthropic, openai_breakpoints, rules
 from holdfast.facts import ModelFacts
 
 from .divergence import Comparison

@@ -6,8 +6,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Prompt
-from holdfast.caches.streams import Room
+from holdfast.caches import Prompt, Room
 from holdfast.facts import ModelFacts
 
 from .experience import Experience

@@ -10,8 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches.anthropic import reach
-from holdfast.caches.prompts import Outcome, Prompt
+from holdfast.caches import Outcome, Prompt, reach
 
 from .experience import LONG, SHORT, Route
 from .pool import Pool

@@ -12,19 +12,23 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.agent.contract import Task
-from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
-from holdfast.agent.stable_text import PERSONA
+from holdfast.agent import PERSONA, Session, Sessions, Task
 from holdfast.config import Config, load
 from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
-from holdfast.memory.knowledge import Knowledge
+from holdfast.memory import Knowledge
 from holdfast.records import Usage, usage
-from holdfast.records.events import Bus, Event, Ulids
-from holdfast.records.events.calls import CacheBreak
-from holdfast.records.events.sessions import CompactionCompleted, DelegateCompleted
-from holdfast.records.events.tools import MemorySurfaced, SkillLoaded, ToolOffloaded
+from holdfast.records.events import (
+    Bus,
+    CacheBreak,
+    CompactionCompleted,
+    DelegateCompleted,
+    Event,
+    MemorySurfaced,
+    SkillLoaded,
+    ToolOffloaded,
+    Ulids,
+)
 from holdfast.simulator import Script, Simulator, VirtualClock
 from holdfast.store import Store, open_store
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from holdfast.memory.entries import KnowledgeEntry
-from holdfast.memory.knowledge import Knowledge
+from holdfast.memory import Knowledge, KnowledgeEntry
 
 from .session import MEMORY_EVERY, NOUNS, PARTS, SEED, VERBS
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.records import Message, Request, Text, ToolResult
-from holdfast.simulator.messages import Reply, ToolCall, Words
+from holdfast.simulator import Reply, ToolCall, Words
 
 from .session import PARTS, Turn
 

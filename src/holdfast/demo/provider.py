@@ -13,10 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.agent.contract import Answering, Outgoing
+from holdfast.agent import Answering, Outgoing
 from holdfast.records import Usage
-from holdfast.simulator import Simulator, VirtualClock
-from holdfast.simulator.in_process import Simulated
+from holdfast.simulator import Simulated, Simulator, VirtualClock
 
 from .model import SUMMARIZE
 

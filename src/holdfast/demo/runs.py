@@ -14,11 +14,11 @@ from msgspec import Struct
 from holdfast import report
 from holdfast.config import Config, load
 from holdfast.errors import HoldfastError
-from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.server import running as gateway_running
+from holdfast.gateway import Gateway
+from holdfast.gateway import running as gateway_running
 from holdfast.report import BreakReport, Sums
 from holdfast.simulator import Script, Simulator, VirtualClock
-from holdfast.simulator.server import running as provider_running
+from holdfast.simulator import running as provider_running
 from holdfast.store import open_existing
 
 from . import client, session

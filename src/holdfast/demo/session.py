@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from holdfast.records import Request
-from holdfast.simulator.messages import Part, Reply, ToolCall, Words
+from holdfast.simulator import Part, Reply, ToolCall, Words
 
 SEED = 11
 MEMORY_EVERY = 3

@@ -4,7 +4,36 @@ Bridges wire, prefix, store and events, and knows nothing of HTTP: `prepare`, `f
 import everything below it.
 """
 
-from .engine import Engine
-from .lane import Lane, Prepared
+from typing import TYPE_CHECKING
 
-__all__ = ["Engine", "Lane", "Prepared"]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .byte_diff import Where as Where
+    from .byte_diff import where as where
+    from .edits import is_signed as is_signed
+    from .engine import Engine as Engine
+    from .keepalive import DuePing as DuePing
+    from .lane import Lane as Lane
+    from .lane import Prepared as Prepared
+    from .lane import SideCall as SideCall
+    from .marker_splices import marked as marked
+    from .partial_usage import Partial as Partial
+    from .reports import WORDS_MASKED as WORDS_MASKED
+    from .reports import Reports as Reports
+    from .state import facts_of as facts_of
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".byte_diff": "Where where",
+            ".edits": "is_signed",
+            ".engine": "Engine",
+            ".keepalive": "DuePing",
+            ".lane": "Lane Prepared SideCall",
+            ".marker_splices": "marked",
+            ".partial_usage": "Partial",
+            ".reports": "Reports WORDS_MASKED",
+            ".state": "facts_of",
+        },
+    )

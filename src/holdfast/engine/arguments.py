@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.config.schema import Settings
+from holdfast.config import Settings
 from holdfast.errors import ArgumentError, kind_of, wrong_argument
 from holdfast.records.events import Bus
 from holdfast.wire import Body

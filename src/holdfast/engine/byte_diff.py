@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Prompt
-from holdfast.core.divergence import Divergence, Place, place
-from holdfast.wire import DIALECTS, Body, rewrite
-from holdfast.wire.body import Splice
+from holdfast.caches import Prompt
+from holdfast.core import Divergence, Place, place
+from holdfast.wire import DIALECTS, Body, Splice, rewrite
 
 
 class Where(Struct, frozen=True):

@@ -13,25 +13,22 @@ from typing import Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.plan import Plan
-from holdfast.core.planner import Verdict
-from holdfast.core.pool import Effect
-from holdfast.core.preflight import Preflight
+from holdfast.core import Effect, Plan, Preflight, RetentionChange, Verdict
 from holdfast.core.repairs import Repair
-from holdfast.core.retention import RetentionChange
 from holdfast.facts import price
 from holdfast.records import Usage
-from holdfast.records.events import Event, ResetReason, encode_payload
-from holdfast.records.events.calls import (
+from holdfast.records.events import (
     CachePlanned,
     CacheRetentionChanged,
     CacheVerdict,
+    Event,
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
+    ResetReason,
+    encode_payload,
 )
-from holdfast.store import Call
-from holdfast.store.rows import CallStatus, EventRow
+from holdfast.store import Call, CallStatus, EventRow
 
 from .lane import Lane, Prepared
 from .pool_effects import effect_of, effects_of

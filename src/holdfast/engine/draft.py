@@ -15,16 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.caches.prompts import Block, Mark, Prompt
-from holdfast.core.edits import Proposal
-from holdfast.core.ledger import Ledger
-from holdfast.core.plan import DIGEST, Sent, kind_of
-from holdfast.core.planner import Asked
-from holdfast.core.reuse_odds import odds
-from holdfast.core.situation import Situation
+from holdfast.caches import Block, Mark, Prompt
+from holdfast.core import DIGEST, Asked, Ledger, Proposal, Sent, Situation, kind_of, odds
 from holdfast.facts import ModelFacts
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.prompts import Reading
+from holdfast.wire import DIALECTS, Body, Reading
 
 from . import edits as editing
 from . import gemini_contents

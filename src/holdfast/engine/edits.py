@@ -18,17 +18,12 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Prompt
-from holdfast.core.edits import FINAL, EditRef, Proposal, propose
-from holdfast.core.ledger import Ledger
-from holdfast.core.situation import Situation
+from holdfast.caches import Prompt
+from holdfast.core import FINAL, EditRef, Ledger, Proposal, Situation, propose
 from holdfast.errors import HoldfastError
 from holdfast.records import NotJson, canonical_json, validate
-from holdfast.store import Edit, Store
-from holdfast.store.base import Writes
-from holdfast.wire import BlockSpan, Body, Dialect, Splice, Ttl, rewrite
-from holdfast.wire.cache_control import MARKERS
-from holdfast.wire.raw_json import object_of
+from holdfast.store import Edit, Store, Writes
+from holdfast.wire import MARKERS, BlockSpan, Body, Dialect, Splice, Ttl, object_of, rewrite
 
 from .fallible_store import Shelf
 

@@ -16,23 +16,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.schema import Settings
-from holdfast.core import planner
-from holdfast.core.fence import believed, fence_of
-from holdfast.core.ledger import Ledger
-from holdfast.core.plan import kind_of
-from holdfast.core.planner import Verdict
-from holdfast.core.preflight import calibrated
-from holdfast.core.reuse_odds import odds
+from holdfast.config import Settings
+from holdfast.core import Ledger, Verdict, believed, calibrated, fence_of, kind_of, odds, planner
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
 from holdfast.records.events import Bus
-from holdfast.records.events.ulid import texts as ulids
-from holdfast.store import LateCall, Store
-from holdfast.store.base import VersionConflictError
-from holdfast.store.rows import CallStatus
-from holdfast.wire import DIALECTS, Body, Dialect, Unreadable, cache_parameters
-from holdfast.wire.prompts import PromptReader, Reading
+from holdfast.records.events import texts as ulids
+from holdfast.store import CallStatus, LateCall, Store, VersionConflictError
+from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable, cache_parameters
 
 from . import draft as drafting
 from . import gemini_contents, keepalive

@@ -15,9 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
-from holdfast.store import Break, Call, Edit, Lane, LateCall, Ledger, Owner, Pool, Session, Store
-from holdfast.store.base import Merge
-from holdfast.store.queries import Activity
+from holdfast.store import Activity, Break, Call, Edit, Lane, LateCall, Ledger, Merge, Owner, Pool, Session, Store
 
 logger = logging.getLogger(__name__)
 

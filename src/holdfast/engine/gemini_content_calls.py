@@ -13,12 +13,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.caches.prompts import Prompt
-from holdfast.core.gemini_contents import Create, Delete, Objects, Offer, Refresh, Use, identity
+from holdfast.caches import Prompt
+from holdfast.core import Create, Delete, Objects, Offer, Refresh, Use, identity
 from holdfast.records import encode_string
-from holdfast.wire import Body, cache_parameters
-from holdfast.wire.gemini import Gemini
-from holdfast.wire.raw_json import arr, array_of, canon, obj, object_of, string_of
+from holdfast.wire import Body, Gemini, arr, array_of, cache_parameters, canon, obj, object_of, string_of
 
 BASE = "/v1beta"
 _DIALECT = Gemini()

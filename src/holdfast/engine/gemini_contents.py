@@ -12,16 +12,24 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Outcome, Prompt
-from holdfast.config.sections.cache import Gemini
-from holdfast.core import account
+from holdfast.caches import Outcome, Prompt
+from holdfast.config.sections import Gemini
+from holdfast.core import (
+    Charge,
+    Create,
+    Experience,
+    Ledger,
+    Objects,
+    Odds,
+    Refresh,
+    Use,
+    Verdict,
+    Wanted,
+    account,
+    calibrated,
+    odds,
+)
 from holdfast.core import gemini_contents as contents
-from holdfast.core.experience import Experience
-from holdfast.core.gemini_contents import Charge, Create, Objects, Refresh, Use, Wanted
-from holdfast.core.ledger import Ledger
-from holdfast.core.planner import Verdict
-from holdfast.core.preflight import calibrated
-from holdfast.core.reuse_odds import Odds, odds
 from holdfast.facts import ModelFacts, Rates, rates
 from holdfast.wire import Body
 

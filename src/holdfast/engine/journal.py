@@ -13,14 +13,21 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.breaks import Finding
+from holdfast.core import Finding, Ping, Verdict
 from holdfast.core.cures import Cure, case, cure_for, reset_cure
-from holdfast.core.keepalive import Ping
-from holdfast.core.planner import Verdict
 from holdfast.facts import rates
-from holdfast.records.events import Bus, Envelope, Event, ResetReason, Ulids
-from holdfast.records.events.calls import CacheBreak, CachePing, CacheReset, LlmCallStarted
-from holdfast.records.events.ulid import texts as ulids
+from holdfast.records.events import (
+    Bus,
+    CacheBreak,
+    CachePing,
+    CacheReset,
+    Envelope,
+    Event,
+    LlmCallStarted,
+    ResetReason,
+    Ulids,
+)
+from holdfast.records.events import texts as ulids
 from holdfast.store import Break, Call, LateCall
 
 from . import call_records

@@ -12,20 +12,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.prompts import Entry, Mark, Outcome
-from holdfast.core import account, keepalive
-from holdfast.core.keepalive import Idle, Ping
-from holdfast.core.ledger import Ledger
-from holdfast.core.plan import Lookup, Plan, Sent
-from holdfast.core.planner import Tenant, Verdict
-from holdfast.core.pool import Effect, Pool, effect
+from holdfast.caches import Entry, Mark, Outcome
+from holdfast.core import (
+    Effect,
+    Idle,
+    Ledger,
+    Lookup,
+    Ping,
+    Plan,
+    Pool,
+    Sent,
+    Tenant,
+    Verdict,
+    account,
+    effect,
+    keepalive,
+)
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 from holdfast.records import Usage
-from holdfast.store import Call
-from holdfast.store.rows import CallStatus
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.store import Call, CallStatus
+from holdfast.wire import DIALECTS, Body, object_of, string_of
 
 from .lane import Lane, Prepared
 from .marker_splices import marked

@@ -6,13 +6,9 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Outcome
+from holdfast.caches import Outcome
+from holdfast.core import Command, Idle, Preflight, Proposal, Use, Verdict
 from holdfast.core import planner as core
-from holdfast.core.edits import Proposal
-from holdfast.core.gemini_contents import Command, Use
-from holdfast.core.keepalive import Idle
-from holdfast.core.planner import Verdict
-from holdfast.core.preflight import Preflight
 from holdfast.core.repairs import Repair
 from holdfast.records import Usage
 from holdfast.wire import Body

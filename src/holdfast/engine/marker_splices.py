@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
-from holdfast.caches.prompts import Prompt
-from holdfast.core.plan import Plan
+from holdfast.caches import Prompt
+from holdfast.core import Plan
 from holdfast.facts import ModelFacts
 from holdfast.wire import Body, Dialect, Marker, Splice, Ttl, cache_parameters
 

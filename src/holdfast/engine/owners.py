@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 
-from holdfast.core.breaks import Finding
+from holdfast.core import Finding, is_result
 from holdfast.core.cures import Case, Cure, skill_owner
-from holdfast.core.plan import is_result
 from holdfast.records import ToolUse
 from holdfast.wire import DIALECTS, Body
 

@@ -7,8 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.core import planner
-from holdfast.core.planner import Tenant
+from holdfast.core import Tenant, planner
 from holdfast.records import Usage
 from holdfast.store import Call
 

@@ -18,17 +18,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.core import ledger
-from holdfast.core.edits import EditRef
-from holdfast.core.ledger import Ledger
-from holdfast.core.planner import Tenant
-from holdfast.core.pool import Pool
+from holdfast.core import EditRef, Ledger, Pool, Tenant, ledger
 from holdfast.core.repairs import ByteMemory
 from holdfast.errors import HoldfastError
-from holdfast.store import Call, LateCall, Owner, Store
+from holdfast.store import Call, LateCall, Merge, Owner, Store
 from holdfast.store import Lane as LaneRow
 from holdfast.store import Session as SessionRow
-from holdfast.store.base import Merge
 
 from . import edits, succession
 from .fallible_store import Shelf

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from holdfast.caches.prompts import Entry, Outcome
-from holdfast.core.pool import Effect, effect
+from holdfast.caches import Entry, Outcome
+from holdfast.core import Effect, effect
 from holdfast.store import Call
 
 

@@ -22,15 +22,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config import KEYS, Config, Settings
-from holdfast.config.parse import expand
-from holdfast.core.breaks import Finding
+from holdfast.config import KEYS, Config, Settings, expand
+from holdfast.core import Finding, Place, TextChange, as_bytes, changes, diff
 from holdfast.core.cures import Cure
-from holdfast.core.divergence import Place, as_bytes
-from holdfast.core.redact import diff
-from holdfast.core.text_changes import TextChange, changes
-from holdfast.store.connections import PRIVATE_FILE, make_private_directory
-from holdfast.store.rows import Break
+from holdfast.store import PRIVATE_FILE, Break, make_private_directory
 
 try:
     import fcntl

@@ -11,8 +11,7 @@ from collections.abc import Collection
 from holdfast import facts
 from holdfast.records import Usage
 from holdfast.records.events import IDS, Bus, Event
-from holdfast.wire import Body, Dialect
-from holdfast.wire.prompts import Reading
+from holdfast.wire import Body, Dialect, Reading
 
 from . import gemini_contents, keepalive, succession
 from .journal import Teller

@@ -11,16 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.streams import Room
-from holdfast.config.schema import Settings
-from holdfast.config.sections.cache import Cache, Gemini, Keepalive, OpenAI
-from holdfast.core.ledger import Ledger
-from holdfast.core.planner import Tenant
+from holdfast.caches import Room
+from holdfast.config import Settings
+from holdfast.config.sections import Cache, Gemini, Keepalive, OpenAI
+from holdfast.core import Ledger, Tenant
 from holdfast.core.repairs import ByteMemory
 from holdfast.facts import ModelFacts
 from holdfast.store import Store
-from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
-from holdfast.wire.prompts import PromptReader, Reading
+from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Reading, Unreadable
 
 from .lane import Lane
 from .persistence import Keeper

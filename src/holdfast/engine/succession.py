@@ -10,13 +10,9 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core import Experience, Ledger, Pings, Spending, Tenant, merged
 from holdfast.core import ledger as ledgers
-from holdfast.core.experience import Experience
-from holdfast.core.keepalive import Pings, Spending
-from holdfast.core.learned_merge import merged
-from holdfast.core.ledger import Ledger
 from holdfast.core.repairs import RepairState
-from holdfast.core.tenants import Tenant
 
 FORGOTTEN = "repair_forgotten"
 _COUNTS = ("requests", "settled", "asked", "compared", "grown", "growths")

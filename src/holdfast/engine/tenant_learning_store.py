@@ -11,9 +11,8 @@ from concurrent.futures import Future
 
 from msgspec import Struct, field
 
-from holdfast.core import experience
-from holdfast.core.experience import Experience
-from holdfast.core.learned_merge import merged as merge_experience
+from holdfast.core import Experience, experience
+from holdfast.core import merged as merge_experience
 
 from .fallible_store import Shelf
 from .versions import Added, merged

@@ -6,8 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.records import Usage
-from holdfast.store import Call
-from holdfast.store.rows import CallStatus
+from holdfast.store import Call, CallStatus
 
 from .call_records import ESTIMATED
 from .lane import Lane

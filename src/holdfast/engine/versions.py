@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from msgspec import Struct
 
 from holdfast.core import experience
-from holdfast.core.learned_merge import merged as merge_experience
-from holdfast.store.base import Merge, VersionConflictError
+from holdfast.core import merged as merge_experience
+from holdfast.store import Merge, VersionConflictError
 
 
 class Version:

@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from holdfast.records.capabilities import Capabilities
-from holdfast.records.token_usage import UNSPLIT
+from holdfast.records import UNSPLIT, Capabilities
 
 Caching = Literal["explicit", "automatic", "mixed", "none"]
 """explicit: only at markers; automatic: by itself; mixed: both; none: not at all."""

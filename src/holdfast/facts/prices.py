@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from holdfast.facts.catalogue import Facts, Resolved, default
 from holdfast.facts.names import dotted, undated
-from holdfast.records.token_usage import UNSPLIT, Usage
+from holdfast.records import UNSPLIT, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo

@@ -18,8 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holdfast import __version__, report
-from holdfast.engine.passage.client_request import by_name
-from holdfast.engine.passage.kill_switch import Switch
+from holdfast.engine.passage import Switch, by_name
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
 

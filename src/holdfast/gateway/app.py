@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.config.sections.server import Limits
-from holdfast.engine.passage.client_request import by_name
-from holdfast.engine.passage.fail_open import place_of
+from holdfast.config.sections import Limits
+from holdfast.engine.passage import by_name, place_of
 from holdfast.serving import Protocol, arrived_of, connection_of, ends_with_mark
-from holdfast.upstream.path_masks import shown_path
+from holdfast.upstream import shown_path
 from holdfast.wire import Dialect
 
 from .auth import Access, Admin, Entry, OwnKeys, enter

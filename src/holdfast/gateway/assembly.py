@@ -8,17 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.config import Config
-from holdfast.config.private_home import close_to_others
-from holdfast.config.secrets import secret
-from holdfast.engine import Engine
+from holdfast.config import Config, close_to_others, secret
+from holdfast.engine import Engine, Reports
 from holdfast.engine.identity import Identities
-from holdfast.engine.passage import Passages
-from holdfast.engine.passage.kill_switch import Switch
-from holdfast.engine.passage.warmup import warm_up
-from holdfast.engine.reports import Reports
+from holdfast.engine.passage import Passages, Switch, warm_up
 from holdfast.errors import HoldfastError
-from holdfast.memory.injection import Injecting
+from holdfast.memory import Injecting
 from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store, path_of
 

@@ -15,8 +15,8 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.schema import Settings
-from holdfast.engine.passage.client_request import OURS, RawHeaders
+from holdfast.config import Settings
+from holdfast.engine.passage import OURS, RawHeaders
 
 ACCESS_HEADER = "x-holdfast-key"
 _door = re.compile(r"/(k|run)/([A-Za-z0-9._~-]{1,128})(?=/|\Z)").match

@@ -17,11 +17,9 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from holdfast import __version__
-from holdfast.config.schema import Settings
-from holdfast.engine import Engine, Lane
-from holdfast.engine.keepalive import DuePing
-from holdfast.engine.lane import SideCall
-from holdfast.engine.passage.fail_open import place_of
+from holdfast.config import Settings
+from holdfast.engine import DuePing, Engine, Lane, SideCall
+from holdfast.engine.passage import place_of
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
 from holdfast.wire import DIALECTS

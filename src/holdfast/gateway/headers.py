@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from holdfast.engine.passage.client_request import OURS, RawHeaders
+from holdfast.engine.passage import OURS, RawHeaders
 
 _HOP = frozenset(
     (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.config.sections.server import Limits
+from holdfast.config.sections import Limits
 from holdfast.wire import Dialect
 
 from .problems import Answer, problem

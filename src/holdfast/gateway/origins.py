@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from starlette.types import Message, Send
 
-from holdfast.engine.passage.client_request import RawHeaders
+from holdfast.engine.passage import RawHeaders
 from holdfast.serving import is_loopback
 
 _LONGEST = 200

@@ -13,16 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from aiohttp import StreamReader
 
-from holdfast.config.sections.server import Limits
+from holdfast.config.sections import Limits
 from holdfast.core.repairs import MOVES
-from holdfast.engine.identity import Headers, client_of
-from holdfast.engine.identity.marks import HEADER as CLIENT_HEADER
-from holdfast.engine.identity.marks import SDKS
-from holdfast.engine.passage import Incoming, Passage, Passages
-from holdfast.engine.passage.fail_open import place_of, quietly
-from holdfast.engine.passage.response_headers import RELAYED
-from holdfast.serving import send_together
-from holdfast.serving.encodings import readable
+from holdfast.engine.identity import HEADER as CLIENT_HEADER
+from holdfast.engine.identity import SDKS, Headers, client_of
+from holdfast.engine.passage import RELAYED, Incoming, Passage, Passages, place_of, quietly
+from holdfast.serving import readable, send_together
 
 from .headers import to_pass_on, to_send
 from .limits import RETRY_S, Load, too_many_streams

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config import Config
-from holdfast.store.connections import PRIVATE_FILE, make_private_directory
+from holdfast.store import PRIVATE_FILE, make_private_directory
 
 from . import reach
 from .auth import serves

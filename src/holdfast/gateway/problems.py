@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from starlette.types import Send
 
-from holdfast.wire import Dialect, WireError
-from holdfast.wire.anthropic import ERROR_TYPES
+from holdfast.wire import ERROR_TYPES, Dialect, WireError
 
 _KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 504: "gateway_timeout"}
 

@@ -15,8 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from holdfast.config import Config
-from holdfast.config.secrets import secret
+from holdfast.config import Config, secret
 from holdfast.core.repairs import Mode
 from holdfast.serving import is_loopback
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 
 from holdfast.engine import Engine, Lane
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.engine.passage.fail_open import place_of
-from holdfast.records.events.sessions import GatewayAuthFailed
+from holdfast.engine.identity import LOCAL
+from holdfast.engine.passage import place_of
+from holdfast.records.events import GatewayAuthFailed
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,9 @@ from aiohttp.http import HttpProcessingError, RawResponseMessage, StreamWriter
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from holdfast.config.sections.server import Limits
-from holdfast.engine.passage.client_request import RawHeaders
-from holdfast.upstream.certificates import trust, untrusted
-from holdfast.upstream.proxies import proxy_for
+from holdfast.config.sections import Limits
+from holdfast.engine.passage import RawHeaders
+from holdfast.upstream import proxy_for, trust, untrusted
 
 from .headers import head_of
 from .reuse import Reuse

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from starlette.types import Message, Receive, Send
 
-from holdfast.config.sections.server import Limits
+from holdfast.config.sections import Limits
 from holdfast.engine.passage import Passage
 from holdfast.serving import Arrived, Protocol
 

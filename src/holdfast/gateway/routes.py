@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from holdfast.config.sections.server import Upstream
+from holdfast.config.sections import Upstream
 from holdfast.errors import HoldfastError
 from holdfast.wire import DIALECTS, Dialect
 

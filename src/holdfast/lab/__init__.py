@@ -3,52 +3,74 @@ clock; beside them what other tools would have sent, the optimum, gap patterns, 
 with billed usage. Imports `report.logs`, `engine` and below; knows nothing of HTTP.
 """
 
-from holdfast.report.logs.trace_files import read, write
-from holdfast.report.logs.traces import Shape, ShapeBlock, Step, Trace, lanes
+from typing import TYPE_CHECKING
 
-from .client_faults import FAULTS, Fault
-from .contenders import DEFAULT, STRATEGY_NAMES, summary
-from .gaps import PATTERNS, SEEDS, with_gaps
-from .models import own_model, used_models
-from .optimum.search import Optimum, optimal
-from .options import Options
-from .replay import Lab, run
-from .results import BILLED, RECORDED, Replayed, Result, SessionResult, Spread
-from .timed_prompts import Call, Ping, Plan, cost, outcomes, rolling
+from ..lazy_exports import lazy_exports
 
-__all__ = [
-    "BILLED",
-    "DEFAULT",
-    "FAULTS",
-    "PATTERNS",
-    "RECORDED",
-    "SEEDS",
-    "STRATEGY_NAMES",
-    "Call",
-    "Fault",
-    "Lab",
-    "Optimum",
-    "Options",
-    "Ping",
-    "Plan",
-    "Replayed",
-    "Result",
-    "SessionResult",
-    "Shape",
-    "ShapeBlock",
-    "Spread",
-    "Step",
-    "Trace",
-    "cost",
-    "lanes",
-    "optimal",
-    "outcomes",
-    "own_model",
-    "read",
-    "rolling",
-    "run",
-    "summary",
-    "used_models",
-    "with_gaps",
-    "write",
-]
+if TYPE_CHECKING:
+    from holdfast.report.logs.trace_files import read as read
+    from holdfast.report.logs.trace_files import write as write
+    from holdfast.report.logs.traces import Shape as Shape
+    from holdfast.report.logs.traces import ShapeBlock as ShapeBlock
+    from holdfast.report.logs.traces import Step as Step
+    from holdfast.report.logs.traces import Trace as Trace
+    from holdfast.report.logs.traces import lanes as lanes
+
+    from .calibration import NEEDED as NEEDED
+    from .calibration import RULES as RULES
+    from .calibration import TOLERANCE as TOLERANCE
+    from .calibration import Calibration as Calibration
+    from .calibration import Rule as Rule
+    from .calibration import calibrate as calibrate
+    from .client_faults import FAULTS as FAULTS
+    from .client_faults import Fault as Fault
+    from .contenders import DEFAULT as DEFAULT
+    from .contenders import STRATEGY_NAMES as STRATEGY_NAMES
+    from .contenders import Repair as Repair
+    from .contenders import summary as summary
+    from .gaps import PATTERNS as PATTERNS
+    from .gaps import SEEDS as SEEDS
+    from .gaps import with_gaps as with_gaps
+    from .models import Course as Course
+    from .models import Used as Used
+    from .models import facts_of as facts_of
+    from .models import own_model as own_model
+    from .models import recorded as recorded
+    from .models import used_models as used_models
+    from .optimum.search import Optimum as Optimum
+    from .optimum.search import optimal as optimal
+    from .options import Options as Options
+    from .page import replay_page as replay_page
+    from .replay import Lab as Lab
+    from .replay import run as run
+    from .results import BILLED as BILLED
+    from .results import RECORDED as RECORDED
+    from .results import Replayed as Replayed
+    from .results import Result as Result
+    from .results import SessionResult as SessionResult
+    from .results import Spread as Spread
+    from .timed_prompts import Call as Call
+    from .timed_prompts import Ping as Ping
+    from .timed_prompts import Plan as Plan
+    from .timed_prompts import cost as cost
+    from .timed_prompts import outcomes as outcomes
+    from .timed_prompts import rolling as rolling
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".calibration": "Calibration NEEDED RULES Rule TOLERANCE calibrate",
+            ".client_faults": "FAULTS Fault",
+            ".contenders": "DEFAULT Repair STRATEGY_NAMES summary",
+            ".gaps": "PATTERNS SEEDS with_gaps",
+            ".models": "Course Used facts_of own_model recorded used_models",
+            ".optimum.search": "Optimum optimal",
+            ".options": "Options",
+            ".page": "replay_page",
+            ".replay": "Lab run",
+            ".results": "BILLED RECORDED Replayed Result SessionResult Spread",
+            ".timed_prompts": "Call Ping Plan cost outcomes rolling",
+            "holdfast.report.logs.trace_files": "read write",
+            "holdfast.report.logs.traces": "Shape ShapeBlock Step Trace lanes",
+        },
+    )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompts import Mark
-from holdfast.caches.providers import rules
+from holdfast.caches import AnthropicCache, Mark, rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage

@@ -13,12 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.anthropic import AnthropicCache, decide, marked_prompt
-from holdfast.caches.entries import Entries
-from holdfast.caches.prompts import Outcome
+from holdfast.caches import AnthropicCache, Entries, Outcome, decide, marked_prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.report.logs.traces import Shape, Step, Trace, lanes
+from holdfast.report.logs import Shape, Step, Trace, lanes
 
 from .rebuild import Head, Rebuilt, head_of, rebuild
 

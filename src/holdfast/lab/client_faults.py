@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Message, Request, Text, ToolResult, ToolUse, encode_string
-from holdfast.report.logs.traces import Step, Trace
+from holdfast.report.logs import Step, Trace
 
 T = TypeVar("T")
 Fault = Callable[[Trace, int], Trace]

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from msgspec import Struct
 
-from holdfast.config.sections.cache import Cache, Strategy
+from holdfast.config.sections import Cache, Strategy
 from holdfast.core.strategies import STRATEGIES
 from holdfast.errors import HoldfastError
 

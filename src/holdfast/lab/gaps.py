@@ -28,7 +28,7 @@ from typing import Literal, get_args
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.report.logs.traces import Step, Trace, lanes
+from holdfast.report.logs import Step, Trace, lanes
 
 Pattern = Literal["real", "none", "minutes", "office"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, default
-from holdfast.report.logs.traces import Step, Trace, lanes
+from holdfast.report.logs import Step, Trace, lanes
 
 from .results import RECORDED
 

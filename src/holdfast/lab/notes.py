@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from holdfast import __version__
-from holdfast.caches.noise import Noise
+from holdfast.caches import Noise
 from holdfast.facts import ModelFacts, rates
-from holdfast.report.logs.traces import Shape, Trace
+from holdfast.report.logs import Shape, Trace
 
 from . import bounds
 from .contenders import OPTIMAL, Contender

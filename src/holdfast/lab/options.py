@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.caches.noise import Noise
+from holdfast.caches import Noise
 from holdfast.core.repairs import MOVES
 from holdfast.errors import HoldfastError
-from holdfast.report.logs.traces import Trace
+from holdfast.report.logs import Trace
 
 from .client_faults import FAULTS
 from .contenders import Repair, nearest

@@ -7,11 +7,23 @@ import statistics
 from collections.abc import Sequence
 from decimal import Decimal
 
-from holdfast.core.strategies.economic import NAME as OURS
-from holdfast.report.pages import charts, page, scales, texts
-from holdfast.report.pages.charts import Bar, Dots, Tone
-from holdfast.report.pages.markup import Child, Markup, joined, tag
-from holdfast.report.pages.tables import Cell, Column, table
+from holdfast.core.strategies import NAME as OURS
+from holdfast.report.pages import (
+    Bar,
+    Cell,
+    Child,
+    Column,
+    Dots,
+    Markup,
+    Tone,
+    charts,
+    joined,
+    page,
+    scales,
+    table,
+    tag,
+    texts,
+)
 
 from .results import RECORDED, Kind, Replayed, Result, SessionResult, price_of
 

@@ -15,17 +15,14 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Cache as Provider
-from holdfast.caches.prompts import Mark, Outcome, Prompt
-from holdfast.caches.providers import cache
-from holdfast.config.schema import Settings
-from holdfast.config.sections.cache import Cache
+from holdfast.caches import Cache as Provider
+from holdfast.caches import Mark, Outcome, Prompt, cache
+from holdfast.config import Settings
+from holdfast.config.sections import Cache
+from holdfast.core import Ledger, Plan
 from holdfast.core import planner as core
-from holdfast.core.ledger import Ledger
-from holdfast.core.plan import Plan
-from holdfast.engine import Engine, Lane
+from holdfast.engine import Engine, Lane, marked
 from holdfast.engine import Prepared as Whole
-from holdfast.engine.marker_splices import marked
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 from holdfast.wire import DIALECTS, Body, cache_parameters

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.noise import Noise, Noisy
-from holdfast.caches.openai_breakpoints import OpenAIBreakpoints, entry_key
-from holdfast.caches.prompts import Block, Cache, Entry, Outcome, Prompt
-from holdfast.caches.providers import cache
+from holdfast.caches import (
+    AnthropicCache,
+    Block,
+    Cache,
+    Entry,
+    Noise,
+    Noisy,
+    OpenAIBreakpoints,
+    Outcome,
+    Prompt,
+    cache,
+    entry_key,
+)
 from holdfast.facts import ModelFacts
 
 from .notes import number

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block, Mark
-from holdfast.report.logs.traces import Shape, ShapeBlock, Step
+from holdfast.caches import Block, Mark
+from holdfast.report.logs import Shape, ShapeBlock, Step
 
 OVERHEAD = 20
 """Characters a block costs beside its text: names, ids, brackets. Used to share a request's growth among its blocks."""

@@ -16,14 +16,11 @@ from time import perf_counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.noise import Noise
-from holdfast.caches.prompts import Mark
-from holdfast.caches.providers import rules
+from holdfast.caches import AnthropicCache, Mark, Noise, rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import UNSPLIT, Usage
-from holdfast.report.logs.traces import Trace, by_author
+from holdfast.report.logs import Trace, by_author
 
 from . import bounds, notes
 from .client_faults import FAULTS

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Prompt
+from holdfast.caches import Prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate_json
 from holdfast.records import Request, Usage
-from holdfast.report.logs.traces import SIDECHAIN, Content, Shape, Step, Trace, lanes
-from holdfast.wire import DIALECTS, Body, Dialect, Unreadable
-from holdfast.wire.prompts import PromptReader
+from holdfast.report.logs import SIDECHAIN, Content, Shape, Step, Trace, lanes
+from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Unreadable
 
 from . import filler, shape_blocks
 from .gaps import FIRST_TOKEN

@@ -13,11 +13,11 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block, Prompt, Section
-from holdfast.caches.providers import prompt as prompt_of
+from holdfast.caches import Block, Prompt, Section
+from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 from holdfast.records import usage
-from holdfast.report.logs.traces import Shape, Step
+from holdfast.report.logs import Shape, Step
 
 from .rebuild import OVERHEAD, Head, Rebuilt, head_of, rebuild
 

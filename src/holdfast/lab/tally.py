@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Context, Decimal
 
-from holdfast.core.planner import Verdict
+from holdfast.core import Verdict
 from holdfast.facts import ModelFacts, rates
 from holdfast.records import Usage
 

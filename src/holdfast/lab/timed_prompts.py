@@ -12,8 +12,7 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.anthropic import AnthropicCache
-from holdfast.caches.prompts import Entry, Mark, Outcome, Prompt
+from holdfast.caches import AnthropicCache, Entry, Mark, Outcome, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Entry, Prompt
+from holdfast.caches import Entry, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Request
-from holdfast.report.logs.traces import Step, Trace, lanes
+from holdfast.report.logs import Step, Trace, lanes
 
 NEAR = 0.02
 """Where a prompt's tokens are estimates, a read within two in a hundred of a block's end is a read up to there."""

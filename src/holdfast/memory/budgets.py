@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections import Memory
 
 STEP = 256
 """Budgets are multiples of this, except in windows where one step would be an eighth or more."""

@@ -10,10 +10,10 @@ import re
 
 from msgspec.structs import replace
 
-from holdfast.config.origin import printable
+from holdfast.config import printable
 from holdfast.errors import HoldfastError
-from holdfast.store.rows import KnowledgeEntry
-from holdfast.tools.text_limits import mend, shown
+from holdfast.store import KnowledgeEntry
+from holdfast.tools import mend, shown
 
 from .hashes import entry_hash
 from .refusals import refused

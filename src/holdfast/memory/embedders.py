@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections import Memory
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:

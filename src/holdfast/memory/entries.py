@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from holdfast.store.rows import KnowledgeEntry as KnowledgeEntry
-from holdfast.store.rows import KnowledgeFilter as KnowledgeFilter
+from holdfast.store import KnowledgeEntry as KnowledgeEntry
+from holdfast.store import KnowledgeFilter as KnowledgeFilter
 
 KnowledgeCategory = Literal["decision", "pattern", "preference", "architecture", "gotcha"]
 """The categories that have a meaning here."""

@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections import Memory
 from holdfast.errors import HoldfastError
 
 from . import private_folder

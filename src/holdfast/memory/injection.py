@@ -16,22 +16,16 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Prompt
-from holdfast.config.schema import Settings
-from holdfast.core.plan import DIGEST, Sent
-from holdfast.core.retention import marks_nothing
-from holdfast.engine import Engine, Lane
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.engine.passage.memory_hook import BYPASSED, Remembered, Reminder
-from holdfast.engine.state import facts_of
+from holdfast.caches import Prompt
+from holdfast.config import Settings
+from holdfast.core import DIGEST, Sent, marks_nothing
+from holdfast.engine import Engine, Lane, facts_of
+from holdfast.engine.identity import LOCAL
+from holdfast.engine.passage import BYPASSED, Remembered, Reminder
 from holdfast.errors import HoldfastError
-from holdfast.records.events.tools import MemorySurfaced
-from holdfast.store import Store
-from holdfast.store.base import VersionConflictError
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.injection import Injected, continued, injected
-from holdfast.wire.lengths import is_too_long
-from holdfast.wire.prompts import Reading
+from holdfast.records.events import MemorySurfaced
+from holdfast.store import Store, VersionConflictError
+from holdfast.wire import DIALECTS, Body, Injected, Reading, continued, injected, is_too_long
 
 from .ids import is_named
 from .injection_lanes import Lanes, Recent

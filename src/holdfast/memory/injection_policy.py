@@ -10,16 +10,14 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block
-from holdfast.config.sections.agent import Memory
-from holdfast.core.plan import DIGEST, Sent
+from holdfast.caches import Block
+from holdfast.config.sections import Memory
+from holdfast.core import DIGEST, Sent
 from holdfast.engine import Lane
-from holdfast.engine.identity.session_names import previous_response
+from holdfast.engine.identity import previous_response
 from holdfast.facts import estimate
-from holdfast.records.events.tools import MemorySurfaced
-from holdfast.wire import Body
-from holdfast.wire.injection import Said, continued, injected, said, words
-from holdfast.wire.prompts import Reading
+from holdfast.records.events import MemorySurfaced
+from holdfast.wire import Body, Reading, Said, continued, injected, said, words
 
 from .entries import Context, Delta, Known, Stable
 from .injection_state import Given, Standing, standing, with_delta

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block
+from holdfast.caches import Block
 
 from .entries import Context, Delta, Known, Stable
 

@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.store import Store, VersionConflictError
-from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeRevision, Projects, ShownEntry
-from holdfast.tools.search import meant, words
-from holdfast.tools.text_limits import mend, shown
+from holdfast.store import (
+    KnowledgeEntry,
+    KnowledgeFilter,
+    KnowledgeRevision,
+    Projects,
+    ShownEntry,
+    Store,
+    VersionConflictError,
+)
+from holdfast.tools import meant, mend, shown, words
 
 from .checks import category_name, checked, checked_source, project_name
 from .entries import Category, Hit, Known

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.store import VersionConflictError
-from holdfast.tools.text_limits import shown
+from holdfast.tools import shown
 
 from .checks import category_name, checked, checked_source, project_name, visible
 from .entries import KnowledgeEntry

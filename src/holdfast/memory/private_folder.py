@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.tools.safe_files import directory, no_file, open_file
+from holdfast.tools import directory, no_file, open_file
 
 try:
     import fcntl

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from holdfast.tools.text_limits import cut, shown
+from holdfast.tools import cut, shown
 
 from .entries import Audience, KnowledgeEntry
 from .texts import one_line, whole

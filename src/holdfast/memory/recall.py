@@ -11,10 +11,8 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
-from holdfast.records.events.tools import MemorySurfaced, MemoryUpdated
-from holdfast.tools.builtin.shared import flag, go_on, number, schema, text
-from holdfast.tools.contract import Run, Tool, ToolContext, ToolOutput
-from holdfast.tools.time_limits import in_thread
+from holdfast.records.events import MemorySurfaced, MemoryUpdated
+from holdfast.tools import Run, Tool, ToolContext, ToolOutput, flag, go_on, in_thread, number, schema, text
 
 from .entries import AMNESIA, CATEGORIES, Hit, KnowledgeEntry
 from .knowledge import Knowledge

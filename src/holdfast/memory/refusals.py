@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from holdfast.facts.credentials import holds_key, is_mixed
+from holdfast.facts import holds_key, is_mixed
 
 from .prompt_texts import END, NOTES
 

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Memory
+from holdfast.config.sections import Memory
 from holdfast.errors import HoldfastError
 from holdfast.facts import estimate
 from holdfast.notices import warn_once
-from holdfast.store.rows import KnowledgeFilter, Pin
+from holdfast.store import KnowledgeFilter, Pin
 
 from .budgets import budgets
 from .changes import differs

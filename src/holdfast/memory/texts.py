@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.tools.text_limits import mend
+from holdfast.tools import mend
 
 _BREAKS = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 # Beside control characters: marks that turn the direction of text, and the "tags" that a reader cannot see and a model

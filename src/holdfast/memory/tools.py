@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.records.events.tools import MemoryUpdated
-from holdfast.tools.builtin.shared import go_on, schema, text
-from holdfast.tools.contract import Run, Tool, ToolContext, ToolOutput
-from holdfast.tools.time_limits import in_thread
+from holdfast.records.events import MemoryUpdated
+from holdfast.tools import Run, Tool, ToolContext, ToolOutput, go_on, in_thread, schema, text
 
 from .entries import AMNESIA
 from .files import FILES, Change, MemoryFiles

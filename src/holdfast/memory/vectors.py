@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.notices import warn_once
-from holdfast.store import Store
-from holdfast.store.rows import KnowledgeEntry, KnowledgeFilter, KnowledgeVector
+from holdfast.store import KnowledgeEntry, KnowledgeFilter, KnowledgeVector, Store
 
 from .embedders import Embedder
 from .knowledge import stored

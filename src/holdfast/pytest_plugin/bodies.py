@@ -15,10 +15,8 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import model as facts_of
-from holdfast.facts.tables import nearest
-from holdfast.wire import DIALECTS, dialect_of
-from holdfast.wire.dialects import COUNTING
-from holdfast.wire.raw_json import array_of, object_of, string_of
+from holdfast.facts import nearest
+from holdfast.wire import COUNTING, DIALECTS, array_of, dialect_of, object_of, string_of
 
 _HISTORY = ("messages", "contents", "input")
 _SECRET = ("auth", "key", "token", "cookie", "secret", "credential")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import get_args
 
-from holdfast.core.breaks import Finding, allowed
+from holdfast.core import BY_SECTION, Cause, Comparison, Divergence, Finding, allowed
 from holdfast.core.cures import case, cure_for
-from holdfast.core.divergence import Comparison, Divergence
-from holdfast.core.suspects import BY_SECTION, Cause
 from holdfast.errors import HoldfastError
-from holdfast.facts.tables import nearest
-from holdfast.records.events.fields import ResetReason
+from holdfast.facts import nearest
+from holdfast.records.events import ResetReason
 
 from .bodies import Recorded
 from .conversations import Conversations, Found

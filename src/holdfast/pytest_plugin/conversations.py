@@ -18,9 +18,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.divergence import Comparison, compare, place
-from holdfast.core.volatile import masked
-from holdfast.wire.rewrite import unordered
+from holdfast.core import Comparison, compare, masked, place
+from holdfast.wire import unordered
 
 from .request_reader import Asked
 

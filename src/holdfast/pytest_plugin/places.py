@@ -7,9 +7,8 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.divergence import Divergence, as_bytes, place
-from holdfast.core.redact import mask, without_secrets
-from holdfast.engine.byte_diff import where as parting
+from holdfast.core import Divergence, as_bytes, mask, place, without_secrets
+from holdfast.engine import where as parting
 
 from .request_reader import Asked
 

@@ -16,15 +16,10 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.facts import ModelFacts
-from holdfast.facts.tables import nearest
-from holdfast.simulator import Answer, Call, Exchange, Script, Simulator, load_script
-from holdfast.simulator.faults import Fault
-from holdfast.simulator.journal import Record
+from holdfast.facts import ModelFacts, nearest
+from holdfast.simulator import Answer, Call, Exchange, Fault, Record, Script, Simulator, load_script, running
 from holdfast.simulator.script import document, parser
-from holdfast.simulator.server import running
-from holdfast.wire import Body, Dialect, dialect_of
-from holdfast.wire.dialects import COUNTING
+from holdfast.wire import COUNTING, Body, Dialect, dialect_of
 
 from .bodies import Recorded, dialect_by_body, encoded, without_credentials
 from .findings import Checked

@@ -9,21 +9,14 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block, Cache, Outcome, Prompt
-from holdfast.caches.providers import cache as cache_of
-from holdfast.caches.providers import rules
-from holdfast.core.plan import DIGEST, Sent, columns, head
-from holdfast.engine.identity.chains import Chains
-from holdfast.engine.identity.clients import AGENTS, client_of
-from holdfast.engine.identity.session_names import named, previous_response
-from holdfast.engine.identity.side_requests import is_side
+from holdfast.caches import Block, Cache, Outcome, Prompt, rules
+from holdfast.caches import cache as cache_of
+from holdfast.core import DIGEST, Sent, columns, head
+from holdfast.engine.identity import AGENTS, Chains, client_of, is_side, named, previous_response
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
-from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.prompts import PromptReader
-from holdfast.wire.raw_json import object_of, string_of
-from holdfast.wire.rewrite import text_span
+from holdfast.wire import DIALECTS, Body, PromptReader, Unreadable, object_of, string_of, text_span
 
 from .bodies import Recorded
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
-from holdfast.sdk.http_clients import library_of
+from holdfast.sdk import library_of
 from holdfast.simulator import Call
 
 from .recorder import Recorder

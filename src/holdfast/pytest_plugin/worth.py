@@ -9,9 +9,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from holdfast.core.breaks import cost_of
-from holdfast.core.divergence import Divergence
-from holdfast.core.plan_variants import covered_by
+from holdfast.core import Divergence, cost_of, covered_by
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 

@@ -3,54 +3,50 @@
 Knows no provider, no bytes on a wire, no clock and no storage; imports nothing of ours.
 """
 
-from .blocks import (
-    Block,
-    Document,
-    Extra,
-    Image,
-    Message,
-    Opaque,
-    RedactedThinking,
-    Role,
-    Text,
-    Thinking,
-    ToolDefinition,
-    ToolResult,
-    ToolUse,
-    kind_of,
-)
-from .capabilities import Capabilities
-from .common_prefix import common_head
-from .jsontext import NotJson, canonical_json, decode_string, encode_string, same_json
-from .request import Request, Violation, validate
-from .token_usage import UNSPLIT, Usage, usage
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "UNSPLIT",
-    "Block",
-    "Capabilities",
-    "Document",
-    "Extra",
-    "Image",
-    "Message",
-    "NotJson",
-    "Opaque",
-    "RedactedThinking",
-    "Request",
-    "Role",
-    "Text",
-    "Thinking",
-    "ToolDefinition",
-    "ToolResult",
-    "ToolUse",
-    "Usage",
-    "Violation",
-    "canonical_json",
-    "common_head",
-    "decode_string",
-    "encode_string",
-    "kind_of",
-    "same_json",
-    "usage",
-    "validate",
-]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .blocks import Block as Block
+    from .blocks import Document as Document
+    from .blocks import Extra as Extra
+    from .blocks import Image as Image
+    from .blocks import Message as Message
+    from .blocks import Opaque as Opaque
+    from .blocks import RedactedThinking as RedactedThinking
+    from .blocks import Role as Role
+    from .blocks import Text as Text
+    from .blocks import Thinking as Thinking
+    from .blocks import ToolDefinition as ToolDefinition
+    from .blocks import ToolResult as ToolResult
+    from .blocks import ToolUse as ToolUse
+    from .blocks import kind_of as kind_of
+    from .capabilities import Capabilities as Capabilities
+    from .common_prefix import common_head as common_head
+    from .jsontext import NotJson as NotJson
+    from .jsontext import canonical_json as canonical_json
+    from .jsontext import decode_string as decode_string
+    from .jsontext import encode_string as encode_string
+    from .jsontext import same_json as same_json
+    from .request import Request as Request
+    from .request import Violation as Violation
+    from .request import validate as validate
+    from .token_usage import UNSPLIT as UNSPLIT
+    from .token_usage import Usage as Usage
+    from .token_usage import usage as usage
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".blocks": (
+                "Block Document Extra Image Message Opaque RedactedThinking Role Text Thinking "
+                "ToolDefinition ToolResult ToolUse kind_of"
+            ),
+            ".capabilities": "Capabilities",
+            ".common_prefix": "common_head",
+            ".jsontext": "NotJson canonical_json decode_string encode_string same_json",
+            ".request": "Request Violation validate",
+            ".token_usage": "UNSPLIT Usage usage",
+        },
+    )

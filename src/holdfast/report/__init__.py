@@ -6,73 +6,70 @@ Windows come in as UTC microseconds, the start included, the end not; None leave
 below.
 """
 
-from .bills import bill
-from .break_reports import breaks
-from .calls import call
-from .effectiveness import cache_effectiveness
-from .id_lookup import UnknownIdError, find, find_tenant
-from .repair_estimates import repair_savings, worth_saying
-from .results import (
-    Bill,
-    BreakReport,
-    BreakReports,
-    CallEvent,
-    CallReport,
-    Effectiveness,
-    Effectivenesses,
-    LaneReport,
-    Marker,
-    PlanReport,
-    Predicted,
-    RepairReport,
-    RepairSavings,
-    SessionReport,
-    SessionReports,
-    SessionSummary,
-    SessionSums,
-    SkillUsage,
-    SkillUsages,
-    Sums,
-    Window,
-)
-from .session_reports import session, sessions, spent
-from .skill_usage import skills
-from .tally import window
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Bill",
-    "BreakReport",
-    "BreakReports",
-    "CallEvent",
-    "CallReport",
-    "Effectiveness",
-    "Effectivenesses",
-    "LaneReport",
-    "Marker",
-    "PlanReport",
-    "Predicted",
-    "RepairReport",
-    "RepairSavings",
-    "SessionReport",
-    "SessionReports",
-    "SessionSummary",
-    "SessionSums",
-    "SkillUsage",
-    "SkillUsages",
-    "Sums",
-    "UnknownIdError",
-    "Window",
-    "bill",
-    "breaks",
-    "cache_effectiveness",
-    "call",
-    "find",
-    "find_tenant",
-    "repair_savings",
-    "session",
-    "sessions",
-    "skills",
-    "spent",
-    "window",
-    "worth_saying",
-]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .bills import bill as bill
+    from .break_reports import breaks as breaks
+    from .calls import call as call
+    from .effectiveness import cache_effectiveness as cache_effectiveness
+    from .id_lookup import UnknownIdError as UnknownIdError
+    from .id_lookup import find as find
+    from .id_lookup import find_tenant as find_tenant
+    from .repair_estimates import repair_savings as repair_savings
+    from .repair_estimates import sentence as sentence
+    from .repair_estimates import worth_saying as worth_saying
+    from .results import Bill as Bill
+    from .results import BreakReport as BreakReport
+    from .results import BreakReports as BreakReports
+    from .results import CallEvent as CallEvent
+    from .results import CallReport as CallReport
+    from .results import Effectiveness as Effectiveness
+    from .results import Effectivenesses as Effectivenesses
+    from .results import LaneReport as LaneReport
+    from .results import Marker as Marker
+    from .results import PlanReport as PlanReport
+    from .results import Predicted as Predicted
+    from .results import RepairReport as RepairReport
+    from .results import RepairSavings as RepairSavings
+    from .results import SessionReport as SessionReport
+    from .results import SessionReports as SessionReports
+    from .results import SessionSummary as SessionSummary
+    from .results import SessionSums as SessionSums
+    from .results import SkillUsage as SkillUsage
+    from .results import SkillUsages as SkillUsages
+    from .results import Sums as Sums
+    from .results import Window as Window
+    from .session_reports import session as session
+    from .session_reports import sessions as sessions
+    from .session_reports import spent as spent
+    from .skill_usage import skills as skills
+    from .tally import MISSED as MISSED
+    from .tally import window as window
+    from .tips import Advised as Advised
+    from .tips import applicable as applicable
+    from .tips_of_store import evidence as evidence
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".bills": "bill",
+            ".break_reports": "breaks",
+            ".calls": "call",
+            ".effectiveness": "cache_effectiveness",
+            ".id_lookup": "UnknownIdError find find_tenant",
+            ".repair_estimates": "repair_savings sentence worth_saying",
+            ".results": (
+                "Bill BreakReport BreakReports CallEvent CallReport Effectiveness Effectivenesses "
+                "LaneReport Marker PlanReport Predicted RepairReport RepairSavings SessionReport "
+                "SessionReports SessionSummary SessionSums SkillUsage SkillUsages Sums Window"
+            ),
+            ".session_reports": "session sessions spent",
+            ".skill_usage": "skills",
+            ".tally": "MISSED window",
+            ".tips": "Advised applicable",
+            ".tips_of_store": "evidence",
+        },
+    )

@@ -12,10 +12,7 @@ from enum import Enum
 from typing import Final
 
 from holdfast.facts import Rates, Tiers, changes_between, tiers
-from holdfast.store.bill_sums import DAY, SIZES
-from holdfast.store.rollups import HOUR
-from holdfast.store.rollups import hour_of
-from holdfast.store.rows import BillExtent, BillPart, BillQuestion
+from holdfast.store import DAY, HOUR, SIZES, BillExtent, BillPart, BillQuestion, hour_of
 
 from .tally import EXACT, moment
 

@@ -15,11 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import asdict, replace
 
-from holdfast.records import Usage
-from holdfast.records.token_usage import UNSPLIT
-from holdfast.store import Break, Call, CallHour, Store
-from holdfast.store.rollups import HOUR, hour_of
-from holdfast.store.rows import BillExtent, BillSumsFound
+from holdfast.records import UNSPLIT, Usage
+from holdfast.store import HOUR, BillExtent, BillSumsFound, Break, Call, CallHour, Store, hour_of
 
 from .bill_parts import UNEVEN, Prices, day_of, plain_cost_of, question
 from .results import Bill, SessionSums, Sums

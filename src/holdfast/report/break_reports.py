@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from holdfast.store import Break, Store
-from holdfast.store.tenants import is_subscription
+from holdfast.store import Break, Store, is_subscription
 
 from .results import BreakReport, BreakReports
 from .tally import MISSED, dollars_of, moment, window

@@ -12,10 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.records import Usage
-from holdfast.records.events import Envelope, Event
-from holdfast.records.events.calls import CachePlanned, CacheVerdict
-from holdfast.store import Break, Call, Store
-from holdfast.store.tenants import is_subscription
+from holdfast.records.events import CachePlanned, CacheVerdict, Envelope, Event
+from holdfast.store import Break, Call, Store, is_subscription
 
 from . import break_reports
 from .id_lookup import find

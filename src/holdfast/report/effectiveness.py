@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from holdfast.facts import rates
-from holdfast.store import ModelEffectiveness, Store
-from holdfast.store.tenants import is_subscription
+from holdfast.store import ModelEffectiveness, Store, is_subscription
 
 from .results import Effectiveness, Effectivenesses, Window
 from .tally import LAST, moment, plus

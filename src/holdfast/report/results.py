@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.core.text_changes import TextChange
+from holdfast.core import TextChange
 from holdfast.records import Usage
 
 

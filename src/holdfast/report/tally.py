@@ -10,11 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.facts import rates
 from holdfast.records import Usage
-from holdfast.store import Break, Call, bill_sums
-from holdfast.store.bill_sums import Judged
-from holdfast.store.rollups import effectiveness
-from holdfast.store.rows import BillPart
-from holdfast.store.tenants import is_subscription
+from holdfast.store import BillPart, Break, Call, Judged, bill_sums, effectiveness, is_subscription
 
 from .results import Sums, Window
 

@@ -17,15 +17,11 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from holdfast.engine.lane import SideCall
-from holdfast.engine.passage.client_request import Incoming, without_ours
-from holdfast.engine.passage.fail_open import quiet
-from holdfast.engine.passage.passage import Passage, Passages
-from holdfast.engine.passage.response_headers import RELAYED, Header, Held
+from holdfast.engine import SideCall
+from holdfast.engine.passage import RELAYED, Header, Held, Incoming, Passage, Passages, quiet, without_ours
 from holdfast.errors import ArgumentError, HoldfastError, wrong_argument
 from holdfast.serving import encodings
-from holdfast.wire import DIALECTS, Dialect, dialect_of
-from holdfast.wire.dialects import COUNTING
+from holdfast.wire import COUNTING, DIALECTS, Dialect, dialect_of
 
 _SENDING = frozenset({"verify", "cert", "trust_env", "http1", "http2", "proxy", "mounts", "limits", "transport"})
 """Options of the client that sends; the others belong to the one that the SDK gets."""

@@ -8,15 +8,11 @@ from __future__ import annotations
 import logging
 from secrets import token_bytes
 
-from holdfast.config import inert, load_here
-from holdfast.config.secrets import secret
-from holdfast.engine import Engine
+from holdfast.config import inert, load_here, secret
+from holdfast.engine import Engine, Reports
 from holdfast.engine.identity import Identities
-from holdfast.engine.passage import Passages
-from holdfast.engine.passage.kill_switch import Switch
-from holdfast.engine.passage.warmup import warm_up
-from holdfast.engine.reports import Reports
-from holdfast.memory.injection import Injecting
+from holdfast.engine.passage import Passages, Switch, warm_up
+from holdfast.memory import Injecting
 from holdfast.notices import warn_once
 
 _log = logging.getLogger(__name__)

@@ -4,21 +4,44 @@ Replay, demo and tests use `Simulator` in process on a virtual clock; `holdfast 
 `caches`, `wire`, `facts`, `canonical` and, to be served, `serving`.
 """
 
-from .clock import Clock, SystemClock, VirtualClock
-from .messages import Answer, Call
-from .provider import Exchange, Simulator
-from .script import ECHO, Script
-from .script import load as load_script
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ECHO",
-    "Answer",
-    "Call",
-    "Clock",
-    "Exchange",
-    "Script",
-    "Simulator",
-    "SystemClock",
-    "VirtualClock",
-    "load_script",
-]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .clock import Clock as Clock
+    from .clock import SystemClock as SystemClock
+    from .clock import VirtualClock as VirtualClock
+    from .faults import Fault as Fault
+    from .in_process import Simulated as Simulated
+    from .journal import Journal as Journal
+    from .journal import Record as Record
+    from .messages import Answer as Answer
+    from .messages import Call as Call
+    from .messages import Part as Part
+    from .messages import Reply as Reply
+    from .messages import ToolCall as ToolCall
+    from .messages import Words as Words
+    from .provider import Exchange as Exchange
+    from .provider import Simulator as Simulator
+    from .script import ECHO as ECHO
+    from .script import Script as Script
+    from .script import load_script as load_script
+    from .server import address_of as address_of
+    from .server import listen as listen
+    from .server import running as running
+    from .server import serve as serve
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".clock": "Clock SystemClock VirtualClock",
+            ".faults": "Fault",
+            ".in_process": "Simulated",
+            ".journal": "Journal Record",
+            ".messages": "Answer Call Part Reply ToolCall Words",
+            ".provider": "Exchange Simulator",
+            ".script": "ECHO Script load_script",
+            ".server": "address_of listen running serve",
+        },
+    )

@@ -14,12 +14,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast import facts
-from holdfast.caches.gemini_contents import CachedContent, CachedContents
+from holdfast.caches import CachedContent, CachedContents
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.wire import DIALECTS, Body, Unreadable, WireError, cache_parameters
-from holdfast.wire.prompts import PromptReader
-from holdfast.wire.raw_json import string_of
+from holdfast.wire import DIALECTS, Body, PromptReader, Unreadable, WireError, cache_parameters, string_of
 
 from .checks import error_answer, gemini, is_text, unauthorised
 from .clock import LATEST

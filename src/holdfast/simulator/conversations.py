@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.wire import Body, WireError
-from holdfast.wire.raw_json import arr, array_of, string_of
+from holdfast.wire import Body, WireError, arr, array_of, string_of
 
 from .journal import Recent
 

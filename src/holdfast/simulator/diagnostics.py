@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.caches.anthropic import Divergence, diagnose
+from holdfast.caches import Divergence, diagnose
 from holdfast.facts import ModelFacts
-from holdfast.wire import Body
-from holdfast.wire.prompts import Reading
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.wire import Body, Reading, object_of, string_of
 
 from .journal import Recent
 

@@ -6,9 +6,7 @@ import math
 from datetime import UTC, datetime
 
 from holdfast.records import encode_string
-from holdfast.wire import WireError
-from holdfast.wire.anthropic import ERROR_TYPES
-from holdfast.wire.raw_json import obj
+from holdfast.wire import ERROR_TYPES, WireError, obj
 
 from .checks import Refusal, error_body, id_headers
 from .checks.gemini import STATUSES

@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.records import Message, Request, Role
-from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.raw_json import arr, obj
+from holdfast.wire import DIALECTS, Body, Unreadable, arr, obj
 
 _LISTS = {"openai_responses": "input", "gemini": "contents"}
 _LEADING = ("openai_chat", "openai_responses", "openrouter")

@@ -11,9 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.parse import unquote
 
-from holdfast.wire.answers import Unreachable
-from holdfast.wire.dialects import path_of
-from holdfast.wire.raw_json import wire_model
+from holdfast.wire import Unreachable, path_of, wire_model
 
 from . import checks
 from .clock import VirtualClock

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Block
-from holdfast.caches.providers import rules
+from holdfast.caches import Block, rules
 from holdfast.facts import ModelFacts
+from holdfast.records import Block as Part
 from holdfast.records import Message, Request, Text, ToolUse
-from holdfast.records.blocks import Block as Part
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.prompts import PromptReader
+from holdfast.wire import DIALECTS, Body, PromptReader
 
 from .messages import Reply, ToolCall, Words
 

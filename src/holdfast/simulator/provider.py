@@ -15,16 +15,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.caches import chain
-from holdfast.caches.noise import Noise, Noisy
-from holdfast.caches.prompts import Block, Cache, Outcome, Prompt
-from holdfast.caches.providers import cache as cache_of
+from holdfast.caches import Block, Cache, Noise, Noisy, Outcome, Prompt, chain
+from holdfast.caches import cache as cache_of
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
-from holdfast.wire import Body, Dialect, Unreadable, WireError, dialect_of
-from holdfast.wire.dialects import COUNTING
-from holdfast.wire.prompts import PromptReader
+from holdfast.wire import COUNTING, Body, Dialect, PromptReader, Unreadable, WireError, dialect_of
 
 from . import checks, models_list, replies
 from .clock import Clock, SystemClock

@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.wire import DIALECTS, Body, WireError
-from holdfast.wire.raw_json import arr, array_of, obj, object_of, string_of
+from holdfast.wire import DIALECTS, Body, WireError, arr, array_of, obj, object_of, string_of
 
 from .checks import Refusal
 from .journal import Recent

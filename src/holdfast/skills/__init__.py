@@ -4,35 +4,61 @@ A session reads its roots once, when it begins. The index is fixed from then on,
 may be loaded has a budget. May import everything below it.
 """
 
-from .activation import SkillActivationRegistry
-from .index import render_index
-from .loader import load_roots, load_skills, skill_store_factory
-from .roots import roots_of
-from .session import Composed, SessionSkills
-from .skill import Problem, Root, Shadowed, Skill, SkillSource, SkillValidationError, Skipped
-from .skill_file import problems, read_skill, validate_dir
-from .store import SkillStore
-from .tools import register_skill_tools
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Composed",
-    "Problem",
-    "Root",
-    "SessionSkills",
-    "Shadowed",
-    "Skill",
-    "SkillActivationRegistry",
-    "SkillSource",
-    "SkillStore",
-    "SkillValidationError",
-    "Skipped",
-    "load_roots",
-    "load_skills",
-    "problems",
-    "read_skill",
-    "register_skill_tools",
-    "render_index",
-    "roots_of",
-    "skill_store_factory",
-    "validate_dir",
-]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .activation import SkillActivationRegistry as SkillActivationRegistry
+    from .fields import DESCRIPTION_CHARS as DESCRIPTION_CHARS
+    from .fields import TEMPLATE as TEMPLATE
+    from .fields import long_description as long_description
+    from .fields import name_problems as name_problems
+    from .files import files_of as files_of
+    from .files import named as named
+    from .index import listed as listed
+    from .index import render_index as render_index
+    from .links import UnusableLinkError as UnusableLinkError
+    from .links import check_inside as check_inside
+    from .links import real_path as real_path
+    from .loader import load_roots as load_roots
+    from .loader import load_skills as load_skills
+    from .loader import skill_store_factory as skill_store_factory
+    from .roots import places as places
+    from .roots import roots_of as roots_of
+    from .session import Composed as Composed
+    from .session import SessionSkills as SessionSkills
+    from .skill import BODY_WARN_TOKENS as BODY_WARN_TOKENS
+    from .skill import FILE as FILE
+    from .skill import Problem as Problem
+    from .skill import Root as Root
+    from .skill import Shadowed as Shadowed
+    from .skill import Skill as Skill
+    from .skill import SkillSource as SkillSource
+    from .skill import SkillValidationError as SkillValidationError
+    from .skill import Skipped as Skipped
+    from .skill_file import problems as problems
+    from .skill_file import read_skill as read_skill
+    from .skill_file import reason as reason
+    from .skill_file import validate_dir as validate_dir
+    from .store import SkillStore as SkillStore
+    from .tools import POINTERS as POINTERS
+    from .tools import register_skill_tools as register_skill_tools
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".activation": "SkillActivationRegistry",
+            ".fields": "DESCRIPTION_CHARS TEMPLATE long_description name_problems",
+            ".files": "files_of named",
+            ".index": "listed render_index",
+            ".links": "UnusableLinkError check_inside real_path",
+            ".loader": "load_roots load_skills skill_store_factory",
+            ".roots": "places roots_of",
+            ".session": "Composed SessionSkills",
+            ".skill": "BODY_WARN_TOKENS FILE Problem Root Shadowed Skill SkillSource SkillValidationError Skipped",
+            ".skill_file": "problems read_skill reason validate_dir",
+            ".store": "SkillStore",
+            ".tools": "POINTERS register_skill_tools",
+        },
+    )

@@ -16,11 +16,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.padding import skill_heading
+from holdfast.core import skill_heading
 from holdfast.records import Message, Text, ToolResult
-from holdfast.tools.contract import ToolExecutionError
-from holdfast.tools.text_limits import mend
-from holdfast.wire.codecs.gemini import MADE_ID
+from holdfast.tools import ToolExecutionError, mend
+from holdfast.wire.codecs import MADE_ID
 
 from .skill import Skill, SkillSource
 

@@ -14,7 +14,7 @@ from unicodedata import category
 import yaml
 from msgspec import Struct
 
-from holdfast.tools.text_limits import shown
+from holdfast.tools import shown
 
 from .frontmatter import Entry, Front, kind
 from .skill import Problem

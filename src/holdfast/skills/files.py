@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.tools.text_limits import mend
+from holdfast.tools import mend
 
 from .skill import FILE
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 import yaml
 from msgspec import Struct
 
-from holdfast.tools.text_limits import shown
+from holdfast.tools import shown
 
 from .skill import Problem, SkillValidationError
 

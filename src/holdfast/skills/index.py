@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from holdfast.config.sections.agent import Skills
-from holdfast.core.padding import PRELOADED
-from holdfast.core.skill_texts import HEADING, HINT
-from holdfast.tools.text_limits import mend
+from holdfast.config.sections import Skills
+from holdfast.core import HEADING, HINT, PRELOADED
+from holdfast.tools import mend
 
 from .fields import DESCRIPTION_CHARS
 from .skill import Skill

@@ -6,7 +6,7 @@ import os
 from collections.abc import Set
 from pathlib import Path
 
-from holdfast.tools.text_limits import shown
+from holdfast.tools import shown
 
 
 class UnusableLinkError(Exception):

@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections import Skills
 from holdfast.notices import warn_once
-from holdfast.tools.text_limits import cut, shown
+from holdfast.tools import cut, shown
 
 from .fields import long_description
 from .links import UnusableLinkError, check_inside, real_path

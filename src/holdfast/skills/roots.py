@@ -9,10 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Skills
+from holdfast.config.sections import Skills
 from holdfast.notices import warn_once
-from holdfast.tools.text_limits import shown
-from holdfast.tools.workspace import lexical
+from holdfast.tools import lexical, shown
 
 from .links import UnusableLinkError, lies_in, real_path
 from .skill import Root, Skipped

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.tools.search import COMMON, WordIndex, meant, words
+from holdfast.tools import COMMON, WordIndex, meant, words
 
 from .skill import Skill
 

@@ -11,17 +11,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Skills
-from holdfast.config.sections.cache import Cache
-from holdfast.core.operating_context import SECTIONS
-from holdfast.core.padding import NO_OUTLOOK, Outlook, SkillBody, pad
+from holdfast.config.sections import Cache, Skills
+from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, SkillBody, pad
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
 from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
-from holdfast.tools.carriers import function_text
-from holdfast.tools.contract import Answer, Tool
-from holdfast.tools.journal import Teller
-from holdfast.tools.text_limits import mend, shown
+from holdfast.tools import Answer, Teller, Tool, function_text, mend, shown
 
 from .activation import RegistryState, SkillActivationRegistry
 from .index import render_index

@@ -9,9 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.core.padding import SkillBody
+from holdfast.core import SkillBody
 from holdfast.errors import HoldfastError
-from holdfast.facts.tokens import heuristic_tokens
+from holdfast.facts import heuristic_tokens
 
 SkillSource = Literal["global", "workspace"]
 

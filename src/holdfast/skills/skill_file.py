@@ -7,9 +7,8 @@ from collections.abc import Iterable, Set
 from pathlib import Path
 from types import MappingProxyType
 
-from holdfast.facts.tokens import heuristic_tokens
-from holdfast.tools.safe_files import open_file
-from holdfast.tools.text_limits import shown
+from holdfast.facts import heuristic_tokens
+from holdfast.tools import open_file, shown
 
 from .fields import Check
 from .frontmatter import Front

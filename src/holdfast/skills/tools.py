@@ -10,14 +10,25 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.padding import skill_heading
+from holdfast.core import skill_heading
 from holdfast.records import Text, ToolUse
-from holdfast.records.events import LoadReason
-from holdfast.records.events.tools import SkillLoaded
-from holdfast.tools.builtin.shared import schema, text, whole
-from holdfast.tools.carriers import given, unwrapped
-from holdfast.tools.contract import CALL_TOOL, SKILL_LOAD, Refused, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.text_limits import mend, shown
+from holdfast.records.events import LoadReason, SkillLoaded
+from holdfast.tools import (
+    CALL_TOOL,
+    SKILL_LOAD,
+    Refused,
+    Tool,
+    ToolContext,
+    ToolExecutionError,
+    ToolOutput,
+    given,
+    mend,
+    schema,
+    shown,
+    text,
+    unwrapped,
+    whole,
+)
 
 from .activation import Activation, Given
 from .files import files_of, named
@@ -25,7 +36,7 @@ from .index import indexed, one_line
 from .skill import Skill
 
 if TYPE_CHECKING:
-    from holdfast.tools.dispatcher import Dispatcher
+    from holdfast.tools import Dispatcher
 
     from .session import SessionSkills
 

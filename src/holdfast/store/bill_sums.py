@@ -24,7 +24,6 @@ from .rollups import HOUR
 from .rows import BillExtent, BillPart, BillQuestion, BillSumsFound, Call, GoneHour, UnansweredCall
 from .tables import CALL_COLUMNS, names, read_call
 
-
 DAY = 24 * HOUR
 
 SIZES = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)

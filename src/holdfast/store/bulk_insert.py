@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from holdfast.records.token_usage import Usage
+from holdfast.records import Usage
 
 from .tables import CALL_COLUMNS, names
 

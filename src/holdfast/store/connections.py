@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..config.loader import holdfast_home
-from ..config.private_home import close_to_others
+from ..config import close_to_others, holdfast_home
 from ..errors import HoldfastError
 from .bill_sums import add_functions
 from .problems import file_problem, primary_code, store_problem

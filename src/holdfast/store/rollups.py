@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal, localcontext
 from typing import Any
 
-from holdfast.records.token_usage import Usage
+from holdfast.records import Usage
 
 from .rows import CacheEffectiveness, CallHour, EventHour, ModelEffectiveness
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import fields
 
-from holdfast.records.token_usage import Usage
+from holdfast.records import Usage
 
 from ..errors import HoldfastError
 from .rows import Break, Call, Edit, KnowledgeEntry, Lane, Session, ShownEntry

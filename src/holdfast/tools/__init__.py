@@ -5,33 +5,103 @@ not needed wait to be found, old results are cleared when that pays, and MCP ser
 of what was declared. May import everything below it; optional libraries are imported when they are needed.
 """
 
-from .confirmation import Confirmations, Confirmer, Decision, Question
-from .contract import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
-from .dispatcher import Dispatcher
-from .function_tools import tool
-from .guides import Guides, Section
-from .toolbox import Ran, Toolbox
-from .toolset import ToolSet
-from .workspace import Workspace
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Answer",
-    "Cancel",
-    "Confirmations",
-    "Confirmer",
-    "Decision",
-    "Dispatcher",
-    "Guides",
-    "Question",
-    "Ran",
-    "Section",
-    "Tool",
-    "ToolContext",
-    "ToolExecutionError",
-    "ToolOutput",
-    "ToolSet",
-    "Toolbox",
-    "Touch",
-    "Workspace",
-    "tool",
-]
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .array_order import size_of as size_of
+    from .call_checks import unknown as unknown
+    from .carriers import definition_of as definition_of
+    from .carriers import function_text as function_text
+    from .carriers import functions_text as functions_text
+    from .carriers import given as given
+    from .carriers import unwrapped as unwrapped
+    from .change_lock import LoopLock as LoopLock
+    from .confirmation import Confirmations as Confirmations
+    from .confirmation import Confirmer as Confirmer
+    from .confirmation import Decision as Decision
+    from .confirmation import Question as Question
+    from .confirmation import Scope as Scope
+    from .contract import CALL_TOOL as CALL_TOOL
+    from .contract import DISCOVER_TOOLS as DISCOVER_TOOLS
+    from .contract import SKILL_LOAD as SKILL_LOAD
+    from .contract import Answer as Answer
+    from .contract import Cancel as Cancel
+    from .contract import Effect as Effect
+    from .contract import Refused as Refused
+    from .contract import Run as Run
+    from .contract import Tool as Tool
+    from .contract import ToolContext as ToolContext
+    from .contract import ToolExecutionError as ToolExecutionError
+    from .contract import ToolOutput as ToolOutput
+    from .contract import Touch as Touch
+    from .declaration import Redeclared as Redeclared
+    from .dispatcher import Dispatcher as Dispatcher
+    from .function_tools import tool as tool
+    from .guides import Guides as Guides
+    from .guides import Section as Section
+    from .guides import is_guide as is_guide
+    from .journal import Teller as Teller
+    from .journal import mended as mended
+    from .offload import directory_of as directory_of
+    from .safe_files import directory as directory
+    from .safe_files import no_file as no_file
+    from .safe_files import open_file as open_file
+    from .search import COMMON as COMMON
+    from .search import Found as Found
+    from .search import ToolIndex as ToolIndex
+    from .search import WordIndex as WordIndex
+    from .search import meant as meant
+    from .search import words as words
+    from .text_limits import cut as cut
+    from .text_limits import mend as mend
+    from .text_limits import shown as shown
+    from .time_limits import Late as Late
+    from .time_limits import bounded as bounded
+    from .time_limits import ended as ended
+    from .time_limits import heard as heard
+    from .time_limits import in_thread as in_thread
+    from .toolbox import DIALECT_OF as DIALECT_OF
+    from .toolbox import Ran as Ran
+    from .toolbox import Toolbox as Toolbox
+    from .toolbox import dialect_of_model as dialect_of_model
+    from .toolkit import flag as flag
+    from .toolkit import go_on as go_on
+    from .toolkit import number as number
+    from .toolkit import opened_directory as opened_directory
+    from .toolkit import schema as schema
+    from .toolkit import text as text
+    from .toolkit import whole as whole
+    from .toolset import ToolSet as ToolSet
+    from .workspace import Workspace as Workspace
+    from .workspace import lexical as lexical
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".array_order": "size_of",
+            ".call_checks": "unknown",
+            ".carriers": "definition_of function_text functions_text given unwrapped",
+            ".change_lock": "LoopLock",
+            ".confirmation": "Confirmations Confirmer Decision Question Scope",
+            ".contract": (
+                "Answer CALL_TOOL Cancel DISCOVER_TOOLS Effect Refused Run SKILL_LOAD Tool ToolContext "
+                "ToolExecutionError ToolOutput Touch"
+            ),
+            ".declaration": "Redeclared",
+            ".dispatcher": "Dispatcher",
+            ".function_tools": "tool",
+            ".guides": "Guides Section is_guide",
+            ".journal": "Teller mended",
+            ".offload": "directory_of",
+            ".safe_files": "directory no_file open_file",
+            ".search": "COMMON Found ToolIndex WordIndex meant words",
+            ".text_limits": "cut mend shown",
+            ".time_limits": "Late bounded ended heard in_thread",
+            ".toolbox": "DIALECT_OF Ran Toolbox dialect_of_model",
+            ".toolkit": "flag go_on number opened_directory schema text whole",
+            ".toolset": "ToolSet",
+            ".workspace": "Workspace lexical",
+        },
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.records import Extra, Opaque, ToolDefinition, encode_string
-from holdfast.wire.raw_json import arr, obj, object_of
+from holdfast.wire import arr, obj, object_of
 
 
 def choice(dialect: str, allowed: Sequence[str] | None, declared: Sequence[ToolDefinition | Opaque]) -> Extra:

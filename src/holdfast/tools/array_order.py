@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Deferral
+from holdfast.config.sections import Deferral
 from holdfast.facts import estimate_json
 from holdfast.records import ToolDefinition
 

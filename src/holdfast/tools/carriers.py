@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from holdfast.facts import ModelFacts
 from holdfast.records import Block, Message, Opaque, Request, Text, ToolDefinition, ToolResult, ToolUse, encode_string
-from holdfast.wire import DIALECTS
-from holdfast.wire.codecs.openai_responses import LATE_TOOLS
-from holdfast.wire.raw_json import arr, array_of, canon, obj, object_of, string_of
+from holdfast.wire import DIALECTS, arr, array_of, canon, obj, object_of, string_of
+from holdfast.wire.codecs import LATE_TOOLS
 
 from .call_checks import read_input
 from .contract import CALL_TOOL, DISCOVER_TOOLS, Refused, Tool

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holdfast.config.origin import printable
-from holdfast.config.sections.agent import Confirm
-from holdfast.records.events.tools import ToolConfirmationRequested, ToolConfirmationResolved
+from holdfast.config import printable
+from holdfast.config.sections import Confirm
+from holdfast.records.events import ToolConfirmationRequested, ToolConfirmationResolved
 
 from .change_lock import LoopLock
 from .contract import Effect, Tool, ToolContext

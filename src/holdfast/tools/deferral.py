@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from holdfast.config.sections.agent import Deferral
+from holdfast.config.sections import Deferral
 
 from .contract import CALL_TOOL, DISCOVER_TOOLS, Tool
 

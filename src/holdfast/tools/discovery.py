@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Message, Text
-from holdfast.records.events.tools import ToolDiscovered
+from holdfast.records.events import ToolDiscovered
 
 from .carriers import loaded_text
 from .contract import CALL_TOOL, DISCOVER_TOOLS, Tool, ToolContext, ToolExecutionError, ToolOutput

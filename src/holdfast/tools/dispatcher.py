@@ -17,11 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections import Tools
 from holdfast.errors import HoldfastError
 from holdfast.records import ToolUse
-from holdfast.records.events import Bus, Event
-from holdfast.records.events.tools import ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
+from holdfast.records.events import Bus, Event, ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
 
 from .call_checks import read_input, unknown
 from .change_lock import Lock, LoopLock, alone

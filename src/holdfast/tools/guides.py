@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.facts.credentials import masked
+from holdfast.facts import masked
 from holdfast.records import Block, Message, Text, ToolResult
 
 HEADING = "[Tool Guide - shown once per session]"

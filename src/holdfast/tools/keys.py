@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.sections.agent import Command
-from holdfast.facts.credentials import MASK, hidden, key_spans, masked
+from holdfast.config.sections import Command
+from holdfast.facts import MASK, hidden, key_spans, masked
 from holdfast.records import Block, Document, Opaque, Text
 
 from .contract import Tool, ToolExecutionError, ToolOutput

@@ -12,11 +12,11 @@ from hashlib import sha256
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Tools
-from holdfast.core.economics import requests_to_edit
+from holdfast.config.sections import Tools
+from holdfast.core import requests_to_edit
 from holdfast.facts import ModelFacts
 from holdfast.records import Block, Message, Opaque, ToolUse
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.wire import object_of, string_of
 
 from .carriers import unwrapped
 from .contract import CALL_TOOL, Refused, Tool

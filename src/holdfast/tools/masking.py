@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 
 from holdfast import facts
-from holdfast.caches.prompts import Prompt
-from holdfast.caches.providers import rules
-from holdfast.config.sections.agent import Mask
-from holdfast.core.economics import edit_cost
+from holdfast.caches import Prompt, rules
+from holdfast.config.sections import Mask
+from holdfast.core import edit_cost
 from holdfast.wire import Body
 
 from .contract import DISCOVER_TOOLS, SKILL_LOAD

@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Prompt
-from holdfast.engine.edits import is_signed
+from holdfast.caches import Prompt
+from holdfast.engine import is_signed
 from holdfast.records import encode_string
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.codecs.gemini import MADE_ID
-from holdfast.wire.codecs.openai_chat import MARKER_KEYS
-from holdfast.wire.raw_json import array_of, canon, obj, object_of, string_of
+from holdfast.wire import DIALECTS, Body, array_of, canon, obj, object_of, string_of
+from holdfast.wire.codecs import MADE_ID, MARKER_KEYS
 
 from .contract import CALL_TOOL
 from .guides import HEADING

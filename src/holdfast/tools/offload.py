@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Offload
+from holdfast.config.sections import Offload
 from holdfast.records import Block, Document, Image, Opaque, Text, kind_of
 
 from . import private_files

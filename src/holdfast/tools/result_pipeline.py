@@ -11,8 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.records import Opaque, Text, ToolUse
-from holdfast.records.events import Event
-from holdfast.records.events.tools import GuideDelivered, ToolOffloaded
+from holdfast.records.events import Event, GuideDelivered, ToolOffloaded
 
 from .contract import Tool, ToolContext, ToolOutput
 from .guides import Guides

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 
-from holdfast.caches.prompts import Prompt
+from holdfast.caches import Prompt
 from holdfast.wire import Body
 
 from .carriers import CLOSE, OPEN, SHORT, loaded_text

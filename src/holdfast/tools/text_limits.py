@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.config.origin import printable
+from holdfast.config import printable
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _ADDRESSES = re.compile(r" at 0x[0-9A-Fa-f]{6,}(?=>| \[)")

@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.config.sections.agent import Tools
+from holdfast.config.sections import Tools
 from holdfast.errors import HoldfastError
 from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse
-from holdfast.records.events import Bus, Envelope, Event, utc_microseconds
-from holdfast.records.events.tools import ToolDeferred, ToolDemoted, ToolMasked
+from holdfast.records.events import Bus, Envelope, Event, ToolDeferred, ToolDemoted, ToolMasked, utc_microseconds
 
 from .allowed_names import choice
 from .builtin import Processes, builtin_tools

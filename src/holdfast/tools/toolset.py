@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.config.sections.agent import Deferral, Tools
+from holdfast.config.sections import Deferral, Tools
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.wire import object_of, string_of
 
 from . import deferral
 from .array_order import arranged, size_of

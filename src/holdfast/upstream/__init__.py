@@ -2,3 +2,25 @@
 
 May import `config` and below.
 """
+
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .certificates import VARIABLES as VARIABLES
+    from .certificates import Trust as Trust
+    from .certificates import trust as trust
+    from .certificates import untrusted as untrusted
+    from .path_masks import shown_address as shown_address
+    from .path_masks import shown_path as shown_path
+    from .proxies import proxy_for as proxy_for
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".certificates": "Trust VARIABLES trust untrusted",
+            ".path_masks": "shown_address shown_path",
+            ".proxies": "proxy_for",
+        },
+    )

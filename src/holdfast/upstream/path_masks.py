@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
-from holdfast.facts.credentials import holds_key
+from holdfast.facts import holds_key
 
 MASK = "***"
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Section
+from holdfast.caches import Section
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 from holdfast.records import Capabilities, Extra, Request, encode_string

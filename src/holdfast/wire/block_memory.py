@@ -10,7 +10,7 @@ from struct import Struct as Packing
 from threading import Lock
 from typing import Generic, TypeVar
 
-from holdfast.caches.prompts import Block, Section
+from holdfast.caches import Block, Section
 
 T = TypeVar("T")
 

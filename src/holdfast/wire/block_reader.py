@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block
+from holdfast.caches import Block
 from holdfast.facts import IMAGE_TOKENS, encode, estimate, estimate_json
 
 from . import anthropic

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Section
+from holdfast.caches import Section
 from holdfast.records import encode_string
 
 from .raw_json import canon

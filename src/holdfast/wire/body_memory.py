@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from holdfast.caches.prompts import Block, Mark, Prompt
+from holdfast.caches import Block, Mark, Prompt
 
 from .block_reader import Known
 from .body import BlockSpan, Body, is_border

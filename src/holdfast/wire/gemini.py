@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Section
+from holdfast.caches import Section
 from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request, encode_string
 

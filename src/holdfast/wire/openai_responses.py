@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from holdfast.caches.prompts import Section
+from holdfast.caches import Section
 from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request
 

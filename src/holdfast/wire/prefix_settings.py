@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.caches.providers import rules
+from holdfast.caches import rules
 from holdfast.facts import ModelFacts
 
 from .body import Body

@@ -16,9 +16,8 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block, Prompt
-from holdfast.caches.providers import prompt as prompt_of
-from holdfast.caches.providers import rules
+from holdfast.caches import Block, Prompt, rules
+from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 
 from . import cache_parameters, prefix_settings

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Section
+from holdfast.caches import Section
 from holdfast.records import common_head
 
 from . import scan

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
-from holdfast.facts.tokens import estimate
+from holdfast.facts import estimate
 from holdfast.records import Usage
 
 from . import scan

@@ -12,7 +12,7 @@ from hashlib import sha256
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Block
+from holdfast.caches import Block
 from holdfast.facts import encode, estimate_json
 
 from . import scan

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.report.logs.discovery import Reading, home_sources
 from holdfast.report.logs.records import Broken, Logged
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.programs import Place, Watched, program
 
@@ -74,7 +74,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     place = Place(tmp_path)
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT.replace("WORK", str(place.work)), "utf-8")
-    simulator = Watched(script=load(script))
+    simulator = Watched(script=load_script(script))
     with running(simulator) as address:
         environment = place.environment(
             ANTHROPIC_BASE_URL=address,

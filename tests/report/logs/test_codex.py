@@ -14,7 +14,7 @@ from holdfast import facts
 from holdfast.records import usage
 from holdfast.report.logs.codex import is_mine, read, reading
 from holdfast.report.logs.records import Logged
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.codex import Codex
 from tests.clients.programs import Place, Watched, program
@@ -297,7 +297,7 @@ def test_what_codex_leaves_is_what_was_billed(tmp_path: Path, model: str) -> Non
     codex = program("codex", "Codex")
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT, "utf-8")
-    place, simulator, agent = Place(tmp_path), Watched(script=load(script)), Codex()
+    place, simulator, agent = Place(tmp_path), Watched(script=load_script(script)), Codex()
     with running(simulator) as address:
         environment = agent.environment(place, address)
         options = [model if word == "gpt-5.5" else word for word in agent.turns(codex, address)[0][2:-1]]

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.records import UNSPLIT, usage
 from holdfast.report.logs.opencode import is_mine, read, reading
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.opencode import OpenCode
 from tests.clients.programs import PATIENCE, Place, Watched
@@ -263,7 +263,7 @@ def test_what_opencode_leaves_is_what_was_billed(tmp_path: Path) -> None:
     opencode = agent.find()
     script = tmp_path / "script.yaml"
     script.write_text(SCRIPT, "utf-8")
-    place, simulator = Place(tmp_path), Watched(script=load(script))
+    place, simulator = Place(tmp_path), Watched(script=load_script(script))
     with running(simulator) as address:
         environment = agent.environment(place, address)
         settings = json.loads(environment["OPENCODE_CONFIG_CONTENT"])

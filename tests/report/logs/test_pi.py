@@ -16,7 +16,7 @@ from holdfast import facts
 from holdfast.records import UNSPLIT, usage
 from holdfast.report.logs.pi import is_mine, read, reading
 from holdfast.report.logs.records import Broken
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.agent import FIRST
 from tests.clients.agents.pi import PiAnthropic, PiChat, PiResponses
@@ -272,7 +272,7 @@ def test_what_pi_leaves_is_what_was_billed(tmp_path: Path, agent: PiAnthropic) -
     pi = agent.find()
     script = tmp_path / "script.yaml"
     script.write_text(f"{agent.script()}  - say: Well then.\n", "utf-8")
-    place, simulator = Place(tmp_path), Watched(script=load(script))
+    place, simulator = Place(tmp_path), Watched(script=load_script(script))
     with running(simulator) as address:
         environment = agent.environment(place, address)
         settings = {"compaction": {"keepRecentTokens": 20}}

@@ -5,7 +5,22 @@ place (`composing`) and what that costs (`reckoning`) are functions of values; `
 stays in the log.
 """
 
-from .compactor import before_request, compact, elide
-from .limits import is_too_long
+from typing import TYPE_CHECKING
 
-__all__ = ["before_request", "compact", "elide", "is_too_long"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .compactor import before_request as before_request
+    from .compactor import compact as compact
+    from .compactor import elide as elide
+    from .limits import is_too_long as is_too_long
+    from .measurement import length as length
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".compactor": "before_request compact elide",
+            ".limits": "is_too_long",
+            ".measurement": "length",
+        },
+    )

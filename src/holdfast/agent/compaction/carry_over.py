@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.records.events import Event
+from holdfast.records.events import Event, McpServerDisconnected
 from holdfast.records.events import agent as events
-from holdfast.records.events.tools import McpServerDisconnected
-from holdfast.tools.text_limits import cut, shown
+from holdfast.tools import cut, shown
 
 from ..window.entries import Compacted, Context, Entry, SettingToggled, SurroundingsChanged, ToolServerGone, UserMessage
 

@@ -11,9 +11,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from holdfast.records.events import Event
-from holdfast.records.events.agent import HistoryTrimmed
-from holdfast.records.events.sessions import CompactionCompleted, CompactionFailed, CompactionStarted
+from holdfast.records.events import CompactionCompleted, CompactionFailed, CompactionStarted, Event, HistoryTrimmed
 from holdfast.tools import Cancel
 
 from .. import memory_updates, tools_array

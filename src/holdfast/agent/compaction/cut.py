@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from holdfast.records import Text, ToolResult
-from holdfast.skills.tools import POINTERS
+from holdfast.skills import POINTERS
 
 from ..window.entries import (
     AssistantTurn,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from holdfast.records import Text, ToolResult, ToolUse
-from holdfast.tools.text_limits import cut, mend, shown
+from holdfast.tools import cut, mend, shown
 
 from ..window.entries import AssistantTurn, Compacted, Context, Entry, SubagentStatus, UserMessage
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from holdfast.config.sections.agent import Compaction as Settings
-from holdfast.wire.lengths import TOO_LONG as TOO_LONG
-from holdfast.wire.lengths import is_too_long as is_too_long
+from holdfast.config.sections import Compaction as Settings
+from holdfast.wire import TOO_LONG as TOO_LONG
+from holdfast.wire import is_too_long as is_too_long
 
 _SMALLEST = 4
 """No more than this part of a context window is reserved for a summary: small models have little to give."""

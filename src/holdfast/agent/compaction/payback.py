@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.core.economics import edit_cost
+from holdfast.core import edit_cost
 from holdfast.facts import rates
 
 

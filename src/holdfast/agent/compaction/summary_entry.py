@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from holdfast.tools.text_limits import shown
+from holdfast.tools import shown
 
 from ..window.entries import Compacted, Entry
 from ..window.state import DelegateState, ProcessState, TaskState

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.records import Message, Text, ToolUse
-from holdfast.tools.text_limits import mend
-from holdfast.wire.answers import Answer
+from holdfast.tools import mend
+from holdfast.wire import Answer
 
 ATTEMPTS = 3
 

@@ -12,11 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Text
-from holdfast.records.events import Event
-from holdfast.records.events.agent import DelegateAsked
-from holdfast.records.events.sessions import DelegateCompleted, DelegateFailed, DelegateStarted
-from holdfast.tools import Cancel, Tool
-from holdfast.tools.time_limits import ended, heard
+from holdfast.records.events import DelegateAsked, DelegateCompleted, DelegateFailed, DelegateStarted, Event
+from holdfast.tools import Cancel, Tool, ended, heard
 
 from ..contract import Delegated, Task, Watch
 from . import texts

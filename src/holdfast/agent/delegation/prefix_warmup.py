@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.caches.providers import rules
+from holdfast.caches import rules
 from holdfast.engine import Prepared
 
 _WARM = 0.9

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from holdfast.records import Usage, usage
-from holdfast.tools import Cancel
-from holdfast.tools.time_limits import ended, heard
+from holdfast.tools import Cancel, ended, heard
 
 from ..contract import Delegated, Task, Turn, Watch
 from ..costs import add

@@ -7,7 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.records import ToolUse
-from holdfast.records.events.agent import SessionComposed, TurnAnswered
+from holdfast.records.events import SessionComposed, TurnAnswered
 
 from .entries import AssistantTurn, Context, KnowledgeTold, TimelineItem, Window
 

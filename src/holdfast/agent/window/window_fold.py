@@ -9,32 +9,31 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.records import Message, ToolResult, ToolUse
-from holdfast.records.events import Envelope, Event
-from holdfast.records.events.agent import (
+from holdfast.records.events import (
     AttemptFailed,
+    CompactionCompleted,
+    CompactionFailed,
     EffortSet,
+    Envelope,
+    Event,
     GoalSet,
     HistoryTrimmed,
     ModelRouted,
     SessionComposed,
+    SessionEnded,
     SessionRefreshed,
+    SessionResumed,
+    SessionStarted,
     SessionState,
+    ToolCompleted,
     TurnAnswered,
+    TurnCancelled,
+    TurnCompleted,
     TurnToolsAnswered,
     VolatileChanged,
     WindowAppended,
     WindowSent,
 )
-from holdfast.records.events.sessions import (
-    CompactionCompleted,
-    CompactionFailed,
-    SessionEnded,
-    SessionResumed,
-    SessionStarted,
-    TurnCancelled,
-    TurnCompleted,
-)
-from holdfast.records.events.tools import ToolCompleted
 
 from .entries import (
     AssistantTurn,

@@ -9,10 +9,8 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.agent import model_choice, routing
-from holdfast.agent.compaction.measurement import length
-from holdfast.agent.effort import DEFAULT, check_effort, lost_section, price_of_change
-from holdfast.agent.model_call import Stopped
+from holdfast.agent import DEFAULT, Stopped, check_effort, lost_section, model_choice, price_of_change, routing
+from holdfast.agent.compaction import length
 from holdfast.cli.tables import dollars, printable
 from holdfast.errors import HoldfastError
 

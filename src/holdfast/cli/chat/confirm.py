@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from holdfast.tools import Decision, Question
-from holdfast.tools.confirmation import Scope
+from holdfast.tools import Decision, Question, Scope
 
 from .words import clean
 

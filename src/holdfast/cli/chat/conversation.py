@@ -7,12 +7,8 @@ import shlex
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.agent.contract import Turn
-from holdfast.agent.log import listed, log_path, read_log
-from holdfast.agent.session import Session
-from holdfast.agent.session_list import Stored
-from holdfast.agent.stable_text import EXPECTED_CALLS
-from holdfast.agent.window.projection import project
+from holdfast.agent import EXPECTED_CALLS, Session, Stored, Turn, listed, log_path, read_log
+from holdfast.agent.window import project
 from holdfast.cli.tables import printable, uncut
 from holdfast.errors import HoldfastError
 

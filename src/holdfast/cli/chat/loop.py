@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from holdfast.agent.stable_text import CALLS_OF_A_MESSAGE, EXPECTED_CALLS
+from holdfast.agent import CALLS_OF_A_MESSAGE, EXPECTED_CALLS
 from holdfast.errors import HoldfastError
 
 from . import commands

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TextIO
 
-from holdfast.agent.contract import Line, Turn
+from holdfast.agent import Line, Turn
 from holdfast.records import Message, Text, ToolUse
 from holdfast.tools import Answer
 

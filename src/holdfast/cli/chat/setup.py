@@ -14,22 +14,16 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holdfast.agent import routing
-from holdfast.agent.contract import Provider
-from holdfast.agent.providers import KEYS, HttpProvider, not_served
-from holdfast.agent.sessions import Sessions
+from holdfast.agent import KEYS, HttpProvider, Provider, Sessions, not_served, routing
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, inert, load_here
-from holdfast.config.private_home import close_to_others
-from holdfast.engine import Engine
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.engine.reports import Reports
+from holdfast.config import Config, close_to_others, inert, load_here
+from holdfast.engine import Engine, Reports
+from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
 from holdfast.store import SqliteStore, open_store
-from holdfast.tools.mcp import Hub
-from holdfast.tools.mcp.startup import started, unconnected, usable
-from holdfast.tools.toolbox import dialect_of_model
+from holdfast.tools import dialect_of_model
+from holdfast.tools.mcp import Hub, started, unconnected, usable
 
 from .turns import Conductor
 
@@ -157,11 +151,10 @@ class _Closed(Provider, Protocol):
 def _provider(asked: Asked, config: Config) -> _Closed:
     if not asked.simulate:
         return HttpProvider(config.settings.upstream, os.environ, limits=config.settings.gateway.limits)
-    from holdfast.simulator.in_process import Simulated
-    from holdfast.simulator.provider import Simulator
-    from holdfast.simulator.script import ECHO, load
+    from holdfast.simulator import Simulated, Simulator
+    from holdfast.simulator.script import ECHO, load_script
 
-    return Simulated(Simulator(script=ECHO if asked.script is None else load(asked.script)))
+    return Simulated(Simulator(script=ECHO if asked.script is None else load_script(asked.script)))
 
 
 def missing_key(opened: Opened, model: str) -> str:

@@ -16,7 +16,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from holdfast.agent.contract import Line, Turn
+from holdfast.agent import Line, Turn
 from holdfast.records import Message, ToolUse
 from holdfast.tools import Answer
 

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
-from holdfast.agent.contract import Line, Watch
+from holdfast.agent import Line, Watch
 from holdfast.records import Message, ToolUse
 from holdfast.tools import Answer, Cancel, Decision, Question
 

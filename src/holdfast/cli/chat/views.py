@@ -10,15 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import report
-from holdfast.agent.contract import Shown
-from holdfast.agent.session import Session
-from holdfast.agent.session_list import Stored
+from holdfast.agent import Session, Shown, Stored
 from holdfast.cli import tables
 from holdfast.cli.breaks import cures
 from holdfast.cli.show import note
 from holdfast.cli.tables import Column, counted, dollars
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.memory.files import FILES, STORES
+from holdfast.engine.identity import LOCAL
+from holdfast.memory import FILES, STORES
 from holdfast.report import CallReport
 from holdfast.store import Store
 

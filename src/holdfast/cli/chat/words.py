@@ -11,13 +11,11 @@ import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 
-from holdfast.agent.contract import Line
+from holdfast.agent import Line
 from holdfast.cli.tables import cut, dollars
-from holdfast.config.origin import printable
+from holdfast.config import printable
 from holdfast.records import Block, Text, ToolUse
-from holdfast.tools import Answer
-from holdfast.tools.contract import DISCOVER_TOOLS
-from holdfast.tools.guides import is_guide
+from holdfast.tools import DISCOVER_TOOLS, Answer, is_guide
 
 DOT = " · "
 _JOINERS = "\u200c\u200d"

@@ -23,8 +23,7 @@ import click
 
 from holdfast import facts
 from holdfast.cli.setup import use_configured_facts
-from holdfast.demo import session
-from holdfast.demo.runs import Careless, Run, progress
+from holdfast.demo import Careless, Run, progress, session
 from holdfast.errors import HoldfastError
 
 from .. import completions, tables
@@ -32,7 +31,7 @@ from . import table
 from .table import Saving
 
 if TYPE_CHECKING:
-    from holdfast.demo.agent import Played
+    from holdfast.demo import Played
 
 MODEL = "anthropic:claude-opus-5-5"
 WAYS: dict[str, tuple[str, Mapping[str, object]]] = {
@@ -173,8 +172,8 @@ def _repairs(careless: Careless, whole: Run) -> list[Saving]:
 
 def _agent(folder: Path, model: str, turns: Sequence[session.Turn]) -> tuple[Played, list[Saving]]:
     """The agent's session, and the same with one thing in another way each time."""
+    from holdfast.demo import ARMS, WHOLE
     from holdfast.demo import agent as demo_agent  # which takes a second to import
-    from holdfast.demo.arms import ARMS, WHOLE
 
     played = []
     for number, arm in enumerate((WHOLE, *ARMS)):

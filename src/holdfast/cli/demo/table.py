@@ -13,15 +13,12 @@ from holdfast import facts
 from holdfast.cli import tables
 from holdfast.cli.next_steps import program
 from holdfast.cli.tables import Column, counted, dollars
-from holdfast.records.events.calls import CacheBreak
-from holdfast.records.events.sessions import CompactionCompleted, DelegateCompleted
-from holdfast.records.events.tools import SkillLoaded, ToolOffloaded
+from holdfast.records.events import CacheBreak, CompactionCompleted, DelegateCompleted, SkillLoaded, ToolOffloaded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.demo.agent import Played
-    from holdfast.demo.runs import Run
+    from holdfast.demo import Played, Run
 
 Money = Callable[[Decimal | None], str]
 AGENT = "OWN AGENT"

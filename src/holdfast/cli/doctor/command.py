@@ -13,11 +13,9 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, load_here
-from holdfast.config.loader import holdfast_home
-from holdfast.config.resolution import resolve
+from holdfast.config import Config, holdfast_home, load_here, resolve
 from holdfast.errors import HoldfastError
-from holdfast.report.tips import Advised
+from holdfast.report import Advised
 
 from .. import tables
 from ..explain.words import TIPS, tip_told

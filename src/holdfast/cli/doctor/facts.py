@@ -10,9 +10,7 @@ from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.facts import default, model, rates
-from holdfast.report import repair_savings
-from holdfast.report.tips import Advised, applicable
-from holdfast.report.tips_of_store import evidence
+from holdfast.report import Advised, applicable, evidence, repair_savings
 from holdfast.store import Store, open_existing
 
 from .findings import Line

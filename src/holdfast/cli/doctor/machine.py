@@ -15,12 +15,8 @@ from urllib.parse import unquote
 
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
-from holdfast.config import Config
-from holdfast.config.inert import notes
-from holdfast.store.connections import connect
-from holdfast.store.migrations import check_ours, schema_version
-from holdfast.store.problems import store_problem
-from holdfast.store.schema import VERSIONS
+from holdfast.config import Config, notes
+from holdfast.store import VERSIONS, check_ours, connect, schema_version, store_problem
 
 from .findings import Line, State
 

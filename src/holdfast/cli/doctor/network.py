@@ -21,14 +21,10 @@ from urllib.parse import SplitResult, urlsplit
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
-from holdfast.gateway import presence, reach
-from holdfast.gateway.launch import READ
-from holdfast.gateway.reach import find, place
-from holdfast.report.logs.discovery import home_sources
+from holdfast.gateway import READ, find, place, presence, reach
+from holdfast.report.logs import home_sources
 from holdfast.serving import listen
-from holdfast.upstream.certificates import VARIABLES, trust
-from holdfast.upstream.path_masks import shown_address
-from holdfast.upstream.proxies import proxy_for
+from holdfast.upstream import VARIABLES, proxy_for, shown_address, trust
 
 from .findings import Line
 

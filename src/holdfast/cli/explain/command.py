@@ -17,11 +17,9 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.facts import SERVICES
-from holdfast.lab.models import facts_of
-from holdfast.report.explain import Explainer, Window
-from holdfast.report.explain.results import Explained
-from holdfast.report.logs.discovery import KNOWN, home_sources, sources
-from holdfast.report.logs.records import Source
+from holdfast.lab import facts_of
+from holdfast.report.explain import Explained, Explainer, Window
+from holdfast.report.logs import KNOWN, Source, home_sources, sources
 
 from .. import completions, tables
 from ..store_options import Moment, as_json, check_window, limit_option, write_report

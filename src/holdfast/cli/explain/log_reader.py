@@ -13,10 +13,8 @@ from types import FrameType
 import click
 from msgspec import Struct
 
-from holdfast.report.explain import Explainer
-from holdfast.report.explain.results import FileRead, utf8
-from holdfast.report.logs.discovery import Reading
-from holdfast.report.logs.records import Record, Source
+from holdfast.report.explain import Explainer, FileRead, utf8
+from holdfast.report.logs import Reading, Record, Source
 
 BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""

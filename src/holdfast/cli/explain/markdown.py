@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import count, counted, dollars, share
-from holdfast.report.explain.results import BreakFound, CureSum, Explained, SessionFound
-from holdfast.report.explain.sentences import CATALOGUE, by_setting, with_others
+from holdfast.report.explain import CATALOGUE, BreakFound, CureSum, Explained, SessionFound, by_setting, with_others
 
 from .words import (
     TIPS,

@@ -9,8 +9,7 @@ from decimal import Decimal
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import Column, count, counted, dollars, share
-from holdfast.report.explain.results import BreakFound, CureSum, Explained, SessionFound
-from holdfast.report.explain.sentences import CATALOGUE, by_setting, with_others
+from holdfast.report.explain import CATALOGUE, BreakFound, CureSum, Explained, SessionFound, by_setting, with_others
 
 from .words import (
     TIPS,

@@ -10,10 +10,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from holdfast.cli import tables
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import counted, day, dollars, share
-from holdfast.report.explain.heads import LOOKS
-from holdfast.report.explain.prices import DATED
-from holdfast.report.explain.report import with_head
-from holdfast.report.explain.results import (
+from holdfast.report import Advised
+from holdfast.report.explain import (
+    DATED,
+    LOOKS,
     BreakFound,
     CureSum,
     Explained,
@@ -22,9 +22,9 @@ from holdfast.report.explain.results import (
     Money,
     OtherTtl,
     SessionFound,
+    others,
+    with_head,
 )
-from holdfast.report.explain.sentences import others
-from holdfast.report.tips import Advised
 
 from .log_reader import megabytes
 

@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
-from holdfast.lab.models import facts_of
-from holdfast.report.explain import Explainer, Window
-from holdfast.report.explain.results import Explained, SessionFound
-from holdfast.tools.time_limits import Late, bounded, in_thread
+from holdfast.lab import facts_of
+from holdfast.report.explain import Explained, Explainer, SessionFound, Window
+from holdfast.tools import Late, bounded, in_thread
 
 from .. import tables
 from ..explain import markdown

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from holdfast import __version__
 from holdfast.errors import HoldfastError
-from holdfast.tools.text_limits import cut
+from holdfast.tools import cut
 
 from . import shutdown
 from .explain import MOST_CHARS, Explain, explain

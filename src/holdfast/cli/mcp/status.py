@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from holdfast.cli.tables import Column, counted, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
-from holdfast.tools.array_order import size_of
-from holdfast.tools.carriers import definition_of
+from holdfast.tools import definition_of, size_of
 from holdfast.tools.mcp import Hub, Server, Status, approve, approved, revoke
 
 from .. import tables

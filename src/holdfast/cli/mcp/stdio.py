@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from queue import SimpleQueue
 
 from holdfast.errors import HoldfastError
-from holdfast.tools.text_limits import mend
+from holdfast.tools import mend
 
 _CHUNK = 65_536
 

@@ -18,12 +18,22 @@ from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, load_here
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Image, Text, ToolUse
-from holdfast.tools.call_checks import unknown
-from holdfast.tools.carriers import definition_of, functions_text, unwrapped
-from holdfast.tools.contract import CALL_TOOL, Cancel, Refused, Tool, ToolContext, ToolExecutionError
+from holdfast.tools import (
+    CALL_TOOL,
+    Cancel,
+    Found,
+    Refused,
+    Tool,
+    ToolContext,
+    ToolExecutionError,
+    ToolIndex,
+    Workspace,
+    definition_of,
+    functions_text,
+    unknown,
+    unwrapped,
+)
 from holdfast.tools.mcp import Hub, Server, servers
-from holdfast.tools.search import Found, ToolIndex
-from holdfast.tools.workspace import Workspace
 
 from .explain import MOST_CHARS
 

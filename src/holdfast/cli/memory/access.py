@@ -14,16 +14,22 @@ from msgspec.structs import replace
 
 from holdfast.cli.tables import printable, uncut
 from holdfast.config import Config, load_here
-from holdfast.engine.identity.identities import LOCAL
+from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.memory.checks import project_name
-from holdfast.memory.entries import CATEGORIES, KnowledgeEntry, KnowledgeFilter
-from holdfast.memory.ids import LEAST, begun, is_id, tidy
-from holdfast.memory.knowledge import Knowledge
-from holdfast.memory.markdown import EVERYWHERE
-from holdfast.memory.projects import project_of
-from holdfast.store import Store, open_existing, open_store
-from holdfast.store.rows import Projects
+from holdfast.memory import (
+    CATEGORIES,
+    EVERYWHERE,
+    LEAST,
+    Knowledge,
+    KnowledgeEntry,
+    KnowledgeFilter,
+    begun,
+    is_id,
+    project_name,
+    project_of,
+    tidy,
+)
+from holdfast.store import Projects, Store, open_existing, open_store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,13 +144,13 @@ def searching(tenant: str | None, project: str | None = None) -> Iterator[Memori
         if found is None:
             yield None
             return
-        from holdfast.memory.embedders import embedder
+        from holdfast.memory import embedder
 
         model = embedder(found.config.settings.memory)
         if isinstance(model, str):
             yield replace(found, words_only=model)
             return
-    from holdfast.memory.vectors import Vectors
+    from holdfast.memory import Vectors
 
     with open_store(found.config.settings.store.url) as store:
         vectors = Vectors(store, found.knowledge.tenant, model)

@@ -9,8 +9,7 @@ import click
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.memory.entries import CATEGORIES, PREFERENCE, KnowledgeEntry
-from holdfast.memory.markdown import EVERYWHERE
+from holdfast.memory import CATEGORIES, EVERYWHERE, PREFERENCE, KnowledgeEntry
 
 from ..store_options import print_json
 from .access import changing, json_option, place, project_option, tenant_option

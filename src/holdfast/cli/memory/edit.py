@@ -9,9 +9,7 @@ import click
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.memory.entries import KnowledgeEntry
-from holdfast.memory.knowledge import UnchangedError
-from holdfast.memory.markdown import exported, parsed
+from holdfast.memory import KnowledgeEntry, UnchangedError, exported, parsed
 
 from ..store_options import print_json
 from .access import changing, json_option, looking, nothing_stored, one, tenant_option

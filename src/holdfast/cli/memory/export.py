@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.tables import printable
-from holdfast.memory.markdown import exported
+from holdfast.memory import exported
 
 from .access import category_options, counted_entries, looking, scope, scope_options, tenant_option
 from .texts import STANDARD, write

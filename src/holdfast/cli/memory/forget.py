@@ -7,7 +7,7 @@ import click
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.memory.entries import KnowledgeEntry
+from holdfast.memory import KnowledgeEntry
 
 from .access import MOST_NAMED, changing, counted_entries, listed, named, tenant_option
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
-from holdfast.store.rows import KnowledgeEntry, KnowledgeRevision
+from holdfast.store import KnowledgeEntry, KnowledgeRevision
 
 from ..store_options import print_json
 from .access import json_option, looking, moment, nothing_stored, one, place, plain, tenant_option

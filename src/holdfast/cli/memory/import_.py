@@ -13,8 +13,7 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.config import load_here
-from holdfast.memory.entries import KnowledgeEntry
-from holdfast.memory.markdown import Imported, Planned, import_, parsed, planned
+from holdfast.memory import Imported, KnowledgeEntry, Planned, import_, parsed, planned
 from holdfast.store import open_store
 
 from ..store_options import print_json

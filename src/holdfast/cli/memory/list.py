@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, printable
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.memory.entries import KnowledgeEntry, KnowledgeFilter
-from holdfast.store.rows import Projects
+from holdfast.engine.identity import LOCAL
+from holdfast.memory import KnowledgeEntry, KnowledgeFilter
+from holdfast.store import Projects
 
 from ..store_options import print_json
 from .access import (

@@ -9,12 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli import tables
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.facts.catalogue import default
-from holdfast.memory.entries import PREFERENCE, KnowledgeEntry, Stable
-from holdfast.memory.ids import is_named
-from holdfast.memory.surface import CONSIDERED, NET, Surfacing
-from holdfast.store.rows import Pin
+from holdfast.engine.identity import LOCAL
+from holdfast.facts import default
+from holdfast.memory import CONSIDERED, NET, PREFERENCE, KnowledgeEntry, Stable, Surfacing, is_named
+from holdfast.store import Pin
 
 from .access import Memories, moment, place
 

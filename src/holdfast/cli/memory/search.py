@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, printable
-from holdfast.tools.text_limits import mend
+from holdfast.tools import mend
 
 from ..store_options import limit_option, print_json
 from .access import NO_MODEL, category_options, json_option, place, scope, scope_options, searching, tenant_option

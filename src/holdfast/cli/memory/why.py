@@ -11,8 +11,8 @@ from msgspec import Struct
 from holdfast.cli import tables
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import Column
-from holdfast.store.rows import ShownEntry
-from holdfast.tools.text_limits import mend
+from holdfast.store import ShownEntry
+from holdfast.tools import mend
 
 from ..store_options import limit_option, print_json
 from .access import json_option, moment, nothing_stored, one, project_option, searching, tenant_option

@@ -10,14 +10,13 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from holdfast.caches.noise import Noise
+from holdfast.caches import Noise
 from holdfast.cli.noise import read_noise
 from holdfast.cli.repair_words import Level
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.lab import DEFAULT, FAULTS, PATTERNS, SEEDS, STRATEGY_NAMES, Lab, Options, Replayed, summary
-from holdfast.lab.contenders import Repair
-from holdfast.report.logs.selection import REQUESTS, SESSIONS
+from holdfast.lab import DEFAULT, FAULTS, PATTERNS, SEEDS, STRATEGY_NAMES, Lab, Options, Repair, Replayed, summary
+from holdfast.report.logs import REQUESTS, SESSIONS
 
 from .. import completions, tables
 from ..store_options import as_json, write_report
@@ -255,7 +254,7 @@ def _write(report: Replayed, form: str, output: Path | None) -> None:
     if form == "json":
         text = as_json(report, numbers=True)
     elif form == "html":
-        from holdfast.lab.page import replay_page
+        from holdfast.lab import replay_page
 
         text = replay_page(report)
     elif form == "md":

@@ -12,12 +12,9 @@ from msgspec.structs import replace
 
 from holdfast.cli import tables
 from holdfast.errors import HoldfastError
-from holdfast.lab import Trace, read, used_models
-from holdfast.lab.models import Course, Used, recorded
-from holdfast.report.explain.results import FileRead
-from holdfast.report.logs.discovery import KNOWN, home_sources, sniff, sources
-from holdfast.report.logs.records import Source
-from holdfast.report.logs.selection import Again, Picking
+from holdfast.lab import Course, Trace, Used, read, recorded, used_models
+from holdfast.report.explain import FileRead
+from holdfast.report.logs import KNOWN, Again, Picking, Source, home_sources, sniff, sources
 
 from ..explain.log_reader import each
 from ..explain.words import logs as logs_of

@@ -14,10 +14,7 @@ from msgspec import Struct
 from holdfast.cli.tables import printable
 from holdfast.config import Config, load_here
 from holdfast.errors import HoldfastError
-from holdfast.skills.loader import load_roots
-from holdfast.skills.roots import roots_of
-from holdfast.skills.skill import Root, Skill
-from holdfast.skills.store import SkillStore
+from holdfast.skills import Root, Skill, SkillStore, load_roots, roots_of
 
 _NEAREST = 3
 

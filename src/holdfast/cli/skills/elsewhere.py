@@ -9,10 +9,9 @@ from pathlib import Path
 
 from holdfast.cli import tables
 from holdfast.cli.tables import counted, printable
-from holdfast.config import Config, Origin
-from holdfast.config.origin import printable as printable_path
-from holdfast.config.resolution import ROOTS
-from holdfast.skills.skill import FILE
+from holdfast.config import ROOTS, Config, Origin
+from holdfast.config import printable as printable_path
+from holdfast.skills import FILE
 
 from .access import Found
 

@@ -11,11 +11,9 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import Column, counted
-from holdfast.facts.tokens import heuristic_tokens
-from holdfast.skills.fields import DESCRIPTION_CHARS, long_description
-from holdfast.skills.index import listed, render_index
-from holdfast.skills.skill import BODY_WARN_TOKENS, Skill
-from holdfast.tools.text_limits import mend
+from holdfast.facts import heuristic_tokens
+from holdfast.skills import BODY_WARN_TOKENS, DESCRIPTION_CHARS, Skill, listed, long_description, render_index
+from holdfast.tools import mend
 
 from ..store_options import print_json
 from .access import Found, find, near, short

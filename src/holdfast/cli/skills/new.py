@@ -12,10 +12,8 @@ import yaml
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.skills.fields import TEMPLATE, name_problems
-from holdfast.skills.skill import FILE, SkillSource
-from holdfast.skills.skill_file import problems, reason
-from holdfast.store.connections import make_private_directory
+from holdfast.skills import FILE, TEMPLATE, SkillSource, name_problems, problems, reason
+from holdfast.store import make_private_directory
 
 from .access import Found, find, near
 

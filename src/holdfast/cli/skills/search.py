@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
-from holdfast.skills.index import listed
-from holdfast.tools.text_limits import mend
+from holdfast.skills import listed
+from holdfast.tools import mend
 
 from ..store_options import print_json
 from .access import find

@@ -10,9 +10,8 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import counted, printable
-from holdfast.skills.files import files_of, named
-from holdfast.skills.skill import BODY_WARN_TOKENS, Skill
-from holdfast.tools.text_limits import mend
+from holdfast.skills import BODY_WARN_TOKENS, Skill, files_of, named
+from holdfast.tools import mend
 
 from ..store_options import print_json
 from .access import Found, find

@@ -14,11 +14,18 @@ from holdfast.cli import tables
 from holdfast.cli.tables import counted, printable
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
-from holdfast.skills.links import UnusableLinkError, check_inside, real_path
-from holdfast.skills.roots import places, roots_of
-from holdfast.skills.skill import FILE, Problem
-from holdfast.skills.skill_file import reason, validate_dir
-from holdfast.tools.text_limits import mend
+from holdfast.skills import (
+    FILE,
+    Problem,
+    UnusableLinkError,
+    check_inside,
+    places,
+    real_path,
+    reason,
+    roots_of,
+    validate_dir,
+)
+from holdfast.tools import mend
 
 from ..store_options import print_json
 from .access import either, near, quiet

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.tables import counted, printable
-from holdfast.store.backup import back_up
+from holdfast.store import back_up
 
 from ..store_options import print_json
 from .access import Progress, configured, json_option, size

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from holdfast.cli.tables import counted, printable
-from holdfast.store.backup import blobs_of
-from holdfast.store.integrity import check
+from holdfast.store import blobs_of, check
 
 from ..store_options import print_json
 from .access import Progress, configured, json_option, size

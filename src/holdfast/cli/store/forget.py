@@ -10,17 +10,15 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from holdfast.agent.log import DAMAGED, SUFFIX, TORN
+from holdfast.agent import DAMAGED, SUFFIX, TORN
 from holdfast.cli.tables import printable, uncut
 from holdfast.config import Config
-from holdfast.engine.identity.identities import LOCAL
-from holdfast.engine.reports import Reports
+from holdfast.engine import Reports
+from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.gateway.retention import SESSIONS
-from holdfast.store import tenant_removal
-from holdfast.store.backup import blobs_of
-from holdfast.store.exclusive import alone
-from holdfast.tools.offload import directory_of
+from holdfast.gateway import SESSIONS
+from holdfast.store import alone, blobs_of, tenant_removal
+from holdfast.tools import directory_of
 
 from ..chat.prompt import HISTORY
 from ..store_options import print_json

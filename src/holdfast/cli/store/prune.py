@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.tables import counted
 from holdfast.errors import HoldfastError
-from holdfast.gateway.retention import AGENT, Retention
+from holdfast.gateway import AGENT, Retention
 from holdfast.store import Pruned, open_store
 
 from ..store_options import print_json

@@ -7,9 +7,7 @@ from msgspec import Struct
 
 from holdfast.cli.tables import printable
 from holdfast.errors import HoldfastError
-from holdfast.store import open_store
-from holdfast.store.exclusive import StoreInUseError, alone
-from holdfast.store.space import SMALL, vacuum
+from holdfast.store import SMALL, StoreInUseError, alone, open_store, vacuum
 
 from ..store_options import print_json
 from .access import Progress, configured, json_option, room, size

@@ -4,23 +4,31 @@ Each recogniser is a small function of a `Case`. They are asked from the specifi
 anything, the cause has a plain cure. Knows nothing of how a break is found or kept.
 """
 
-from .cure_case import ECONOMIC, IMPROVE, MANAGE, REPAIR, VALUES, Case, Cure, case
-from .library import FAULTS, NAMES, RECOGNISERS, cure_for, reset_cure
-from .skills import owner as skill_owner
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ECONOMIC",
-    "FAULTS",
-    "IMPROVE",
-    "MANAGE",
-    "NAMES",
-    "RECOGNISERS",
-    "REPAIR",
-    "VALUES",
-    "Case",
-    "Cure",
-    "case",
-    "cure_for",
-    "reset_cure",
-    "skill_owner",
-]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .cure_case import ECONOMIC as ECONOMIC
+    from .cure_case import IMPROVE as IMPROVE
+    from .cure_case import MANAGE as MANAGE
+    from .cure_case import REPAIR as REPAIR
+    from .cure_case import VALUES as VALUES
+    from .cure_case import Case as Case
+    from .cure_case import Cure as Cure
+    from .cure_case import case as case
+    from .library import FAULTS as FAULTS
+    from .library import NAMES as NAMES
+    from .library import RECOGNISERS as RECOGNISERS
+    from .library import cure_for as cure_for
+    from .library import reset_cure as reset_cure
+    from .skills import skill_owner as skill_owner
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".cure_case": "Case Cure ECONOMIC IMPROVE MANAGE REPAIR VALUES case",
+            ".library": "FAULTS NAMES RECOGNISERS cure_for reset_cure",
+            ".skills": "skill_owner",
+        },
+    )

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Mark
+from holdfast.caches import Mark
 from holdfast.facts import ModelFacts
 
 from ..breaks import Finding

@@ -27,7 +27,7 @@ def last_body(case: Case) -> Cure | None:
     return None if found is None or not found.open else _of_bodies(case, found)
 
 
-def owner(case: Case, cure: Cure) -> str | None:
+def skill_owner(case: Case, cure: Cure) -> str | None:
     """Whose the block is where a cure of these was given: `skills-index`, or `skill:` and its name."""
     found = _change(case) if cure.name in _NAMES else None
     return None if found is None else found.owner

@@ -3,8 +3,43 @@
 Pure decisions on texts and digests. Knows nothing of how a body is spelled; `engine.repairing` applies them.
 """
 
-from .kinds import MOVES, NAMES, Mode, Repair
-from .memory import ByteMemory
-from .state import Insert, Kept, RepairState
+from typing import TYPE_CHECKING
 
-__all__ = ["MOVES", "NAMES", "ByteMemory", "Insert", "Kept", "Mode", "Repair", "RepairState"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from . import patches as patches
+    from . import texts as texts
+    from . import tool_texts as tool_texts
+    from .history import History as History
+    from .history import Match as Match
+    from .history import Walk as Walk
+    from .history import grown as grown
+    from .history import recall as recall
+    from .history import record as record
+    from .history import settled as settled
+    from .kinds import MOVES as MOVES
+    from .kinds import NAMES as NAMES
+    from .kinds import Mode as Mode
+    from .kinds import Name as Name
+    from .kinds import Repair as Repair
+    from .memory import ByteMemory as ByteMemory
+    from .order import first_order as first_order
+    from .order import set_of as set_of
+    from .state import Insert as Insert
+    from .state import Kept as Kept
+    from .state import RepairState as RepairState
+    from .texts import Said as Said
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            "": "patches texts tool_texts",
+            ".history": "History Match Walk grown recall record settled",
+            ".kinds": "MOVES Mode NAMES Name Repair",
+            ".memory": "ByteMemory",
+            ".order": "first_order set_of",
+            ".state": "Insert Kept RepairState",
+            ".texts": "Said",
+        },
+    )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ..situation import Strategy
 from .clients import combined
-from .economic import economic
+from .economic import NAME, economic
 from .passthrough import passthrough
+from .places import takes_markers
 from .rolling import rolling
 from .three_block import three_block
 from .two_point import two_point
@@ -25,4 +26,16 @@ STRATEGIES: dict[str, Strategy] = {
 }
 """By the names of `cache.strategy`."""
 
-__all__ = ["STRATEGIES", "combined", "economic", "passthrough", "rolling", "three_block", "two_point", "zones"]
+__all__ = [
+    "NAME",
+    "STRATEGIES",
+    "Strategy",
+    "combined",
+    "economic",
+    "passthrough",
+    "rolling",
+    "takes_markers",
+    "three_block",
+    "two_point",
+    "zones",
+]

@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Mark
+from holdfast.caches import Mark
 
 from ..plan import Plan
 from ..situation import Situation

@@ -14,8 +14,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.anthropic import reach
-from holdfast.caches.prompts import Entry, Mark
+from holdfast.caches import Entry, Mark, reach
 from holdfast.facts import ModelFacts
 
 from .. import counterfactuals, lifetimes

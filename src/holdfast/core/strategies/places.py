@@ -11,8 +11,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.openai_breakpoints import developer_end
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt, developer_end
 from holdfast.facts import ModelFacts
 
 from ..plan import Plan, head, is_result

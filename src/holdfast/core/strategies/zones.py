@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Mark
+from holdfast.caches import Mark
 
 from .. import retention
 from ..plan import Plan

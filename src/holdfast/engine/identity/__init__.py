@@ -4,10 +4,39 @@ Reads what clients send and remembers digests, never a credential and never a te
 wire, the store and what lies below them; knows nothing of sockets.
 """
 
-from .clients import client_of
-from .credentials import credentials_of, is_login
-from .identities import Identities
-from .lane_matcher import Care
-from .names_and_ids import Found, Headers
+from typing import TYPE_CHECKING
 
-__all__ = ["Care", "Found", "Headers", "Identities", "client_of", "credentials_of", "is_login"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .chains import Chains as Chains
+    from .clients import AGENTS as AGENTS
+    from .clients import client_of as client_of
+    from .credentials import credentials_of as credentials_of
+    from .credentials import is_login as is_login
+    from .identities import LOCAL as LOCAL
+    from .identities import Identities as Identities
+    from .lane_matcher import Care as Care
+    from .marks import HEADER as HEADER
+    from .marks import SDKS as SDKS
+    from .names_and_ids import Found as Found
+    from .names_and_ids import Headers as Headers
+    from .session_names import Named as Named
+    from .session_names import named as named
+    from .session_names import previous_response as previous_response
+    from .side_requests import is_side as is_side
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".chains": "Chains",
+            ".clients": "AGENTS client_of",
+            ".credentials": "credentials_of is_login",
+            ".identities": "Identities LOCAL",
+            ".lane_matcher": "Care",
+            ".marks": "HEADER SDKS",
+            ".names_and_ids": "Found Headers",
+            ".session_names": "Named named previous_response",
+            ".side_requests": "is_side",
+        },
+    )

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Block, Prompt
+from holdfast.caches import Block, Prompt
 
 SIZE = 16
 """Bytes of a digest."""

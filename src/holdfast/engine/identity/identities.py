@@ -15,10 +15,8 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from holdfast.records.events import Ulids
-from holdfast.store import Store
-from holdfast.store.tenants import SUBSCRIPTION, is_subscription
-from holdfast.wire import Body
-from holdfast.wire.prompts import Reading
+from holdfast.store import SUBSCRIPTION, Store, is_subscription
+from holdfast.wire import Body, Reading
 
 from ..lane import Lane
 from . import records

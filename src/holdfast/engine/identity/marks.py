@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.wire import Body
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.wire import Body, object_of, string_of
 
 from .names_and_ids import Headers
 

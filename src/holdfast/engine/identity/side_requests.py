@@ -6,8 +6,7 @@ none of them, it carries the whole history.
 
 from __future__ import annotations
 
-from holdfast.wire import Body
-from holdfast.wire.raw_json import array_of, int_of, object_of, string_of
+from holdfast.wire import Body, array_of, int_of, object_of, string_of
 
 from .clients import AGENTS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from holdfast.config.sections.server import Limits
+from holdfast.config.sections import Limits
 
 READING_MS = 0.0005
 """Milliseconds that are added for each byte of the prompt that was not in the request before. To read a megabyte for

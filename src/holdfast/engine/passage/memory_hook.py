@@ -7,11 +7,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holdfast.config.schema import Settings
+from holdfast.config import Settings
 from holdfast.core.repairs import MOVES
 from holdfast.engine import Engine, Lane
-from holdfast.wire import Body
-from holdfast.wire.prompts import Reading
+from holdfast.wire import Body, Reading
 
 from ..identity import Care
 from .fail_open import log

@@ -14,17 +14,15 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from holdfast.config.schema import Settings
-from holdfast.config.sections.server import Gateway
+from holdfast.config import Settings
+from holdfast.config.sections import Gateway
 from holdfast.engine import Engine, Lane, Prepared
 from holdfast.engine.state import facts_of, reference
 from holdfast.records import Usage
-from holdfast.records.events.sessions import GatewayBypassed, GatewayPreflight
+from holdfast.records.events import GatewayBypassed, GatewayPreflight
 from holdfast.serving import encodings
-from holdfast.store.tenants import is_subscription
-from holdfast.wire import Body, Dialect, Unreadable
-from holdfast.wire.prompts import Reading
-from holdfast.wire.stream import Report
+from holdfast.store import is_subscription
+from holdfast.wire import Body, Dialect, Reading, Report, Unreadable
 
 from ..identity import Found, Identities
 from ..journal import REASONS

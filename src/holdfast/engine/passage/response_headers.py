@@ -7,7 +7,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from holdfast.engine import Prepared
-from holdfast.store.tenants import is_subscription
+from holdfast.store import is_subscription
 from holdfast.wire import Dialect, WireError
 
 _LONGEST = 1_000

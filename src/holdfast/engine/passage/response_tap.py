@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 
 from holdfast.records import Usage
 from holdfast.serving import encodings
-from holdfast.wire import Dialect, Tap
-from holdfast.wire.stream import LONGEST_LINE, Report
+from holdfast.wire import LONGEST_LINE, Dialect, Report, Tap
 
 from ..partial_usage import Partial
 from .fail_open import log, quiet

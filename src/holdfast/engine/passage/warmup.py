@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from holdfast.config.schema import Settings
+from holdfast.config import Settings
 from holdfast.engine import Engine
 from holdfast.wire import DIALECTS
 

@@ -2,3 +2,20 @@
 
 The rules are in `core.repairs`; here they are applied to bytes and kept. Imports `core`, `wire`, `store` and below.
 """
+
+from typing import TYPE_CHECKING
+
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .savings import AS_SENT as AS_SENT
+    from .savings import Billed as Billed
+    from .savings import Readers as Readers
+    from .savings import Shadow as Shadow
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".savings": "AS_SENT Billed Readers Shadow",
+        },
+    )

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.core.repairs.history import History
-from holdfast.wire import DIALECTS, rewrite
-from holdfast.wire.block_reader import digest_of
-from holdfast.wire.body import is_border
-from holdfast.wire.key_order import in_order, order_of
+from holdfast.core.repairs import History
+from holdfast.wire import DIALECTS, digest_of, in_order, is_border, order_of, rewrite
 
 from .request import Work
 

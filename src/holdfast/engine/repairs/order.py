@@ -12,16 +12,22 @@ from itertools import takewhile
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.edits import FINAL
-from holdfast.core.plan import DIGEST
-from holdfast.core.repairs import texts, tool_texts
-from holdfast.core.repairs.history import History, Match, Walk, grown, recall, record, settled
-from holdfast.core.repairs.order import first_order, set_of
-from holdfast.core.repairs.texts import Said
-from holdfast.core.volatile import masked
-from holdfast.wire import rewrite
-from holdfast.wire.body import is_border
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.core import DIGEST, FINAL, masked
+from holdfast.core.repairs import (
+    History,
+    Match,
+    Said,
+    Walk,
+    first_order,
+    grown,
+    recall,
+    record,
+    set_of,
+    settled,
+    texts,
+    tool_texts,
+)
+from holdfast.wire import is_border, object_of, rewrite, string_of
 
 from . import first_texts, key_orders
 from .request import BeginAnewError, Work

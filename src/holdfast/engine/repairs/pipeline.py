@@ -12,10 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Prompt
+from holdfast.caches import Prompt
 from holdfast.core.repairs import MOVES, ByteMemory, Mode, Repair, RepairState
-from holdfast.wire import rewrite
-from holdfast.wire.body import Body
+from holdfast.wire import Body, rewrite
 
 from . import order, texts
 from .request import MOVING, BeginAnewError, Work

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 
-from holdfast.caches.prompts import Prompt
-from holdfast.core.repairs import MOVES, ByteMemory, Insert, Mode, Repair, RepairState
-from holdfast.core.repairs.kinds import Name
-from holdfast.core.repairs.texts import Said
-from holdfast.wire import rewrite
-from holdfast.wire.body import Body, Splice
-from holdfast.wire.injection import continued
+from holdfast.caches import Prompt
+from holdfast.core.repairs import MOVES, ByteMemory, Insert, Mode, Name, Repair, RepairState, Said
+from holdfast.wire import Body, Splice, continued, rewrite
 
 MOVING = frozenset({"volatile-value", "memory-to-tail"})
 """Repairs that tell a value elsewhere than where the client says it: a request goes with both or without both, because

@@ -23,25 +23,17 @@ from functools import partial
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.caches.prompts import Mark, Outcome
-from holdfast.caches.streams import Room
-from holdfast.config.sections.cache import Cache
-from holdfast.core import planner
-from holdfast.core.account import in_our_tokens
-from holdfast.core.experience import Experience
-from holdfast.core.experience import decode as decode_experience
-from holdfast.core.experience import encode as encode_experience
-from holdfast.core.ledger import Ledger
-from holdfast.core.plan import Plan
-from holdfast.core.plan_variants import marked
+from holdfast.caches import Mark, Outcome, Room
+from holdfast.config.sections import Cache
+from holdfast.core import Experience, Ledger, Plan, Tenant, in_our_tokens, marked, planner
+from holdfast.core import decode as decode_experience
+from holdfast.core import encode as encode_experience
 from holdfast.core.repairs import ByteMemory, Repair, RepairState
-from holdfast.core.tenants import Tenant
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 from holdfast.records import usage as usage_of
-from holdfast.store.tenants import is_subscription
-from holdfast.wire import DIALECTS, Body, Unreadable
-from holdfast.wire.prompts import PromptReader, Reading
+from holdfast.store import is_subscription
+from holdfast.wire import DIALECTS, Body, PromptReader, Reading, Unreadable
 
 from ..lane import Prepared
 from ..worker import Worker

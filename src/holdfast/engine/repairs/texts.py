@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from holdfast.core.edits import FINAL
-from holdfast.core.redact import holds_secret
-from holdfast.core.repairs import Insert, Kept, texts
-from holdfast.core.repairs.kinds import Name
-from holdfast.core.repairs.texts import Said
+from holdfast.core import FINAL, holds_secret
+from holdfast.core.repairs import Insert, Kept, Name, Said, texts
 from holdfast.facts import estimate
 from holdfast.records import encode_string
-from holdfast.wire import rewrite
-from holdfast.wire.raw_json import string_of
+from holdfast.wire import rewrite, string_of
 
 from . import first_texts
 from .request import BeginAnewError, Work

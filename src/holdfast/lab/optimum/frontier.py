@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Entry, Mark
+from holdfast.caches import Entry, Mark
 from holdfast.errors import HoldfastError
 
 from ..timed_prompts import Ping

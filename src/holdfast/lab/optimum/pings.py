@@ -8,7 +8,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from holdfast.caches.prompts import Entry
+from holdfast.caches import Entry
 
 from ..timed_prompts import Ping, Prices
 from .frontier import Entries, State, begun

@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from holdfast.caches.prompts import Entry
+from holdfast.caches import Entry
 
 from ..timed_prompts import Call, Prices
 

@@ -29,9 +29,7 @@ from itertools import combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches.anthropic import decide
-from holdfast.caches.entries import Entries
-from holdfast.caches.prompts import Entry, Mark, Prompt
+from holdfast.caches import Entries, Entry, Mark, Prompt, decide
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from holdfast.caches.prompts import Entry
+from holdfast.caches import Entry
 
 from .places import Kind, Tree
 

@@ -7,7 +7,7 @@ minutes. OpenAI from GPT-5.6 on: the implicit mode, its default. Other providers
 from __future__ import annotations
 
 from holdfast import facts
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt
 
 from .peer import Peer, last_block, marks
 

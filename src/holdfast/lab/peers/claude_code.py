@@ -8,7 +8,7 @@ Compared with 2.1.325.
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt
 
 from .peer import Peer, last_block, marks, system_texts
 

@@ -7,7 +7,7 @@ deepagents 0.7.32, and by itself in an agent of langchain.
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt
 
 from .peer import Peer, last_block, last_tool, marks, system_texts
 

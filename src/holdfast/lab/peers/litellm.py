@@ -8,7 +8,7 @@ Azure only. Off by default. Compared with 1.106.2.
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt
 
 from .peer import Peer, marks, system_texts
 

@@ -6,7 +6,7 @@ as `automatic`.
 
 from __future__ import annotations
 
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt
 
 from .peer import Peer
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from holdfast.caches.prompts import Block, Mark, Prompt
+from holdfast.caches import Block, Mark, Prompt
 
 from .peer import Peer, endings, last_tool, marks, system_texts
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.caches.prompts import Block, Mark, Prompt
+from holdfast.caches import Block, Mark, Prompt
 
 _ANTHROPIC = ("cache_control", "cachePoint")
 

@@ -9,8 +9,7 @@ setting it marks nothing. Compared with 2.66.0.
 from __future__ import annotations
 
 from holdfast import facts
-from holdfast.caches.openai_breakpoints import developer_end
-from holdfast.caches.prompts import Mark, Prompt
+from holdfast.caches import Mark, Prompt, developer_end
 
 from .peer import Peer, last_block, last_tool, marks, system_texts
 

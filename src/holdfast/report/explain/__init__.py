@@ -4,7 +4,39 @@ Takes `traces.logs` records one by one and keeps a few counts for each session a
 with the logs. Two kinds of evidence: the bytes of the requests where a log has them, else what usage alone proves.
 """
 
-from .explainer import Explainer
-from .session_dedup import Window
+from typing import TYPE_CHECKING
 
-__all__ = ["Explainer", "Window"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .explainer import Explainer as Explainer
+    from .heads import LOOKS as LOOKS
+    from .prices import DATED as DATED
+    from .report import with_head as with_head
+    from .results import BreakFound as BreakFound
+    from .results import CureSum as CureSum
+    from .results import Explained as Explained
+    from .results import FileRead as FileRead
+    from .results import HeadSum as HeadSum
+    from .results import Money as Money
+    from .results import OtherTtl as OtherTtl
+    from .results import SessionFound as SessionFound
+    from .results import utf8 as utf8
+    from .sentences import CATALOGUE as CATALOGUE
+    from .sentences import by_setting as by_setting
+    from .sentences import others as others
+    from .sentences import with_others as with_others
+    from .session_dedup import Window as Window
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".explainer": "Explainer",
+            ".heads": "LOOKS",
+            ".prices": "DATED",
+            ".report": "with_head",
+            ".results": "BreakFound CureSum Explained FileRead HeadSum Money OtherTtl SessionFound utf8",
+            ".sentences": "CATALOGUE by_setting others with_others",
+            ".session_dedup": "Window",
+        },
+    )

@@ -9,11 +9,10 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from holdfast.core.breaks import Finding
+from holdfast.core import Cause, Finding
 from holdfast.core.cures import IMPROVE as IMPROVE
 from holdfast.core.cures import MANAGE as MANAGE
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.core.suspects import Cause
 from holdfast.facts import ModelFacts
 
 from .prices import DATED, ZERO

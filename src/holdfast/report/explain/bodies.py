@@ -15,15 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches.streams import Room
-from holdfast.config.sections.cache import Breaks, Cache
-from holdfast.core import planner
-from holdfast.core.ledger import Ledger
-from holdfast.core.tenants import Tenant
+from holdfast.caches import Room
+from holdfast.config.sections import Breaks, Cache
+from holdfast.core import Ledger, Tenant, planner
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
-from holdfast.wire import DIALECTS, Body
-from holdfast.wire.prompts import PromptReader
+from holdfast.wire import DIALECTS, Body, PromptReader
 
 from ..logs.records import Logged
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core.breaks import DEFAULTS, Expectation, Finding, expect, judge
+from holdfast.core import DEFAULTS, Cause, Expectation, Finding, expect, judge
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.core.suspects import Cause
-from holdfast.engine.byte_diff import Where, where
+from holdfast.engine import Where, where
 from holdfast.facts import Rates
 from holdfast.records import Usage
 

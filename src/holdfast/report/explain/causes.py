@@ -6,7 +6,7 @@ how much was still read: down to the shared head (messages), below it (tools or 
 
 from __future__ import annotations
 
-from holdfast.core.suspects import Cause
+from holdfast.core import Cause
 from holdfast.records import Usage
 
 from .lanes import Lane

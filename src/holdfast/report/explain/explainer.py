@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.config import Settings
 from holdfast.core.cures import Cure, reset_cure
-from holdfast.engine.byte_diff import Where
+from holdfast.engine import Where
 from holdfast.facts import Rates
 from holdfast.records import Usage
 

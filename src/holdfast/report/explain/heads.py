@@ -12,14 +12,11 @@ from collections import OrderedDict
 
 from msgspec.structs import replace
 
-from holdfast.caches import providers
-from holdfast.caches.prompts import Mark, Prompt
-from holdfast.config.sections.cache import Breaks
-from holdfast.core.breaks import DEFAULTS, Finding, judge
+from holdfast.caches import Mark, Prompt, providers
+from holdfast.config.sections import Breaks
+from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.core.divergence import Divergence
-from holdfast.core.plan import head
-from holdfast.engine.byte_diff import Where, where
+from holdfast.engine import Where, where
 from holdfast.facts import Rates
 from holdfast.records import Usage, common_head
 

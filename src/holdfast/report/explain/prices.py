@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 
-from holdfast.core.breaks import cost_of
+from holdfast.core import cost_of
 from holdfast.facts import SERVICES, Rates, Tiers, tiers
 from holdfast.records import UNSPLIT, Usage
 

@@ -13,8 +13,8 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.core.experience import Experience
-from holdfast.engine.repairs.savings import AS_SENT, Billed, Readers, Shadow
+from holdfast.core import Experience
+from holdfast.engine.repairs import AS_SENT, Billed, Readers, Shadow
 from holdfast.facts import ModelFacts, Rates
 from holdfast.records import Usage
 from holdfast.wire import Body

@@ -5,3 +5,40 @@ cannot be read is handed on as `Broken` and the rest goes on. Knows nothing of b
 imports `store`, `identity`, `wire`, `config`, `facts`, `canonical`. `finding` is the door; a new format is a module and
 a line in `formats`.
 """
+
+from typing import TYPE_CHECKING
+
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .discovery import KNOWN as KNOWN
+    from .discovery import Reading as Reading
+    from .discovery import home_sources as home_sources
+    from .discovery import sniff as sniff
+    from .discovery import sources as sources
+    from .records import Record as Record
+    from .records import Source as Source
+    from .selection import REQUESTS as REQUESTS
+    from .selection import SESSIONS as SESSIONS
+    from .selection import Again as Again
+    from .selection import Picking as Picking
+    from .trace_files import read as read
+    from .traces import SIDECHAIN as SIDECHAIN
+    from .traces import Content as Content
+    from .traces import Shape as Shape
+    from .traces import ShapeBlock as ShapeBlock
+    from .traces import Step as Step
+    from .traces import Trace as Trace
+    from .traces import by_author as by_author
+    from .traces import lanes as lanes
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".discovery": "KNOWN Reading home_sources sniff sources",
+            ".records": "Record Source",
+            ".selection": "Again Picking REQUESTS SESSIONS",
+            ".trace_files": "read",
+            ".traces": "Content SIDECHAIN Shape ShapeBlock Step Trace by_author lanes",
+        },
+    )

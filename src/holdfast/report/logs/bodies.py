@@ -28,10 +28,8 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
-from holdfast.engine.identity.clients import AGENTS as KNOWN_CLIENTS
-from holdfast.engine.identity.clients import client_of
-from holdfast.engine.identity.session_names import Named, named, previous_response
-from holdfast.engine.identity.side_requests import is_side
+from holdfast.engine.identity import AGENTS as KNOWN_CLIENTS
+from holdfast.engine.identity import Named, client_of, is_side, named, previous_response
 from holdfast.wire import DIALECTS, Body, Unreadable
 
 from .forms import Asked, dialect, find, is_aside, kind

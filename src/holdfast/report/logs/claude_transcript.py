@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.records import Usage
-from holdfast.wire.usage import anthropic_usage, count, counts_of
+from holdfast.wire import anthropic_usage, count, counts_of
 
 from .claude_bodies import KINDS, Recorded
 from .dedup import Seen

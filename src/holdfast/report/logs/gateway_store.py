@@ -16,10 +16,16 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
-from holdfast.store import Break, Call, SqliteStore, open_existing
-from holdfast.store.bill_sums import is_estimated, judged
-from holdfast.store.schema import APPLICATION_ID
-from holdfast.store.tenants import is_subscription
+from holdfast.store import (
+    APPLICATION_ID,
+    Break,
+    Call,
+    SqliteStore,
+    is_estimated,
+    is_subscription,
+    judged,
+    open_existing,
+)
 
 from .members import shown
 from .records import Advance, Broken, Logged, Record, Told

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.records import decode_string
-from holdfast.wire import scan
-from holdfast.wire.raw_json import object_at
+from holdfast.wire import object_at, scan
 
 Members = dict[str, Raw]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.records import Usage
-from holdfast.wire.usage import LARGEST
+from holdfast.wire import LARGEST
 
 from .head_objects import first_objects
 from .lines import lines

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from msgspec import Raw, Struct
 
 from holdfast.records import UNSPLIT, Usage, usage
-from holdfast.wire import DIALECTS
-from holdfast.wire.usage import Counts, anthropic_usage, count, counts_of, gemini_usage, number, openai_usage
+from holdfast.wire import DIALECTS, Counts, anthropic_usage, count, counts_of, gemini_usage, number, openai_usage
 
 from .members import (
     AT,

@@ -4,6 +4,34 @@ Pure functions of a report. Whatever stands in a log is text and stays text. May
 and the values of `observe`.
 """
 
-from .explain import explain_page
+from typing import TYPE_CHECKING
 
-__all__ = ["explain_page"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from . import charts as charts
+    from . import page as page
+    from . import scales as scales
+    from . import texts as texts
+    from .charts import Bar as Bar
+    from .charts import Dots as Dots
+    from .charts import Tone as Tone
+    from .explain import explain_page as explain_page
+    from .markup import Child as Child
+    from .markup import Markup as Markup
+    from .markup import joined as joined
+    from .markup import tag as tag
+    from .tables import Cell as Cell
+    from .tables import Column as Column
+    from .tables import table as table
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            "": "charts page scales texts",
+            ".charts": "Bar Dots Tone",
+            ".explain": "explain_page",
+            ".markup": "Child Markup joined tag",
+            ".tables": "Cell Column table",
+        },
+    )

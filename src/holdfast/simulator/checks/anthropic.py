@@ -8,9 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.facts import ModelFacts
-from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
-from holdfast.wire.raw_json import int_of, object_of, string_of
-from holdfast.wire.tool_references import references
+from holdfast.wire import DIALECTS, Body, Unreadable, WireError, int_of, object_of, references, scan, string_of
 
 from ..messages import Call
 from . import anthropic_cache

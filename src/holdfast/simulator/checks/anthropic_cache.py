@@ -6,9 +6,7 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 
-from holdfast.wire import Body, Dialect, Marker, scan
-from holdfast.wire.cache_control import ENDINGS
-from holdfast.wire.raw_json import object_of, string_of
+from holdfast.wire import ENDINGS, Body, Dialect, Marker, object_of, scan, string_of
 
 LIMIT = 4
 _WORD = b'"cache_control"'

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.records import encode_string
-from holdfast.wire import Body, Unreadable, WireError, cache_parameters, scan
-from holdfast.wire.raw_json import obj
+from holdfast.wire import Body, Unreadable, WireError, cache_parameters, obj, scan
 
 from ..messages import Call
 from .refusals import NOT_JSON, bearer, shape_of, wrong

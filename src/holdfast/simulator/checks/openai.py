@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from holdfast.facts import ModelFacts
 from holdfast.records import encode_string
-from holdfast.wire import DIALECTS, Body, Unreadable, WireError, scan
-from holdfast.wire.raw_json import array_of, obj, object_of, string_of
+from holdfast.wire import DIALECTS, Body, Unreadable, WireError, array_of, obj, object_of, scan, string_of
 
 from ..messages import Call
 from .refusals import NOT_JSON, Refusal, bearer, shape_of, wrong

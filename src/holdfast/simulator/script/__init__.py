@@ -4,7 +4,26 @@ A script is a pure function of the request: turns are counted from its messages,
 reply. Knows no dialect, no limits and no clock; `simulator.model` makes replies of what it chooses.
 """
 
-from .loader import ECHO, load
-from .rules import CallStep, Rule, Script, Step, When
+from typing import TYPE_CHECKING
 
-__all__ = ["ECHO", "CallStep", "Rule", "Script", "Step", "When", "load"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from . import document as document
+    from . import parser as parser
+    from .loader import ECHO as ECHO
+    from .loader import load_script as load_script
+    from .rules import CallStep as CallStep
+    from .rules import Rule as Rule
+    from .rules import Script as Script
+    from .rules import Step as Step
+    from .rules import When as When
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            "": "document parser",
+            ".loader": "ECHO load_script",
+            ".rules": "CallStep Rule Script Step When",
+        },
+    )

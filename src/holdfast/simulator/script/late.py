@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.records import Block, Opaque, Request, ToolDefinition, ToolResult
-from holdfast.wire.codecs.openai_responses import LATE_TOOLS, decode_tool
-from holdfast.wire.raw_json import array_of, object_of
-from holdfast.wire.tool_references import references
+from holdfast.wire import array_of, object_of, references
+from holdfast.wire.codecs import LATE_TOOLS, decode_tool
 
 _HOLDERS = (LATE_TOOLS, "tool_search_output")
 

@@ -21,7 +21,7 @@ LARGEST = 4_000_000
 _FORMS = (".yaml", ".yml", ".json", ".py")
 
 
-def load(path: Path | str) -> Script:
+def load_script(path: Path | str) -> Script:
     """The script in a file. One sentence with file and line says what is wrong with it."""
     path = Path(path)
     where, text = str(path), _read(path)

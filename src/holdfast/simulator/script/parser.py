@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
-from holdfast.facts.tables import nearest
+from holdfast.facts import nearest
 
 from .document import Value, problem
 from .rules import CallStep, Rule, Script, Step, StopWord, When

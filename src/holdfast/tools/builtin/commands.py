@@ -13,19 +13,18 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.config.sections.agent import Command
-from holdfast.facts.credentials import open_end
-from holdfast.records.events import Event
-from holdfast.records.events.sessions import ProcessExited, ProcessStarted
+from holdfast.config.sections import Command
+from holdfast.facts import open_end
+from holdfast.records.events import Event, ProcessExited, ProcessStarted
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..keys import Keys
 from ..time_limits import in_thread
+from ..toolkit import flag, number, schema, text
 from .groups import Group
 from .output_stream import Stream
 from .processes import Processes, ending, facts_of, to_end, until_end
 from .safe_text import output_text, whole_characters
-from .shared import flag, number, schema, text
 
 SHELL = "/bin/sh"
 MOST_WAIT_S = 300

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from holdfast.config.origin import printable
+from holdfast.config import printable
 
+from ..toolkit import opened_directory
 from ..workspace import Workspace
-from .shared import opened_directory
 
 MOST_ENTRIES = 1000
 UNOPENED = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from holdfast.facts.credentials import open_end
+from holdfast.facts import open_end
 
 from ..contract import ToolExecutionError
 

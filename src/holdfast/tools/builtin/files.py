@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
-from holdfast.config.sections.agent import Offload
+from holdfast.config.sections import Offload
 from holdfast.records import Image
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..images import MOST_BYTES, image_type
 from ..result_pipeline import EXEMPT
 from ..time_limits import in_thread
+from ..toolkit import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
 from .directory_tree import Lister
 from .file_pages import LOOK, not_text, read_page
-from .shared import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
 
 NOTE_ROOM = 250
 """Characters of a page that are kept free for what is said about it."""

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
+from ..toolkit import as_bytes, flag, in_words, opened_directory, path_of, schema, text, whole
 from . import grep_program
 from .processes import Processes, to_end
 from .safe_text import output_text
-from .shared import as_bytes, flag, in_words, opened_directory, path_of, schema, text, whole
 
 SECONDS = 30
 """How long a search may take."""

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from holdfast.facts.credentials import open_end
+from holdfast.facts import open_end
 
 from .safe_text import clean
 

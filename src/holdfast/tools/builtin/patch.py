@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
 from ..time_limits import in_thread
+from ..toolkit import as_bytes, flag, go_on, path_of, schema, text
 from .file_pages import LOOK, not_text
-from .shared import as_bytes, flag, go_on, path_of, schema, text
 
 MOST_BYTES = 1 << 24
 _MOST_COMPARED = 20_000

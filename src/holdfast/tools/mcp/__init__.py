@@ -4,9 +4,29 @@ A server's list of tools may change and the server may go at any time; the hub t
 tools array, which decides what that does to a prompt. The MCP SDK is imported when a server is started, not before.
 """
 
-from .approvals import approve, approved, revoke
-from .configuration import servers
-from .hub import Hub
-from .server import Server, Status
+from typing import TYPE_CHECKING
 
-__all__ = ["Hub", "Server", "Status", "approve", "approved", "revoke", "servers"]
+from ...lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .approvals import approve as approve
+    from .approvals import approved as approved
+    from .approvals import revoke as revoke
+    from .configuration import servers as servers
+    from .hub import Hub as Hub
+    from .server import Server as Server
+    from .server import Status as Status
+    from .startup import started as started
+    from .startup import unconnected as unconnected
+    from .startup import usable as usable
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        {
+            ".approvals": "approve approved revoke",
+            ".configuration": "servers",
+            ".hub": "Hub",
+            ".server": "Server Status",
+            ".startup": "started unconnected usable",
+        },
+    )

@@ -19,12 +19,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config import Settings
-from holdfast.config.keys import SERVER_KEYS
-from holdfast.config.origin import printable
-from holdfast.config.parse import NotAllowedError, check, mask
-from holdfast.config.sections.mcp import DeclaredServer, Mcp
-from holdfast.config.servers import LONGEST_NAME, contradiction, is_name
+from holdfast.config import (
+    LONGEST_NAME,
+    SERVER_KEYS,
+    NotAllowedError,
+    Settings,
+    check,
+    contradiction,
+    is_name,
+    mask,
+    printable,
+)
+from holdfast.config.sections import DeclaredServer, Mcp
 from holdfast.errors import HoldfastError
 
 from .approvals import approved

@@ -32,8 +32,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast import __version__
-from holdfast.config.parse import mask
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config import mask
+from holdfast.config.sections import Mcp
 from holdfast.records import Block, Image, Text
 
 from ..contract import ToolExecutionError, ToolOutput

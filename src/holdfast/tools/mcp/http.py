@@ -17,7 +17,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from holdfast import __version__
-from holdfast.config.parse import mask
+from holdfast.config import mask
 
 from .server import Server
 

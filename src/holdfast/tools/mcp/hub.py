@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections import Mcp
 from holdfast.errors import HoldfastError
-from holdfast.records.events import NO_SESSION, Bus, Event
-from holdfast.records.events.tools import McpServerDisconnected, McpToolsChanged
+from holdfast.records.events import NO_SESSION, Bus, Event, McpServerDisconnected, McpToolsChanged
 
 from ..contract import Tool
 from ..journal import Teller

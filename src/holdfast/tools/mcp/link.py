@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.config.sections.mcp import Mcp
+from holdfast.config.sections import Mcp
 
 from ..contract import Run, Tool, ToolContext, ToolExecutionError, ToolOutput
 from ..text_limits import said

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from holdfast.config.sections.mcp import Mcp
-from holdfast.records.jsontext import NotJson, canonical_json
+from holdfast.config.sections import Mcp
+from holdfast.records import NotJson, canonical_json
 
 from ..contract import Effect, Run, Tool, ToolExecutionError
 from ..text_limits import mend, shown

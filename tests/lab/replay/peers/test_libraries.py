@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.caches.prompts import Prompt
-from holdfast.simulator.script import load
+from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from scripts.install_peers import environment
 from tests.clients.programs import Place, Watched
@@ -62,7 +62,7 @@ def session(tmp_path: Path) -> Session:
         script, talk, home = tmp_path / "script.json", tmp_path / "talk.json", Place(tmp_path)
         script.write_text(json.dumps({"rules": RULES}), "utf-8")
         talk.write_text(json.dumps(TALK | {"histories": [[], HISTORY]}), "utf-8")
-        simulator = Watched(script=load(script))
+        simulator = Watched(script=load_script(script))
         with running(simulator) as address:
             told = {"ADDRESS": address, "TALK": str(talk), "ROUTE": route, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
             driver = str(DRIVERS / f"{name.replace('-', '_')}_session.py")

@@ -1,4 +1,4 @@
-"""What built-in tools share: schemas as canonical text, errors in words, directories reached safely."""
+"""What tools are written with: input schemas as canonical text, errors in words, directories reached safely."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 
 from holdfast.records import canonical_json
 
-from .. import safe_files
-from ..contract import ToolContext, ToolExecutionError
-from ..text_limits import shown
+from . import safe_files
+from .contract import ToolContext, ToolExecutionError
+from .text_limits import shown
 
 
 def schema(required: Mapping[str, Mapping[str, Any]], optional: Mapping[str, Mapping[str, Any]] | None = None) -> bytes:
