@@ -181,7 +181,6 @@ def write(facade: Facade) -> None:
     if rest:
         print(f"{facade.package}: has code of its own; left alone: {sorted(facade.names)}", file=sys.stderr)
         return
-    depth = facade.package.count(".") + 1
     by_module: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for public, (module, attribute) in facade.names.items():
         by_module[module].append((attribute, public))
@@ -199,12 +198,12 @@ def write(facade: Facade) -> None:
                 "",
                 "from typing import TYPE_CHECKING",
                 "",
-                f"from {'.' * depth}lazy_exports import lazy_exports",
+                fX,
                 "",
                 "if TYPE_CHECKING:",
                 *checked,
                 "else:",
-                "    __getattr__, __all__ = lazy_exports(",
+                "    __getattr__, __dir__, __all__ = lazy_exports(",
                 "        __name__,",
                 "        {",
                 *table,

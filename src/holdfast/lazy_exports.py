@@ -4,9 +4,11 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+Exports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
-def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], list[str]]:
-    """`__getattr__` and `__all__` of a package whose names live in `modules`: module to names, parted by spaces.
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Exports:
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names live in `modules`: module to names, parted by spaces.
 
     `a:b` offers the module's `a` as `b`. A module's own name stands under the empty key.
     """
@@ -27,4 +29,5 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, sorted(places)
+    names = sorted(places)
+    return load, lambda: [*vars(sys.modules[package]), *names], names

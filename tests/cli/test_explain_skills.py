@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli import breaks, show
-from holdfast.cli.explain.command import command
+from holdfast.cli.explain import command
 from holdfast.config.sections.cache import Cache
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
 from holdfast.simulator import Call, Simulator, VirtualClock

@@ -238,7 +238,8 @@ def test_what_prints_does_not_reach_the_protocol(workspace: Path) -> None:
     """A print on standard output, from Python and from below it, goes to standard error."""
     script = """
         import os
-        from holdfast.cli import main, mcp_server
+        from holdfast.cli import main
+        from holdfast.cli.mcp import server as mcp_server
 
         async def loud(asked):
             print("from Python", flush=True)

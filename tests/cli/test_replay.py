@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.cli import run
-from holdfast.cli.replay.command import command
+from holdfast.cli.replay import command
 from holdfast.lab import Options, write
 from holdfast.report.logs.records import Record, Source
 from holdfast.report.logs.selection import Picking

@@ -188,7 +188,7 @@ class TestInvariant2:
 
     def test_b17_the_whole_window_knows_no_more_than_events_and_values(self) -> None:
         package = Path(renderer.__file__).parent
-        known = {"canonical", "errors", "events", *(path.stem for path in package.glob("*.py"))}
+        known = {"errors", "lazy_exports", "records", *(path.stem for path in package.glob("*.py"))}
         for path in package.glob("*.py"):
             assert set(imports(path.read_text())) <= known, path.name
 

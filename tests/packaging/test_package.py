@@ -32,8 +32,8 @@ IN_WHEEL = (
     "holdfast/facts/data/overrides/seed-floors.toml",
     "holdfast/facts/vendor/o200k_base.tiktoken.gz",
     "holdfast/facts/vendor/LICENSE.tiktoken",
-    "holdfast/observe/pages/style.css",
-    "holdfast/observe/pages/script.js",
+    "holdfast/report/pages/style.css",
+    "holdfast/report/pages/script.js",
 )
 IN_ARCHIVE = ("src", "tests", "examples", "benchmarks", "scripts", "docs")
 """Folders of which the archive has every file that the tree has."""

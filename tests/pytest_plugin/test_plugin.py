@@ -242,5 +242,5 @@ def test_an_unknown_name_of_the_module_is_an_error() -> None:
     import holdfast.pytest_plugin
 
     assert holdfast.pytest_plugin.Recorder.__name__ == "Recorder"
-    with pytest.raises(AttributeError, match="has no attribute 'recorder'"):
-        holdfast.pytest_plugin.recorder  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'recording'"):
+        holdfast.pytest_plugin.recording  # noqa: B018

@@ -6,7 +6,7 @@ renders a window imports nothing but canonical values and errors.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import model_choice as model_choice
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .stable_text import EXPECTED_CALLS as EXPECTED_CALLS
     from .stable_text import PERSONA as PERSONA
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "model_choice routing",

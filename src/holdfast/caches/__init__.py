@@ -6,7 +6,7 @@ Prediction and simulator share them, so a rule exists once. Knows neither wire b
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import anthropic as anthropic
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .providers import rules as rules
     from .streams import Room as Room
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "anthropic chain gemini openai_breakpoints providers",

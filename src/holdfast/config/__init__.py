@@ -7,7 +7,7 @@ is used for. Opens no file but the two `holdfast.toml`. Secrets have no place he
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import inert as inert
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .template import as_toml as as_toml
     from .writer import write_value as write_value
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "inert",

@@ -6,7 +6,7 @@ come in as values where a decision needs them. May import caches, config (its fr
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import account as account
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from .text_changes import changes as changes
     from .volatile import masked as masked
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "account experience gemini_contents keepalive ledger planner",

@@ -4,7 +4,7 @@ Holdfast's own agent, against the simulator. May import everything but the comma
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import agent as agent
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .runs import Run as Run
     from .runs import progress as progress
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "agent session",

@@ -6,7 +6,7 @@ import everything below it.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .byte_diff import Where as Where
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .reports import Reports as Reports
     from .state import facts_of as facts_of
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".byte_diff": "Where where",

@@ -6,7 +6,7 @@ imports only `canonical` and `errors`.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .calibration import Calibration as Calibration
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .tokens import estimate_json as estimate_json
     from .tokens import heuristic_tokens as heuristic_tokens
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".calibration": "Calibration",

@@ -6,7 +6,7 @@ provider and back, `admin` answers what is ours. Imports `observe`, `transport` 
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import launch as launch
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .server import running as running
     from .server import serve as serve
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "launch presence reach",

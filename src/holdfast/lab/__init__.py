@@ -5,7 +5,7 @@ with billed usage. Imports `report.logs`, `engine` and below; knows nothing of H
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from holdfast.report.logs.trace_files import read as read
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .timed_prompts import outcomes as outcomes
     from .timed_prompts import rolling as rolling
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".calibration": "Calibration NEEDED RULES Rule TOLERANCE calibrate",

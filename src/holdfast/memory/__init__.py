@@ -8,7 +8,7 @@ import everything below it.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .checks import project_name as project_name
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .tools import memory_tools as memory_tools
     from .vectors import Vectors as Vectors
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".checks": "project_name",

@@ -5,7 +5,7 @@ Knows no provider, no bytes on a wire, no clock and no storage; imports nothing 
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .blocks import Block as Block
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .token_usage import Usage as Usage
     from .token_usage import usage as usage
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".blocks": (

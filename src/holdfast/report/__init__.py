@@ -8,7 +8,7 @@ below.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .bills import bill as bill
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .tips import applicable as applicable
     from .tips_of_store import evidence as evidence
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".bills": "bill",

@@ -6,14 +6,14 @@ transport and what is below.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .http_clients import http_client as http_client
     from .http_clients import library_of as library_of
     from .passages import passages_of as passages_of
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".http_clients": "http_client library_of",

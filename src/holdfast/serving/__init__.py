@@ -5,7 +5,7 @@ Decides nothing about what is sent. Imports `errors` only.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import encodings as encodings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .protocol import ends_with_mark as ends_with_mark
     from .protocol import send_together as send_together
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "encodings",

@@ -6,7 +6,7 @@ Replay, demo and tests use `Simulator` in process on a virtual clock; `holdfast 
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .clock import Clock as Clock
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .server import running as running
     from .server import serve as serve
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".clock": "Clock SystemClock VirtualClock",

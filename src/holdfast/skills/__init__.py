@@ -6,7 +6,7 @@ may be loaded has a budget. May import everything below it.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .activation import SkillActivationRegistry as SkillActivationRegistry
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .tools import POINTERS as POINTERS
     from .tools import register_skill_tools as register_skill_tools
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".activation": "SkillActivationRegistry",

@@ -5,7 +5,7 @@ Stores values it is given; decides nothing about caches or prompts.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import bill_sums as bill_sums
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from .tenants import SUBSCRIPTION as SUBSCRIPTION
     from .tenants import is_subscription as is_subscription
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "bill_sums tenant_removal",

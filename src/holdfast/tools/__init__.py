@@ -7,7 +7,7 @@ of what was declared. May import everything below it; optional libraries are imp
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .array_order import size_of as size_of
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from .workspace import Workspace as Workspace
     from .workspace import lexical as lexical
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".array_order": "size_of",

@@ -5,7 +5,7 @@ May import `config` and below.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .certificates import VARIABLES as VARIABLES
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .path_masks import shown_path as shown_path
     from .proxies import proxy_for as proxy_for
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".certificates": "Trust VARIABLES trust untrusted",

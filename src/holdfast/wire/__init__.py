@@ -6,7 +6,7 @@ to a cache, `caches`.
 
 from typing import TYPE_CHECKING
 
-from ..lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import cache_parameters as cache_parameters
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from .usage import number as number
     from .usage import openai_usage as openai_usage
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "cache_parameters rewrite scan",

@@ -7,7 +7,7 @@ stays in the log.
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .compactor import before_request as before_request
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .limits import is_too_long as is_too_long
     from .measurement import length as length
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".compactor": "before_request compact elide",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .agent import Command as Command
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .server import Limits as Limits
     from .server import Upstream as Upstream
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".agent": "Command Compaction Confirm Deferral Mask Memory Offload Skills Tools",

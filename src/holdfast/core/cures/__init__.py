@@ -6,7 +6,7 @@ anything, the cause has a plain cure. Knows nothing of how a break is found or k
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .cure_case import ECONOMIC as ECONOMIC
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .library import reset_cure as reset_cure
     from .skills import skill_owner as skill_owner
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".cure_case": "Case Cure ECONOMIC IMPROVE MANAGE REPAIR VALUES case",

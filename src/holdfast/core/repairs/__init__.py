@@ -5,7 +5,7 @@ Pure decisions on texts and digests. Knows nothing of how a body is spelled; `en
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import patches as patches
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .state import RepairState as RepairState
     from .texts import Said as Said
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "patches texts tool_texts",

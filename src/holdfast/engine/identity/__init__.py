@@ -6,7 +6,7 @@ wire, the store and what lies below them; knows nothing of sockets.
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .chains import Chains as Chains
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .session_names import previous_response as previous_response
     from .side_requests import is_side as is_side
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".chains": "Chains",

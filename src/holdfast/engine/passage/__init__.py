@@ -6,7 +6,7 @@ A passage takes a request's bytes in, gives the bytes to send, reads the answer 
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import kill_switch as kill_switch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .response_headers import Held as Held
     from .warmup import warm_up as warm_up
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "kill_switch",

@@ -5,7 +5,7 @@ The rules are in `core.repairs`; here they are applied to bytes and kept. Import
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .savings import AS_SENT as AS_SENT
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .savings import Readers as Readers
     from .savings import Shadow as Shadow
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".savings": "AS_SENT Billed Readers Shadow",

@@ -5,7 +5,7 @@ Knows nothing of storage, wire formats or configuration.
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import agent as agent
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from .ulid import milliseconds as milliseconds
     from .ulid import texts as texts
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "agent sessions tools",

@@ -6,7 +6,7 @@ with the logs. Two kinds of evidence: the bytes of the requests where a log has 
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .explainer import Explainer as Explainer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .sentences import with_others as with_others
     from .session_dedup import Window as Window
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".explainer": "Explainer",

@@ -8,7 +8,7 @@ a line in `formats`.
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .discovery import KNOWN as KNOWN
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .traces import by_author as by_author
     from .traces import lanes as lanes
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".discovery": "KNOWN Reading home_sources sniff sources",

@@ -6,7 +6,7 @@ and the values of `observe`.
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import charts as charts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .tables import Column as Column
     from .tables import table as table
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "charts page scales texts",

@@ -6,7 +6,7 @@ reply. Knows no dialect, no limits and no clock; `simulator.model` makes replies
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from . import document as document
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .rules import Step as Step
     from .rules import When as When
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "": "document parser",

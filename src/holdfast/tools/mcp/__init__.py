@@ -6,7 +6,7 @@ tools array, which decides what that does to a prompt. The MCP SDK is imported w
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .approvals import approve as approve
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .startup import unconnected as unconnected
     from .startup import usable as usable
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".approvals": "approve approved revoke",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ...lazy_exports import lazy_exports
+from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .gemini import MADE_ID as MADE_ID
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .openai_responses import LATE_TOOLS as LATE_TOOLS
     from .openai_responses import decode_tool as decode_tool
 else:
-    __getattr__, __all__ = lazy_exports(
+    __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             ".gemini": "MADE_ID",
