@@ -198,7 +198,7 @@ def write(facade: Facade) -> None:
                 "",
                 "from typing import TYPE_CHECKING",
                 "",
-                fX,
+                f"from {PACKAGE}.lazy_exports import lazy_exports",
                 "",
                 "if TYPE_CHECKING:",
                 *checked,

@@ -8,7 +8,7 @@ Exports = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Exports:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose names live in `modules`: module to names, parted by spaces.
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names live in `modules` (module: its names, spaced).
 
     `a:b` offers the module's `a` as `b`. A module's own name stands under the empty key.
     """
