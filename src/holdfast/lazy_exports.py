@@ -29,5 +29,5 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Exports:
         setattr(sys.modules[package], name, value)
         return value
 
-    names = sorted(places)
-    return load, lambda: [*vars(sys.modules[package]), *names], names
+    offered = sorted(places)
+    return load, lambda: [*vars(sys.modules[package]), *offered], offered
