@@ -15,7 +15,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger
 from holdfast.core.plan import Kind, Plan, Turn, baseline
 from holdfast.core.plan_check import checked
-from holdfast.core.retention import Change, Retention, changes, observe
+from holdfast.core.retention import Retention, RetentionChange, changes, observe
 from holdfast.core.situation import Situation
 from holdfast.core.strategies import STRATEGIES
 from holdfast.facts import ModelFacts, model
@@ -70,7 +70,7 @@ class Settled(Struct, frozen=True):
     plan: Plan
     outcome: Outcome
     prompt: Prompt
-    changes: tuple[Change, ...]
+    changes: tuple[RetentionChange, ...]
 
     @property
     def ttls(self) -> list[str]:
