@@ -1,7 +1,7 @@
 """The processes of one session: every command that runs, and those in the background by name.
 
 Names count up, so that a session says the same whatever numbers the system gave. Nothing outlives the session: `close`
-ends all, and so do the collection of this object and the end of the program, even a violent one (see `guarding`).
+ends all, and so do the collection of this object and the end of the program, even a violent one (see `watchdog`).
 Processes that make a session of their own, as daemons do, end with the command that started them (see `descendants`).
 """
 
