@@ -23,9 +23,9 @@ from holdfast.core.planner import Tenant
 from holdfast.core.situation import Strategy
 from holdfast.core.strategies import STRATEGIES, rolling, two_point
 from holdfast.facts import ModelFacts, model
-from holdfast.lab import Call, optimal
+from holdfast.lab import Call, ReplayOptions, optimal
+from holdfast.lab import run as run_lab
 from holdfast.lab.playback import billed, replay
-from holdfast.lab.replay import run as run_lab
 
 ANTHROPIC = ("claude-opus-4-6", "claude-sonnet-5-5", "claude-haiku-4-5")
 OPENAI = "openai:gpt-6.1-sol"
@@ -68,7 +68,7 @@ def _results(*, quick: bool) -> Iterator[Result]:
 def _sessions(name: str, over_optimum: float, p90: float, *, cold: bool) -> Iterator[Result]:
     """Many recorded sessions in their order, at the times they were recorded at, each with an empty cache or with what
     its first requests were billed as read."""
-    found = run_lab(many(), ["economic", *BEST_OF, "optimal"], [name], ttl_raise="no", cold=cold)
+    found = run_lab(many(), ["economic", *BEST_OF, "optimal"], [name], ReplayOptions(ttl_raise="no", cold=cold))
     cost = {result.strategy: result.cost_tokens for result in found.results}
     best = min(BEST_OF, key=lambda each: cost[each])
     title = f"{name}, {len(found.traces)} sessions{'' if cold else ' begun warm'}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from benchmarks import Result
 from benchmarks.recordings import JUDGED, SOURCE, shaped
@@ -40,9 +41,10 @@ def run(*, quick: bool) -> Iterator[Result]:
 
 
 def _timed(
-    strategies: Sequence[str], *, repair: Repair = "suggest", ttl_raise: str | None = None
+    strategies: Sequence[str], *, repair: Repair = "suggest", ttl_raise: Literal["yes", "no"] | None = None
 ) -> tuple[Replayed, float]:
     """A replay, and the processor time all of it took."""
     begun = time.process_time()
-    report = lab.run(shaped(), strategies, [MODEL], repair=repair, ttl_raise=ttl_raise)
+    options = lab.ReplayOptions(repair=repair, ttl_raise=ttl_raise)
+    report = lab.run(shaped(), strategies, [MODEL], options)
     return report, time.process_time() - begun

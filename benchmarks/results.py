@@ -18,7 +18,7 @@ from benchmarks import headlines, public_sessions, tools
 from benchmarks.make_data import DATA
 from benchmarks.peers.versions import installed
 from holdfast import facts
-from holdfast.lab import FAULTS, RECORDED, SEEDS, Trace, read, run
+from holdfast.lab import FAULTS, RECORDED, SEEDS, ReplayOptions, Trace, read, run
 from holdfast.lab.contenders import summary
 from holdfast.lab.peers import PEERS
 from holdfast.lab.results import Replayed, Result
@@ -71,7 +71,7 @@ def traces(kind: str) -> tuple[Trace, ...]:
 def replayed(kind: str, gaps: str, model: str) -> Replayed:
     """All strategies on one set of sessions."""
     _say(f"{model}, {kind} {gaps}")
-    return run(traces(kind), (*ENGINE, *PEERS, "optimal"), [model], gaps=gaps, seeds=SEEDS)
+    return run(traces(kind), (*ENGINE, *PEERS, "optimal"), [model], ReplayOptions(gaps=gaps, seeds=SEEDS))
 
 
 def cost(report: Replayed, strategy: str) -> float | None:
@@ -235,11 +235,7 @@ def _faults() -> Iterator[str]:
                 traces("session"),
                 names,
                 [FAULTY],
-                gaps="none",
-                fault=fault,
-                repair=repair,
-                client="automatic",
-                optimum=False,
+                ReplayOptions(gaps="none", fault=fault, repair=repair, client="automatic", optimum=False),
             )
             for repair in ("suggest", "on")
         )
@@ -266,7 +262,12 @@ def _on_top() -> Iterator[str]:
         cells = []
         for kind, gaps in SETS:
             _say(f"in front of {peer}, {kind} {gaps}")
-            report = run(traces(kind), ("economic", peer), [FAULTY], gaps=gaps, seeds=SEEDS, client=peer, optimum=False)
+            report = run(
+                traces(kind),
+                ("economic", peer),
+                [FAULTY],
+                ReplayOptions(gaps=gaps, seeds=SEEDS, client=peer, optimum=False),
+            )
             cells.append(_over(report, "economic", peer))
         yield f"| {peer} | " + " | ".join(cells) + " |"
     yield ""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import run
 from holdfast.cli.replay import command
-from holdfast.lab import Options, write
+from holdfast.lab import ReplayOptions, write
 from holdfast.report.logs.records import Record, Source
 from holdfast.report.logs.selection import Picking
 from tests.lab.replay import made
@@ -125,7 +125,7 @@ def test_faults_noise_and_clients(trace: Path, capsys: pytest.CaptureFixture[str
 
 def test_values_are_mended_too(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What moves values needs bodies, whatever moves beside them: the whole engine plays a shape trace then."""
-    assert Options(repair="values").whole_engine
+    assert ReplayOptions(repair="values").whole_engine
     faulty = ("--strategy", "rolling", "--no-optimum", "--fault", "clock-at-head", "--format", "json", "--repair")
     costs = [
         json.loads(said(capsys, trace, *faulty, level)[0])["results"][0]["cost_usd"] for level in ("suggest", "values")

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .models import used_models as used_models
     from .optimum.search import Optimum as Optimum
     from .optimum.search import optimal as optimal
-    from .options import Options as Options
+    from .options import ReplayOptions as ReplayOptions
     from .page import replay_page as replay_page
     from .replay import Lab as Lab
     from .replay import run as run
@@ -65,7 +65,7 @@ else:
             ".gaps": "PATTERNS SEEDS with_gaps",
             ".models": "Course Used facts_of own_model recorded used_models",
             ".optimum.search": "Optimum optimal",
-            ".options": "Options",
+            ".options": "ReplayOptions",
             ".page": "replay_page",
             ".replay": "Lab run",
             ".results": "BILLED RECORDED Replayed Result SessionResult Spread",

@@ -12,7 +12,7 @@ from holdfast.report.logs import Shape, Trace
 
 from . import bounds
 from .contenders import OPTIMAL, Contender
-from .options import Options
+from .options import ReplayOptions
 from .results import BILLED, Result, SessionResult
 from .sessions import is_shape
 
@@ -64,7 +64,7 @@ def versions(contenders: Sequence[Contender], models: Sequence[ModelFacts]) -> t
 def notes(
     traces: Sequence[Trace],
     models: Sequence[ModelFacts],
-    options: Options,
+    options: ReplayOptions,
     contenders: Mapping[str, Contender],
     results: Sequence[Result],
 ) -> Iterator[str]:
@@ -102,7 +102,7 @@ def notes(
         yield "optimal was left out, because the optimum was not searched for."
 
 
-def starts(sessions: int, warm: int, options: Options) -> Iterator[str]:
+def starts(sessions: int, warm: int, options: ReplayOptions) -> Iterator[str]:
     """What was in the providers' caches when the sessions began."""
     if warm:
         which = "The session" if sessions == 1 else f"{warm:,} of {sessions:,} sessions"

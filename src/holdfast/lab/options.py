@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
@@ -16,20 +17,30 @@ from .contenders import Repair, nearest
 from .gaps import PATTERNS, SEEDS
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class ReplayOptions(Struct, frozen=True, kw_only=True):
     """How traces are replayed. No `gaps`: as recorded, and where nothing was, a steady pace."""
 
     gaps: str | None = None
+    """A name of `PATTERNS`."""
     seeds: tuple[int, ...] = SEEDS[:1]
+    """What gaps, faults and noise are drawn from; every session is played once for each."""
     fault: str | None = None
+    """A name of `FAULTS`: what the client does wrong."""
     noise: Noise | None = None
-    ttl_raise: str | None = None
+    """How unreliable the provider's cache is."""
+    ttl_raise: Literal["yes", "no"] | None = None
+    """Whether a write over a shorter-lived entry gets its own lifetime; None: what the facts say."""
     repair: Repair = "suggest"
     client: str | None = None
+    """Whose markers the requests bear before a strategy sees them; a name of `PEERS`."""
     fresh: bool = False
+    """Whether the engine forgets between sessions what it has learned."""
     cold: bool = False
+    """Whether sessions begin with an empty cache although their first requests were billed as read."""
     optimum: bool = True
+    """Whether the optimum is searched."""
     dump: Path | None = None
+    """A file that every body is written to as it was sent."""
 
     def __post_init__(self) -> None:
         if self.gaps is not None and self.gaps not in PATTERNS:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from time import perf_counter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import AnthropicCache, Mark, Noise, rules
+from holdfast.caches import AnthropicCache, Mark, rules
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.records import UNSPLIT, Usage
@@ -24,11 +23,11 @@ from holdfast.report.logs import Trace, by_author
 
 from . import bounds, notes
 from .client_faults import FAULTS
-from .contenders import OPTIMAL, Contender, Repair, contenders
+from .contenders import OPTIMAL, Contender, contenders
 from .dump import Dump
-from .gaps import SEEDS, with_gaps
+from .gaps import with_gaps
 from .models import Course, facts_of, recorded
-from .options import Options
+from .options import ReplayOptions
 from .playback import Core, Through, Way, play
 from .provider_caches import Providers
 from .results import BILLED, Kind, Replayed, SessionResult, price_of
@@ -43,37 +42,14 @@ Progress = Callable[[int], None]
 def run(
     traces: Sequence[Trace],
     strategies: Sequence[str],
-    models: Sequence[str],
+    models: Sequence[str] = (),
+    options: ReplayOptions | None = None,
     *,
-    gaps: str | None = None,
-    seeds: Sequence[int] = SEEDS[:1],
-    fault: str | None = None,
-    noise: Noise | None = None,
-    ttl_raise: str | None = None,
-    repair: Repair = "suggest",
-    client: str | None = None,
-    fresh: bool = False,
-    cold: bool = False,
-    optimum: bool = True,
-    dump: Path | None = None,
     progress: Progress | None = None,
 ) -> Replayed:
-    """Replay traces; `strategies` are names of `STRATEGY_NAMES`, models as `provider:name` or by their bare names.
-    Without models every lane is replayed on the one it was recorded with."""
-    options = Options(
-        gaps=gaps,
-        seeds=tuple(seeds),
-        fault=fault,
-        noise=noise,
-        ttl_raise=ttl_raise,
-        repair=repair,
-        client=client,
-        fresh=fresh,
-        cold=cold,
-        optimum=optimum,
-        dump=dump,
-    )
-    lab = Lab(traces, strategies, models, options)
+    """Replay traces under strategies, which are names of `STRATEGY_NAMES`. Models are given as `provider:name` or by
+    their bare names; without any, every lane is replayed on the one it was recorded with."""
+    lab = Lab(traces, strategies, models, options or ReplayOptions())
     lab.play(progress)
     return lab.report()
 
@@ -82,7 +58,7 @@ class Lab:
     """One run: `play` it, and `report` what has been played so far."""
 
     def __init__(
-        self, traces: Sequence[Trace], strategies: Sequence[str], models: Sequence[str], options: Options
+        self, traces: Sequence[Trace], strategies: Sequence[str], models: Sequence[str], options: ReplayOptions
     ) -> None:
         self.options = options
         self._authors = by_author(traces)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.lab import Trace, run
+from holdfast.lab import ReplayOptions, Trace, run
 from holdfast.lab import dump as dumping
 from holdfast.lab.playback import Prepared
 from holdfast.lab.sessions import Turn
@@ -21,7 +21,7 @@ OPUS = "claude-opus-4-6"
 
 def reprice(traces: list[Trace], strategies: list[str], path: Path, *, near: float) -> None:
     """An outsider's costs are near ours, in their ratio to the optimum and in their order."""
-    report = run(traces, [*strategies, "optimal"], [OPUS], dump=path)
+    report = run(traces, [*strategies, "optimal"], [OPUS], ReplayOptions(dump=path))
     with path.open(encoding="utf-8") as lines:
         theirs = repricing.costs(lines)
     ours = {result.strategy: result.over_optimal for result in report.results if result.kind != "billed"}
@@ -52,7 +52,7 @@ def test_on_recorded_sessions_too(tmp_path: Path) -> None:
 
 def test_a_line_says_what_was_sent_and_what_was_foreseen(tmp_path: Path) -> None:
     path = tmp_path / "bodies.jsonl"
-    report = run([made.session(6, agent=True)], ["rolling", "none"], [OPUS], dump=path)
+    report = run([made.session(6, agent=True)], ["rolling", "none"], [OPUS], ReplayOptions(dump=path))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(lines) == 12
     for name in ("rolling", "none"):
@@ -77,7 +77,7 @@ def test_the_body_stands_there_byte_for_byte(tmp_path: Path, monkeypatch: pytest
         kept(self, turn, prepared)
 
     monkeypatch.setattr(dumping.Dump, "sent", sending)
-    run([own("session")], ["automatic", "economic"], [OPUS], dump=path)
+    run([own("session")], ["automatic", "economic"], [OPUS], ReplayOptions(dump=path))
     lines = path.read_bytes().splitlines()
     assert len(lines) == len(sent) > 10
     assert all(line.endswith(b'"body":' + raw + b"}") for line, raw in zip(lines, sent, strict=True))
@@ -91,10 +91,15 @@ def test_line_breaks_between_values_become_spaces() -> None:
 def test_the_same_seed_writes_the_same_file(tmp_path: Path) -> None:
     paths = [tmp_path / "one", tmp_path / "two"]
     for path in paths:
-        run([made.session(6)], ["economic", "opencode"], [OPUS], gaps="minutes", seeds=(11, 23), dump=path)
+        run(
+            [made.session(6)],
+            ["economic", "opencode"],
+            [OPUS],
+            ReplayOptions(gaps="minutes", seeds=(11, 23), dump=path),
+        )
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(HoldfastError, match="cannot be written"):
-        run([made.session(2)], ["none"], [OPUS], dump=tmp_path / "missing" / "bodies.jsonl")
+        run([made.session(2)], ["none"], [OPUS], ReplayOptions(dump=tmp_path / "missing" / "bodies.jsonl"))

@@ -16,8 +16,8 @@ from holdfast.lab import (
     BILLED,
     STRATEGY_NAMES,
     Lab,
-    Options,
     Replayed,
+    ReplayOptions,
     Result,
     Trace,
     bounds,
@@ -71,7 +71,7 @@ def test_everything_is_compared_with_the_optimum() -> None:
 
 def test_rolling_costs_what_its_plan_costs() -> None:
     trace, facts = made.session(), model(REF)
-    found = by_name(run([trace], ["rolling", "none"], [OPUS], cold=True))
+    found = by_name(run([trace], ["rolling", "none"], [OPUS], ReplayOptions(cold=True)))
     calls = calls_of(trace, facts)
     assert found["rolling"].cost_tokens == cost(calls, rolling(calls, "5m"), facts)
     assert found["none"].cost_tokens == sum(call.prompt.tokens for call in calls)
@@ -89,7 +89,7 @@ def test_dollars_are_those_of_the_prices() -> None:
 
 
 def test_breaks_have_their_cause_and_a_compaction_is_a_reset() -> None:
-    found = by_name(run([made.session()], ["rolling", "rolling-1h"], [OPUS], cold=True))
+    found = by_name(run([made.session()], ["rolling", "rolling-1h"], [OPUS], ReplayOptions(cold=True)))
     assert [(each.cause, each.breaks) for each in found["rolling"].causes] == [("ttl_expired_5m", 4)]
     assert [(each.cause, each.breaks) for each in found["rolling-1h"].causes] == [("ttl_expired_1h", 1)]
     assert found["rolling"].resets == found["rolling-1h"].resets == 1
@@ -102,26 +102,35 @@ def test_the_same_seed_gives_the_same_report() -> None:
 
     def once(seed: int) -> bytes:
         traces = [made.session(12), with_gaps(own("session"), "none")]
-        return told(run(traces, ["all"], [OPUS], gaps="office", seeds=(seed,), noise=noise, fault="tools-shuffled"))
+        return told(
+            run(
+                traces,
+                ["all"],
+                [OPUS],
+                ReplayOptions(gaps="office", seeds=(seed,), noise=noise, fault="tools-shuffled"),
+            )
+        )
 
     assert once(11) == once(11) != once(23)
 
 
 def test_seeds_are_added_up_and_one_is_enough_where_nothing_is_left_to_chance() -> None:
     trace = made.session(12)
-    single = [run([trace], ["rolling"], [OPUS], gaps="minutes", seeds=(seed,)).results[0] for seed in (11, 23)]
-    both = run([trace], ["rolling"], [OPUS], gaps="minutes", seeds=(11, 23))
+    single = [
+        run([trace], ["rolling"], [OPUS], ReplayOptions(gaps="minutes", seeds=(seed,))).results[0] for seed in (11, 23)
+    ]
+    both = run([trace], ["rolling"], [OPUS], ReplayOptions(gaps="minutes", seeds=(11, 23)))
     assert both.results[0].cost_tokens == sum(each.cost_tokens for each in single)
     assert [each.seed for each in both.sessions] == [11, 23]
-    assert run([trace], ["rolling"], [OPUS], seeds=(11, 23)).seeds == (11,)
+    assert run([trace], ["rolling"], [OPUS], ReplayOptions(seeds=(11, 23))).seeds == (11,)
 
 
 @pytest.mark.parametrize("repair", ["suggest", "on"])
 def test_each_session_begins_with_an_empty_cache(repair: Repair) -> None:
     """Both ways: the whole engine, which repairs need, is told so too and foresees no read."""
     trace = made.session(12)
-    alone = by_name(run([trace], ["rolling"], [OPUS], repair=repair, cold=True))["rolling"]
-    twice = by_name(run([trace, trace], ["rolling"], [OPUS], repair=repair, cold=True))["rolling"]
+    alone = by_name(run([trace], ["rolling"], [OPUS], ReplayOptions(repair=repair, cold=True)))["rolling"]
+    twice = by_name(run([trace, trace], ["rolling"], [OPUS], ReplayOptions(repair=repair, cold=True)))["rolling"]
     assert twice.cost_tokens == 2 * alone.cost_tokens
     assert twice.surprises == 0
 
@@ -131,7 +140,7 @@ def test_what_was_learned_is_kept_for_the_next_session_unless_it_is_to_be_forgot
     kept, fresh = (
         [
             each.cost_tokens
-            for each in run(traces, ["economic"], [OPUS], fresh=fresh).sessions
+            for each in run(traces, ["economic"], [OPUS], ReplayOptions(fresh=fresh)).sessions
             if each.strategy != BILLED
         ]
         for fresh in (False, True)
@@ -145,13 +154,17 @@ def test_lanes_of_a_session_share_the_cache() -> None:
     """A sub-agent with the same tools and system text reads what the main conversation has written."""
     main = made.session(3).steps
     other = replace(main[0], number=2, at=5.0, first_token_at=8.0, lane=f"{main[0].lane}{SIDECHAIN}")
-    both = by_name(run([Trace("both", "both", (main[0], other))], ["rolling"], [OPUS], cold=True))["rolling"]
+    both = by_name(run([Trace("both", "both", (main[0], other))], ["rolling"], [OPUS], ReplayOptions(cold=True)))[
+        "rolling"
+    ]
     assert both.read == made.HEAD + made.OWN
 
 
 def test_where_long_markers_raise_the_engine_finds_it_out() -> None:
     traces = [made.session(40, name=f"own-{number}") for number in range(3)]
-    no, yes = (run(traces, ["economic", "optimal"], [OPUS], ttl_raise=raises) for raises in ("no", "yes"))
+    no, yes = (
+        run(traces, ["economic", "optimal"], [OPUS], ReplayOptions(ttl_raise=raises)) for raises in ("no", "yes")
+    )
     assert by_name(yes)["optimal"].cost_tokens < by_name(no)["optimal"].cost_tokens
     assert by_name(yes)["economic"].cost_tokens <= by_name(no)["economic"].cost_tokens
     assert "ttl_raise yes" in yes.optimum
@@ -160,7 +173,7 @@ def test_where_long_markers_raise_the_engine_finds_it_out() -> None:
 
 def test_noise_is_paid_for_and_the_optimum_knows_none() -> None:
     calm = by_name(run([made.session()], ["rolling", "optimal"], [OPUS]))
-    report = run([made.session()], ["rolling", "optimal"], [OPUS], noise=Noise(eviction=0.1))
+    report = run([made.session()], ["rolling", "optimal"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1)))
     noisy = by_name(report)
     assert noisy["rolling"].cost_tokens > calm["rolling"].cost_tokens
     assert noisy["rolling"].surprises > 0
@@ -170,13 +183,13 @@ def test_noise_is_paid_for_and_the_optimum_knows_none() -> None:
 
 
 def test_all_contenders_meet_the_same_noise() -> None:
-    found = by_name(run([made.session()], ["rolling", "langchain"], [OPUS], noise=Noise(eviction=0.1)))
+    found = by_name(run([made.session()], ["rolling", "langchain"], [OPUS], ReplayOptions(noise=Noise(eviction=0.1))))
     assert found["rolling"].cost_tokens == found["langchain"].cost_tokens
 
 
 def test_a_fault_is_dear_for_who_does_not_mend_it() -> None:
     strategies = ["economic", "claude-code", "none", "optimal"]
-    report = run([made.session(16)], strategies, [OPUS], fault="clock-at-head", repair="on")
+    report = run([made.session(16)], strategies, [OPUS], ReplayOptions(fault="clock-at-head", repair="on"))
     found = by_name(report)
     assert found["claude-code"].cost_tokens > found["none"].cost_tokens
     assert found["economic"].cost_tokens < found["optimal"].cost_tokens / 2
@@ -184,7 +197,9 @@ def test_a_fault_is_dear_for_who_does_not_mend_it() -> None:
 
 
 def test_on_top_of_another_tool() -> None:
-    found = by_name(run([made.session()], ["economic", "passthrough", "claude-code"], [OPUS], client="claude-code"))
+    found = by_name(
+        run([made.session()], ["economic", "passthrough", "claude-code"], [OPUS], ReplayOptions(client="claude-code"))
+    )
     assert found["passthrough"].cost_tokens == found["claude-code"].cost_tokens
     alone = by_name(run([made.session()], ["economic", "passthrough", "none"], [OPUS]))
     assert alone["passthrough"].cost_tokens == alone["none"].cost_tokens
@@ -207,11 +222,11 @@ def test_gaps_are_those_recorded_or_a_steady_pace() -> None:
     assert report.gaps == "real where recorded, else none"
     assert any(note.startswith("session is without recorded times") for note in report.notes)
     with pytest.raises(HoldfastError, match="session has no recorded times"):
-        run([made.session(4), own("session")], ["none"], [OPUS], gaps="real")
+        run([made.session(4), own("session")], ["none"], [OPUS], ReplayOptions(gaps="real"))
 
 
 def test_a_run_that_is_broken_off_compares_like_with_like() -> None:
-    lab = Lab([made.session(6, name=f"own-{n}") for n in range(3)], ["rolling", "none"], [OPUS], Options())
+    lab = Lab([made.session(6, name=f"own-{n}") for n in range(3)], ["rolling", "none"], [OPUS], ReplayOptions())
     played = 0
 
     def interrupt(count: int) -> None:
@@ -230,7 +245,7 @@ def test_a_run_that_is_broken_off_compares_like_with_like() -> None:
 
 
 def test_without_the_search_there_is_no_ratio() -> None:
-    report = run([made.session(6)], ["rolling", "optimal"], [OPUS], optimum=False)
+    report = run([made.session(6)], ["rolling", "optimal"], [OPUS], ReplayOptions(optimum=False))
     assert {name: result.over_optimal for name, result in by_name(report).items()} == {"rolling": None, BILLED: None}
     assert report.optimum == "not searched for"
 
@@ -263,9 +278,10 @@ def test_the_ratio_does_not_depend_on_whether_the_optimum_is_shown() -> None:
     ],
 )
 def test_wrong_names_are_told_with_the_nearest(changes: dict[str, object], message: str) -> None:
-    arguments: dict[str, object] = {"strategies": ["none"], "models": [OPUS], **changes}
+    options = {name: value for name, value in changes.items() if name not in ("strategies", "models")}
+    names, models = changes.get("strategies", ["none"]), changes.get("models", [OPUS])
     with pytest.raises(HoldfastError) as problem:
-        run([made.session(2)], **arguments)  # type: ignore[arg-type]
+        run([made.session(2)], names, models, ReplayOptions(**options))  # type: ignore[arg-type]
     assert str(problem.value).startswith(message)
     assert "\n" not in str(problem.value)
 
@@ -273,7 +289,7 @@ def test_wrong_names_are_told_with_the_nearest(changes: dict[str, object], messa
 def test_a_model_that_nobody_spells_is_refused_where_bodies_are_needed() -> None:
     assert run([made.session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"]).results
     with pytest.raises(HoldfastError, match=r"requests to bedrock:anthropic.claude-opus-4-6 cannot be spelled"):
-        run([made.session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"], fault="tools-shuffled")
+        run([made.session(2)], ["none"], ["bedrock:anthropic.claude-opus-4-6"], ReplayOptions(fault="tools-shuffled"))
 
 
 def test_the_traces_own_model_is_that_of_most_requests() -> None:
@@ -317,14 +333,14 @@ def test_models_of_which_no_body_can_be_spelled_are_refused_before_anything_is_p
 ) -> None:
     for name in ("vllm:any", "bedrock:anthropic.claude-opus-4-6"):
         with pytest.raises(HoldfastError, match=f"requests to {name} cannot be spelled; choose one of anthropic"):
-            run([made.session(6)], ["rolling"], [OPUS, name], dump=tmp_path / "bodies.jsonl")
+            run([made.session(6)], ["rolling"], [OPUS, name], ReplayOptions(dump=tmp_path / "bodies.jsonl"))
     assert not list(tmp_path.iterdir())
     assert not caplog.records
 
 
 def test_who_keeps_order_may_pay_less_than_the_optimum_of_what_the_client_sends() -> None:
     note = "The optimum is that of the requests as the client makes them; who repairs them may pay less."
-    report = run([made.session()], ["economic", "automatic"], [OPUS], fault="tools-shuffled")
+    report = run([made.session()], ["economic", "automatic"], [OPUS], ReplayOptions(fault="tools-shuffled"))
     ratios = {result.strategy: result.over_optimal or 0.0 for result in report.results}
     assert ratios["economic"] < 1 <= ratios["automatic"]
     assert note in report.notes

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.engine.state import facts_of
 from holdfast.facts import model
-from holdfast.lab import Lab, Options, dump
+from holdfast.lab import Lab, ReplayOptions, dump
 from holdfast.lab.playback import Prepared
 from holdfast.lab.sessions import Turn, dialect_of
 from holdfast.wire import Body
@@ -57,7 +57,7 @@ def test_the_bodies_carry_what_is_billed(
             seen += 1
 
     monkeypatch.setattr("holdfast.lab.replay.Dump", Looking)
-    options = Options(dump=tmp_path, client=client)  # type: ignore[arg-type]
+    options = ReplayOptions(dump=tmp_path, client=client)  # type: ignore[arg-type]
     lab = Lab([made.session(6)], ["all"], [name], options)
     lab.play()
     assert seen == lab.total

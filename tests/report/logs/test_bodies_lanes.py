@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.lab import read
+from holdfast.lab import ReplayOptions, read
 from holdfast.lab import run as replay
 from holdfast.records import usage
 from holdfast.report.logs import bodies
@@ -167,7 +167,7 @@ def test_memory_stays_bounded_whatever_the_number_of_conversations(tmp_path: Pat
 
 def test_what_was_replayed_under_several_strategies_is_so_many_sessions(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
-    replay(read(OWN / "session.json"), ["rolling", "economic"], ["anthropic:claude-opus-5-5"], dump=path)
+    replay(read(OWN / "session.json"), ["rolling", "economic"], ["anthropic:claude-opus-5-5"], ReplayOptions(dump=path))
     assert is_mine(bodies, path)
     found = requests(bodies, path)
     assert all(record.usage is not None and record.body is not None for record in found)

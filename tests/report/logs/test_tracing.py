@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab import STRATEGY_NAMES, Result, Shape, ShapeBlock, Step, Trace, run, used_models
+from holdfast.lab import STRATEGY_NAMES, ReplayOptions, Result, Shape, ShapeBlock, Step, Trace, run, used_models
 from holdfast.records import Request, Usage, usage
 from holdfast.report.logs.discovery import Reading, sources
 from holdfast.report.logs.growth import MOST, Growth
@@ -69,7 +69,7 @@ def logged(number: int, read: int = 0, written: int = 0, **more: object) -> Logg
 
 def results(trace: Trace, strategies: Sequence[str] = STRATEGY_NAMES, model: str = OPUS) -> dict[str, Result]:
     """What was played, from an empty cache: not every log tells what was written for how long."""
-    played = run([trace], strategies, [model], cold=True).results
+    played = run([trace], strategies, [model], ReplayOptions(cold=True)).results
     return {result.strategy: result for result in played if result.kind != "billed"}
 
 

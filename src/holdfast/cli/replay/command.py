@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import click
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from holdfast.cli.noise import read_noise
 from holdfast.cli.repair_words import Level
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.lab import DEFAULT, FAULTS, PATTERNS, SEEDS, STRATEGY_NAMES, Lab, Options, Repair, Replayed, summary
+from holdfast.lab import DEFAULT, FAULTS, PATTERNS, SEEDS, STRATEGY_NAMES, Lab, Repair, Replayed, ReplayOptions, summary
 from holdfast.report.logs import REQUESTS, SESSIONS
 
 from .. import completions, tables
@@ -105,7 +106,7 @@ def command(
     seeds: str | None,
     fault: str | None,
     noise: str | None,
-    ttl_raise: str | None,
+    ttl_raise: Literal["yes", "no"] | None,
     repair: Repair,
     client: str | None,
     fresh: bool,
@@ -155,7 +156,7 @@ def command(
         ctx.exit(INTERRUPTED)
     _check(paths, output, dump)
     chosen, about = _models(",".join(models), found)
-    options = Options(
+    options = ReplayOptions(
         gaps=gaps,
         seeds=_seeds(seed, seeds),
         fault=fault,
