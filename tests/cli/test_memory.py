@@ -304,12 +304,10 @@ class Letters:
 
 def test_with_a_model_meanings_are_compared_too(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numpy")
-    from holdfast.memory import embedder
-
     remember(workspace, "zzz", "zzz zz")
     listen = remember(workspace, "Listen", "Listen.")
     monkeypatch.setenv("HOLDFAST_MEMORY_MODEL_DIR", str(workspace))
-    monkeypatch.setattr(embedder, "embedder", lambda _: Letters())
+    monkeypatch.setattr("holdfast.memory.embedder", lambda _: Letters())
     told = json.loads(piped(command, "search", "silent", "--json"))
     assert (told["vectors"], [each["entry"]["id"] for each in told["matches"]]) == (True, [listen])
     assert "Words and meanings (vectors) were compared." in piped(command, "search", "silent")

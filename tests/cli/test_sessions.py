@@ -155,6 +155,6 @@ def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.report.session_reports", interrupted)
+    monkeypatch.setattr("holdfast.report.sessions", interrupted)
     assert cli.run(["sessions"]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"

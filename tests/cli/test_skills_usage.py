@@ -133,6 +133,6 @@ def test_an_interrupt_ends_it_cleanly(monkeypatch: pytest.MonkeyPatch, capsys: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.report.skill_usage", interrupted)
+    monkeypatch.setattr("holdfast.report.skills", interrupted)
     assert cli.run(["skills", "usage"]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "holdfast: interrupted"
