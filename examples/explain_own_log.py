@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.records import usage
-from holdfast.report.explain import Explainer
-from holdfast.report.logs.records import Logged
+from holdfast.report.explainer import Explainer
+from holdfast.report.logs.records import LoggedRequest
 from holdfast.simulator import Call, Simulator, VirtualClock
 
 HEADERS = {"x-api-key": "any", "anthropic-version": "2023-06-01"}
@@ -41,7 +41,7 @@ def own_log() -> Iterator[dict[str, Any]]:
         clock.advance(30)
 
 
-def logged(line: dict[str, Any], number: int) -> Logged:
+def logged(line: dict[str, Any], number: int) -> LoggedRequest:
     """The one thing to write for a format: what a line says, in Holdfast's words."""
     billed = line["billed"]
     used = usage(
@@ -51,7 +51,7 @@ def logged(line: dict[str, Any], number: int) -> Logged:
         output=billed["output_tokens"],
     )
     body = json.dumps(line["sent"]).encode()
-    return Logged(
+    return LoggedRequest(
         session=line["talk"], source=f"own.log:{number}", model=line["sent"]["model"], at=line["second"],
         usage=used, body=body, dialect="anthropic",
     )  # fmt: skip

@@ -19,9 +19,9 @@ from holdfast.engine.byte_diff import Where, where
 from holdfast.records import Usage
 from holdfast.records.events import Bus
 from holdfast.records.events.calls import CacheReset
-from holdfast.report.explain.explainer import Explainer
-from holdfast.report.explain.results import Explained
-from holdfast.report.logs.records import Logged
+from holdfast.report.explainer.explainer import Explainer
+from holdfast.report.explainer.results import ExplainReport
+from holdfast.report.logs.records import LoggedRequest
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.provider import Exchange
 from holdfast.wire import DIALECTS, Body
@@ -78,7 +78,7 @@ class Played(Struct, frozen=True):
     prompt: int
     found: tuple[Found, ...]
     repairs: tuple[str, ...]
-    explained: Explained
+    explained: ExplainReport
     prices: str
 
     @property
@@ -164,7 +164,7 @@ class _Player:
             if finding is not None:
                 self.found.append(_told(each, finding))
             self.explainer.add(
-                Logged(
+                LoggedRequest(
                     session="example",
                     source=f"example:{each.number}",
                     model=facts.model(each.prepared.core.asked.model.ref).ref,

@@ -19,8 +19,8 @@ import pytest
 from holdfast.cli import run as run_holdfast
 from holdfast.cli.explain import log_reader
 from holdfast.cli.explain.command import PAGE, command
-from holdfast.report.explain import results
-from holdfast.report.explain.results import BreakFound, Explained, SessionFound, Totals
+from holdfast.report.explainer import results
+from holdfast.report.explainer.results import BreakFinding, ExplainReport, SessionFindings, Totals
 from holdfast.report.logs.records import Source
 from tests.lab.recordings import OWN, RECORDED, needs_recordings
 
@@ -56,11 +56,11 @@ def report(*arguments: str) -> dict[str, Any]:
 
 def test_the_json_has_the_documented_fields(tmp_path: Path) -> None:
     found = report(str(log(tmp_path / "a.jsonl")))
-    assert list(found) == list(Explained.__struct_fields__)
+    assert list(found) == list(ExplainReport.__struct_fields__)
     (session,) = found["sessions"]
-    assert list(session) == list(SessionFound.__struct_fields__)
+    assert list(session) == list(SessionFindings.__struct_fields__)
     assert list(found["totals"]) == list(Totals.__struct_fields__)
-    assert [list(each) for each in session["breaks"]] == [list(BreakFound.__struct_fields__)] * 2
+    assert [list(each) for each in session["breaks"]] == [list(BreakFinding.__struct_fields__)] * 2
     assert [each["request"] for each in session["breaks"]] == [2, 3]
     assert session["breaks"][0]["cost_usd"] == pytest.approx(4_000 * 5.75e-6)
     size = (tmp_path / "a.jsonl").stat().st_size
@@ -223,14 +223,14 @@ def test_an_interruption_shows_what_was_found(tmp_path: Path, monkeypatch: pytes
     """Ctrl-C while the second log is read."""
     log(tmp_path / "a.jsonl", session="a")
     log(tmp_path / "b.jsonl", session="b")
-    records = log_reader.Reading.records
+    records = log_reader.LogReader.records
 
     def interrupted(self: Any, source: Source, advance: Any) -> Any:
         if source.path.name == "b.jsonl":
             os.kill(os.getpid(), signal.SIGINT)
         return records(self, source, advance)
 
-    monkeypatch.setattr(log_reader.Reading, "records", interrupted)
+    monkeypatch.setattr(log_reader.LogReader, "records", interrupted)
     done = invoke(command, ".", "--json")
     assert done.exit_code == 130
     found = json.loads(done.stdout)
@@ -268,9 +268,9 @@ def test_large_logs_have_a_progress_bar(
 def test_the_page_on_it_names_every_field() -> None:
     page = (OWN.parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    found = msgspec.json.decode(example.encode(), type=Explained)
-    assert list(json.loads(example)) == list(Explained.__struct_fields__)
-    assert list(json.loads(example)["sessions"][0]["breaks"][0]) == list(BreakFound.__struct_fields__)
+    found = msgspec.json.decode(example.encode(), type=ExplainReport)
+    assert list(json.loads(example)) == list(ExplainReport.__struct_fields__)
+    assert list(json.loads(example)["sessions"][0]["breaks"][0]) == list(BreakFinding.__struct_fields__)
     assert found.totals.money.rewritten == found.totals.break_cost_usd
     tables = page[page.index("| in `sessions` |") :]
     for kind in vars(results).values():

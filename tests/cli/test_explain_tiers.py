@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli.explain.command import command
 from holdfast.facts import tiers
-from holdfast.report.explain.prices import Prices
+from holdfast.report.explainer.prices import DatedPrices
 
 from .looking import invoke, piped
 from .test_explain import log, report
@@ -72,8 +72,8 @@ def test_auto_names_no_tier(tmp_path: Path) -> None:
     plain = cost(str(bodies(tmp_path)))
     assert cost(str(bodies(tmp_path, service_tier="auto"))) == plain
     assert cost(str(bodies(tmp_path, service_tier="auto")), "--tier", "batch") == plain / 2
-    asked, standard = Prices("batch").rates("anthropic:claude-opus-4-6", DATED, 100, "auto"), Prices()
-    assert asked == Prices("batch").rates("anthropic:claude-opus-4-6", DATED, 100)
+    asked, standard = DatedPrices("batch").rates("anthropic:claude-opus-4-6", DATED, 100, "auto"), DatedPrices()
+    assert asked == DatedPrices("batch").rates("anthropic:claude-opus-4-6", DATED, 100)
     assert asked != standard.rates("anthropic:claude-opus-4-6", DATED, 100, "auto")
 
 
@@ -132,8 +132,8 @@ def test_the_help_names_it_with_an_example() -> None:
 
 @pytest.mark.parametrize("model", ["anthropic:claude-opus-4-6", "openai:gpt-5.5", "gemini:gemini-2.5-flash"])
 def test_batches_of_the_big_providers_cost_half(model: str) -> None:
-    prices = Prices("batch")
-    found, plain = prices.rates(model, DATED, 100), Prices().rates(model, DATED, 100)
+    prices = DatedPrices("batch")
+    found, plain = prices.rates(model, DATED, 100), DatedPrices().rates(model, DATED, 100)
     assert found is not None
     assert plain is not None
     assert (found.input, found.output) == (plain.input / 2, plain.output / 2)

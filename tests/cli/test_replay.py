@@ -17,7 +17,7 @@ from holdfast.cli import run
 from holdfast.cli.replay import command
 from holdfast.lab import ReplayOptions, write
 from holdfast.report.logs.records import Record, Source
-from holdfast.report.logs.selection import Picking
+from holdfast.report.logs.selection import SessionChooser
 from tests.lab.replay import made
 from tests.report.logs.shaped_logs import as_transcript
 
@@ -335,15 +335,15 @@ def test_interrupted_while_logs_are_read(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C in the middle of a log: nothing has been replayed by then."""
-    real = Picking.add
+    real = SessionChooser.add
 
-    def add(self: Picking, source: Source, record: Record) -> None:
+    def add(self: SessionChooser, source: Source, record: Record) -> None:
         real(self, source, record)
         if not self.broken:
             self.broken = 1
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(Picking, "add", add)
+    monkeypatch.setattr(SessionChooser, "add", add)
     assert run(["replay", str(transcripts(workspace))]) == 130
     out, err = capsys.readouterr()
     assert out == ""

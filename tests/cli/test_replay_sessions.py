@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import run
 from holdfast.facts import price
-from holdfast.lab import Shape, ShapeBlock, Step, Trace, write
+from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, write
 from holdfast.lab.spread import quantile
 from holdfast.records import usage
 from holdfast.store import Call, open_store
@@ -46,11 +46,11 @@ def rows_of(report: dict[str, Any], strategy: str, model: str = OPUS) -> list[di
 
 def lane(
     name: str, model: str, bills: list[tuple[int, int]], *, at: float = 0.0, ttl: str = "5m", gap: float = 20.0
-) -> list[Step]:
+) -> list[TraceStep]:
     """A lane whose requests read and wrote so many tokens."""
     added = (ShapeBlock("user", "text", 900),)
     return [
-        Step(
+        TraceStep(
             number=0,
             at=at + gap * number,
             first_token_at=at + gap * number + 3,
@@ -64,7 +64,7 @@ def lane(
     ]
 
 
-def session(name: str, *lanes: list[Step], **more: Any) -> Trace:
+def session(name: str, *lanes: list[TraceStep], **more: Any) -> Trace:
     steps = sorted((step for each in lanes for step in each), key=lambda step: step.at or 0.0)
     numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
     return Trace(name, f"{name}.jsonl:1", numbered, **more)

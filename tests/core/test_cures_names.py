@@ -12,7 +12,7 @@ from holdfast.core import cures
 from holdfast.core.cures import FAULTS, NAMES, RECOGNISERS, skills
 from holdfast.core.suspects import Cause
 from holdfast.records.events.fields import ResetReason
-from holdfast.report.explain import advice
+from holdfast.report.explainer import advice
 
 SOURCES = Path(holdfast.__file__).parent
 LIBRARY = Path(cures.__file__).parent

@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.lab import PATTERNS, SEEDS, Step, Trace, with_gaps
+from holdfast.lab import PATTERNS, SEEDS, Trace, TraceStep, with_gaps
 from holdfast.lab.gaps import TOOL_GAP
 from holdfast.records import Request
 from tests.lab.recordings import own
 
 
-def gaps(trace: Trace) -> list[tuple[Step, float]]:
+def gaps(trace: Trace) -> list[tuple[TraceStep, float]]:
     """Each request but the first, with the seconds since the start of the one before."""
     return [(after, round((after.at or 0) - (before.at or 0), 3)) for before, after in pairwise(trace.steps)]
 
@@ -24,7 +24,7 @@ def gaps(trace: Trace) -> list[tuple[Step, float]]:
 def session(kinds: str, name: str = "s") -> Trace:
     """An untimed session: u is a user turn, t a round of a tool loop."""
     steps = [
-        Step(
+        TraceStep(
             number=number,
             at=None,
             first_token_at=None,

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.lab import Shape, Step, Trace, lanes, read, write
+from holdfast.lab import Shape, Trace, TraceStep, lanes, read, write
 from holdfast.records import Request, validate
 from scripts import make_traces
 from tests.lab.recordings import OWN, RECORDED, needs_recordings, own, recorded
 
 
-def request_of(step: Step) -> Request:
+def request_of(step: TraceStep) -> Request:
     assert isinstance(step.content, Request)
     return step.content
 

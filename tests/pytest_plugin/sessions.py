@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.lab import FAULTS, SEEDS, with_gaps
-from holdfast.pytest_plugin.bodies import Recorded
+from holdfast.pytest_plugin.bodies import RecordedRequest
 from holdfast.records import Request
 from holdfast.wire import DIALECTS, Body
 from tests.lab.recordings import own
@@ -36,11 +36,12 @@ def bodies(dialect: str, fault: str | None = None, name: str = "session", most: 
     return found
 
 
-def recorded(raws: list[bytes], dialect: str, **more: Any) -> list[Recorded]:
+def recorded(raws: list[bytes], dialect: str, **more: Any) -> list[RecordedRequest]:
     """Bodies as recorded requests; Gemini's model stands in the path."""
     model = MODELS["gemini"].partition(":")[2] if dialect == "gemini" else ""
     return [
-        Recorded(number=number, body=raw, dialect=dialect, model=model, **more) for number, raw in enumerate(raws, 1)
+        RecordedRequest(number=number, body=raw, dialect=dialect, model=model, **more)
+        for number, raw in enumerate(raws, 1)
     ]
 
 

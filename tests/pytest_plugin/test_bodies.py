@@ -15,7 +15,7 @@ from anthropic import omit
 from openai.types.chat import ChatCompletionMessage
 
 from holdfast.errors import HoldfastError
-from holdfast.pytest_plugin import Recorded, assert_prefix_stable
+from holdfast.pytest_plugin import RecordedRequest, assert_prefix_stable
 from holdfast.pytest_plugin.bodies import dialect_by_body, recorded, without_credentials
 from tests import shapes
 
@@ -33,7 +33,7 @@ KEYS = {"x-api-key": "sk-ant-secret", "user-agent": "tests/1"}
         json.dumps,
         lambda body: json.dumps(body).encode(),
         lambda body: bytearray(json.dumps(body, indent=1).encode()),
-        lambda body: Recorded(number=7, body=json.dumps(body).encode(), dialect="anthropic"),
+        lambda body: RecordedRequest(number=7, body=json.dumps(body).encode(), dialect="anthropic"),
         lambda body: httpx.Request("POST", URL, json=body, headers=KEYS),
         lambda body: httpx2.Request("POST", URL, json=body, headers=KEYS),
         lambda body: requests_library.Request("POST", URL, json=body, headers=KEYS).prepare(),

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.pytest_plugin import PrefixUnstable, assert_prefix_stable
-from holdfast.pytest_plugin.bodies import Recorded, recorded
+from holdfast.pytest_plugin.bodies import RecordedRequest, recorded
 from holdfast.pytest_plugin.check import Lane, check
-from holdfast.pytest_plugin.findings import Checked
+from holdfast.pytest_plugin.findings import PrefixCheck
 
 from .sessions import MANUAL, turn
 
@@ -18,7 +18,7 @@ TITLE = "You find a short title for a conversation. Answer with the title and no
 REVIEWER = "You review what others have written, point by point, and say what has to be done better. " * 40
 
 
-def checked(*items: object, lane: Lane = None) -> Checked:
+def checked(*items: object, lane: Lane = None) -> PrefixCheck:
     return check(recorded(items), lane=lane)
 
 
@@ -129,7 +129,7 @@ def test_lanes_by_name() -> None:
     changed = turn("a", "b", "c", "d", "e", "f", "g", system=MANUAL + "Be brief.")
     assert unstable(long, changed, lane=["main", "other"]) == []
 
-    def by_system(one: Recorded) -> int:
+    def by_system(one: RecordedRequest) -> int:
         return len(one.json()["system"])
 
     assert unstable(long, changed, lane=by_system) == []
@@ -143,7 +143,7 @@ def test_known_clients_name_their_conversations() -> None:
     def sent(body: dict[str, Any], session: str) -> object:
         one = recorded([body])[0]
         headers = {"x-claude-code-session-id": session, "user-agent": "claude-cli/2.1"}
-        return Recorded(number=1, body=one.body, dialect="anthropic", headers=headers)
+        return RecordedRequest(number=1, body=one.body, dialect="anthropic", headers=headers)
 
     words = {"tools": [{"name": "bash", "input_schema": {}}]}
     long, summary = turn(*(f"{letter} " * 50 for letter in "abcdefg"), **words), turn("So far: a to g.", **words)

@@ -227,7 +227,7 @@ def test_it_works_outside_of_pytest(inside: pytest.Pytester) -> None:
     path.write_text(program.replace("def message", "def unused"), "utf-8")
     result = inside.run(sys.executable, str(path))
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["Checked(requests=1, conversations=1, compared=0*"])
+    result.stdout.fnmatch_lines(["PrefixCheck(requests=1, conversations=1, compared=0*"])
 
 
 def test_the_entry_point_is_the_plugin() -> None:

@@ -63,7 +63,7 @@ def test_the_window_and_the_tenant_select(store: SqliteStore) -> None:
     assert early.total.call_count + late.total.call_count == whole.total.call_count
     assert late.total == report.cache_effectiveness(store, tenant="t-two").total
     assert late.window.end is None
-    assert whole.window == report.Window(None, None)
+    assert whole.window == report.TimeWindow(None, None)
 
 
 def test_a_free_model_costs_nothing_rather_than_something_unknown(tmp_path: Path) -> None:

@@ -14,21 +14,21 @@ from holdfast.cli import cli
 from holdfast.config import KEYS, Settings
 from holdfast.config.keys import Key
 from holdfast.config.parse import parse
-from holdfast.report.tips import TIPS, Brief, Compacted, Evidence, Gemini, Results, applicable
+from holdfast.report.tips import TIPS, BriefSessions, Compactions, GeminiUse, LongResults, TipEvidence, applicable
 
 PAGE = Path(__file__).parents[2] / "docs" / "tips.md"
 
-ALL = Evidence(
+ALL = TipEvidence(
     masked=10,
-    compacted=Compacted(compactions=4, turns=24),
-    brief=Brief(sessions=3, long_tokens=30_000),
+    compacted=Compactions(compactions=4, turns=24),
+    brief=BriefSessions(sessions=3, long_tokens=30_000),
     mcp_tools=30,
-    results=Results(count=10, median=20_400),
-    gemini=Gemini(requests=10, changes=0),
+    results=LongResults(count=10, median=20_400),
+    gemini=GeminiUse(requests=10, changes=0),
 )
 
 
-def names(evidence: Evidence, settings: Settings = Settings()) -> list[str]:  # noqa: B008
+def names(evidence: TipEvidence, settings: Settings = Settings()) -> list[str]:  # noqa: B008
     return [each.tip for each in applicable(evidence, settings)]
 
 
@@ -37,24 +37,24 @@ def test_every_tip_can_apply_and_each_in_its_place() -> None:
 
 
 def test_what_a_source_cannot_tell_gives_no_tip() -> None:
-    assert names(Evidence()) == []
+    assert names(TipEvidence()) == []
 
 
 @pytest.mark.parametrize(
     ("less", "tip"),
     [
         (replace(ALL, masked=9), "drift"),
-        (replace(ALL, compacted=Compacted(compactions=2, turns=20)), "frequent_compaction"),
-        (replace(ALL, compacted=Compacted(compactions=1, turns=2)), "frequent_compaction"),
-        (replace(ALL, brief=Brief(sessions=3, long_tokens=9_999)), "short_sessions"),
+        (replace(ALL, compacted=Compactions(compactions=2, turns=20)), "frequent_compaction"),
+        (replace(ALL, compacted=Compactions(compactions=1, turns=2)), "frequent_compaction"),
+        (replace(ALL, brief=BriefSessions(sessions=3, long_tokens=9_999)), "short_sessions"),
         (replace(ALL, mcp_tools=29), "many_mcp_tools"),
-        (replace(ALL, results=Results(count=9, median=20_000)), "big_results"),
-        (replace(ALL, results=Results(count=90, median=100_001)), "big_results"),
-        (replace(ALL, gemini=Gemini(requests=9, changes=0)), "gemini"),
-        (replace(ALL, gemini=Gemini(requests=90, changes=1)), "gemini"),
+        (replace(ALL, results=LongResults(count=9, median=20_000)), "big_results"),
+        (replace(ALL, results=LongResults(count=90, median=100_001)), "big_results"),
+        (replace(ALL, gemini=GeminiUse(requests=9, changes=0)), "gemini"),
+        (replace(ALL, gemini=GeminiUse(requests=90, changes=1)), "gemini"),
     ],
 )
-def test_below_its_measure_a_tip_does_not_apply(less: Evidence, tip: str) -> None:
+def test_below_its_measure_a_tip_does_not_apply(less: TipEvidence, tip: str) -> None:
     assert names(less) == [name for name in TIPS if name != tip]
 
 
@@ -71,9 +71,9 @@ def test_what_a_tip_says_can_be_set_and_then_it_is_not_given_again() -> None:
 
 
 def test_short_sessions_names_the_settings_of_zones_only_where_they_act() -> None:
-    (plain,) = applicable(Evidence(brief=ALL.brief), Settings())
+    (plain,) = applicable(TipEvidence(brief=ALL.brief), Settings())
     assert plain.settings == ('cache.strategy = "economic"',)
-    (zones,) = applicable(Evidence(brief=ALL.brief), _with(Settings(), 'cache.strategy = "zones"'))
+    (zones,) = applicable(TipEvidence(brief=ALL.brief), _with(Settings(), 'cache.strategy = "zones"'))
     assert zones.settings == ("cache.adaptive = false", 'cache.retention = "short"')
 
 

@@ -15,7 +15,7 @@ from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.config import load_here
 from holdfast.report import MISSED, BreakReport, BreakReports
-from holdfast.report.explain import CATALOGUE, others, with_others
+from holdfast.report.explainer import CATALOGUE, others, with_others
 
 from . import completions, tables
 from .store_options import (

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from holdfast.report.logs.trace_files import write as write
     from holdfast.report.logs.traces import Shape as Shape
     from holdfast.report.logs.traces import ShapeBlock as ShapeBlock
-    from holdfast.report.logs.traces import Step as Step
     from holdfast.report.logs.traces import Trace as Trace
+    from holdfast.report.logs.traces import TraceStep as TraceStep
     from holdfast.report.logs.traces import lanes as lanes
 
     from .calibration import NEEDED as NEEDED
@@ -71,6 +71,6 @@ else:
             ".results": "BILLED RECORDED Replayed Result SessionResult Spread",
             ".timed_prompts": "Call Ping Plan cost outcomes rolling",
             "holdfast.report.logs.trace_files": "read write",
-            "holdfast.report.logs.traces": "Shape ShapeBlock Step Trace lanes",
+            "holdfast.report.logs.traces": "Shape ShapeBlock Trace TraceStep lanes",
         },
     )

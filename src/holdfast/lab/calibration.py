@@ -16,7 +16,7 @@ from holdfast import facts
 from holdfast.caches import AnthropicCache, Entries, Outcome, decide, marked_prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
-from holdfast.report.logs import Shape, Step, Trace, lanes
+from holdfast.report.logs import Shape, Trace, TraceStep, lanes
 
 from .rebuild import Head, Rebuilt, head_of, rebuild
 
@@ -81,7 +81,7 @@ def calibrate(trace: Trace, *, without: Sequence[Rule] = ()) -> Calibration:
     )
 
 
-def _check(trace: Trace, lane: str, steps: Sequence[Step]) -> None:
+def _check(trace: Trace, lane: str, steps: Sequence[TraceStep]) -> None:
     for step in steps:
         if not isinstance(step.content, Shape) or step.usage is None or step.at is None:
             raise HoldfastError(
@@ -95,7 +95,7 @@ def _check(trace: Trace, lane: str, steps: Sequence[Step]) -> None:
         )
 
 
-def _starts(steps: Sequence[Step], without: Sequence[Rule]) -> set[int]:
+def _starts(steps: Sequence[TraceStep], without: Sequence[Rule]) -> set[int]:
     """The requests whose reads went into the rebuilt lane: they would agree with themselves."""
     if not steps:
         return set()
@@ -103,7 +103,7 @@ def _starts(steps: Sequence[Step], without: Sequence[Rule]) -> set[int]:
     return {steps[0].number} if told_by is None or "resets" in without else {steps[0].number, told_by}
 
 
-def _lane(steps: Sequence[Step], starts: set[int], without: Sequence[Rule]) -> list[Disagreement]:
+def _lane(steps: Sequence[TraceStep], starts: set[int], without: Sequence[Rule]) -> list[Disagreement]:
     """`steps` are those that were billed: one that was not, because it failed, took no part."""
     if not steps:
         return []

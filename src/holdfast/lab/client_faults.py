@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Message, Request, Text, ToolResult, ToolUse, encode_string
-from holdfast.report.logs import Step, Trace
+from holdfast.report.logs import Trace, TraceStep
 
 T = TypeVar("T")
 Fault = Callable[[Trace, int], Trace]
@@ -57,7 +57,7 @@ def clock_in_middle(trace: Trace, seed: int = 0) -> Trace:
 def tools_shuffled(trace: Trace, seed: int = 0) -> Trace:
     """The tools come in another order on every request."""
 
-    def shuffle(request: Request, step: Step) -> Request:
+    def shuffle(request: Request, step: TraceStep) -> Request:
         rng = Random(f"{seed} tools {trace.name} {step.number}")
         return replace(request, tools=tuple(_shuffled(request.tools, rng)))
 
@@ -68,7 +68,7 @@ def memory_in_system(trace: Trace, seed: int = 0, *, calls: int = 0) -> Trace:
     """The system text ends with a memory that gains a line on every third turn, or on every so many calls."""
     first = trace.steps[0].number if trace.steps else 0
 
-    def remember(request: Request, step: Step) -> Request:
+    def remember(request: Request, step: TraceStep) -> Request:
         facts = max(len(_turns(request.messages)) - 1, 0) // MEMORY_TURNS + 1
         if calls:
             facts = (step.number - first) // calls + 1
@@ -81,7 +81,7 @@ def memory_in_system(trace: Trace, seed: int = 0, *, calls: int = 0) -> Trace:
 def sliding_window(trace: Trace, seed: int = 0, *, turns: int = WINDOW_TURNS) -> Trace:
     """Only the last turns are sent."""
 
-    def cut(request: Request, step: Step) -> Request:
+    def cut(request: Request, step: TraceStep) -> Request:
         begins = _turns(request.messages)
         start = begins[-turns] if len(begins) > turns else 0
         return replace(request, messages=request.messages[start:])
@@ -92,7 +92,7 @@ def sliding_window(trace: Trace, seed: int = 0, *, turns: int = WINDOW_TURNS) ->
 def keys_reordered(trace: Trace, seed: int = 0) -> Trace:
     """The keys of earlier tool inputs come in another order on every request."""
 
-    def reorder(request: Request, step: Step) -> Request:
+    def reorder(request: Request, step: TraceStep) -> Request:
         rng = Random(f"{seed} keys {trace.name} {step.number}")
         return replace(request, messages=tuple(_map(m, lambda block: _reordered(block, rng)) for m in request.messages))
 
@@ -102,7 +102,7 @@ def keys_reordered(trace: Trace, seed: int = 0) -> Trace:
 def results_pruned(trace: Trace, seed: int = 0, *, after: int = PRUNE_AFTER) -> Trace:
     """Tool results that the model has answered more than so many times are replaced by a placeholder."""
 
-    def prune(request: Request, step: Step) -> Request:
+    def prune(request: Request, step: TraceStep) -> Request:
         answers = [i for i, message in enumerate(request.messages) if message.role == "assistant"]
         border = answers[-after - 1] if len(answers) > after else 0
         return replace(
@@ -124,7 +124,7 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def _each(trace: Trace, fault: str, change: Callable[[Request, Step], Request]) -> Trace:
+def _each(trace: Trace, fault: str, change: Callable[[Request, TraceStep], Request]) -> Trace:
     steps = []
     for step in trace.steps:
         if not isinstance(step.content, Request):
@@ -133,7 +133,7 @@ def _each(trace: Trace, fault: str, change: Callable[[Request, Step], Request]) 
     return replace(trace, steps=tuple(steps))
 
 
-def _time(trace: Trace, step: Step) -> str:
+def _time(trace: Trace, step: TraceStep) -> str:
     if step.at is None:
         raise HoldfastError(f"{trace.name} has no times; give it a gap pattern before a clock.")
     return f"Current time: {(DAY + timedelta(seconds=step.at)).isoformat(timespec='milliseconds')}"

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.report.logs import Step, Trace, lanes
+from holdfast.report.logs import Trace, TraceStep, lanes
 
 Pattern = Literal["real", "none", "minutes", "office"]
 PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
@@ -56,7 +56,7 @@ def with_gaps(trace: Trace, pattern: str, seed: int = SEEDS[0]) -> Trace:
         return trace
     pause = _PAUSES[pattern](Random(f"{seed} {pattern} {trace.name}"))
     main = max(lanes(trace).items(), key=lambda item: len(item[1]))[0] if trace.steps else ""
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     for step in trace.steps:
         at = (step.at or 0.0) if not steps else _after(steps[-1]) + _recorded(trace, len(steps))
         imposed = pause(step.lane == main and step.kind == "user")
@@ -67,7 +67,7 @@ def with_gaps(trace: Trace, pattern: str, seed: int = SEEDS[0]) -> Trace:
     return replace(trace, steps=tuple(_answered(steps)))
 
 
-def _after(step: Step) -> float:
+def _after(step: TraceStep) -> float:
     assert step.at is not None
     return step.at
 
@@ -77,10 +77,10 @@ def _recorded(trace: Trace, number: int) -> float:
     return TOOL_GAP if before is None or step is None else step - before
 
 
-def _answered(steps: list[Step]) -> Iterator[Step]:
+def _answered(steps: list[TraceStep]) -> Iterator[TraceStep]:
     """A lane's next request follows its last answer, so that one must have begun."""
     following: dict[str, float] = {}
-    told: list[Step] = []
+    told: list[TraceStep] = []
     for step in reversed(steps):
         assert step.first_token_at is not None
         begun = min(step.first_token_at, following.get(step.lane, step.first_token_at))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, default
-from holdfast.report.logs import Step, Trace, lanes
+from holdfast.report.logs import Trace, TraceStep, lanes
 
 from .results import RECORDED
 
@@ -41,7 +41,7 @@ class Course(Struct, frozen=True):
         """All of them by their refs, the most used first."""
         return {self.model.ref: self.model} | {each.ref: each for each in self.own.values()}
 
-    def of(self, step: Step) -> ModelFacts:
+    def of(self, step: TraceStep) -> ModelFacts:
         return self.own.get(step.model, self.model)
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Block, Mark
-from holdfast.report.logs import Shape, ShapeBlock, Step
+from holdfast.report.logs import Shape, ShapeBlock, TraceStep
 
 OVERHEAD = 20
 """Characters a block costs beside its text: names, ids, brackets. Used to share a request's growth among its blocks."""
@@ -25,7 +25,7 @@ class Rebuilt(Struct, frozen=True):
     """One request as its trace tells it: blocks and markers. `billed` is what it must have been where the bill is
     smaller than that (`shrank`): something was taken away that the trace does not tell of."""
 
-    step: Step
+    step: TraceStep
     blocks: tuple[Block, ...]
     marks: tuple[Mark, ...]
     billed: tuple[Block, ...]
@@ -45,7 +45,9 @@ class Head(Struct, frozen=True):
         sizes = ((b"shared", self.shared), (b"own", self.whole - self.shared))
         return tuple(Block("system", "text", "system", -1, name, size) for name, size in sizes if size)
 
-    def request(self, messages: Sequence[Block], step: Step, ttl: str) -> tuple[tuple[Block, ...], tuple[Mark, ...]]:
+    def request(
+        self, messages: Sequence[Block], step: TraceStep, ttl: str
+    ) -> tuple[tuple[Block, ...], tuple[Mark, ...]]:
         """Blocks and markers in Claude Code's pattern: the two parts of its system text, and the last block of the last
         message. Where both lifetimes were written, the long one is the system text's."""
         assert step.usage is not None
@@ -57,7 +59,7 @@ class Head(Struct, frozen=True):
         return (*blocks, *_rest(step)), tuple(marks)
 
 
-def head_of(steps: Sequence[Step]) -> Head:
+def head_of(steps: Sequence[TraceStep]) -> Head:
     """The head of a lane; `told_by` is the request whose bill showed where it ends."""
     start = steps[0].usage
     if start is None:
@@ -72,7 +74,7 @@ def head_of(steps: Sequence[Step]) -> Head:
     return Head(first, first, None)
 
 
-def rebuild(steps: Sequence[Step], *, resets: bool = True) -> Iterator[Rebuilt]:
+def rebuild(steps: Sequence[TraceStep], *, resets: bool = True) -> Iterator[Rebuilt]:
     """The requests of one lane in order. Without `resets` a conversation only ever grows."""
     head = head_of(steps)
     messages: list[Block] = []
@@ -93,7 +95,7 @@ def rebuild(steps: Sequence[Step], *, resets: bool = True) -> Iterator[Rebuilt]:
         yield Rebuilt(step, *told, *(head.request(messages, step, ttl) if shrank else told), shrank)
 
 
-def _added(step: Step, added: Sequence[ShapeBlock], room: int) -> list[Block]:
+def _added(step: TraceStep, added: Sequence[ShapeBlock], room: int) -> list[Block]:
     """The blocks a request added, its growth shared among them by their length."""
     if not added:
         return [_block(step, "0", "user", "text", room)] if room else []
@@ -106,15 +108,15 @@ def _added(step: Step, added: Sequence[ShapeBlock], room: int) -> list[Block]:
     ]
 
 
-def _block(step: Step, name: str, role: str, kind: str, tokens: int) -> Block:
+def _block(step: TraceStep, name: str, role: str, kind: str, tokens: int) -> Block:
     return Block("messages", kind, role, step.number, f"{step.lane}/{step.number}/{name}".encode(), tokens)
 
 
-def _rest(step: Step) -> tuple[Block, ...]:
+def _rest(step: TraceStep) -> tuple[Block, ...]:
     """What follows the last marker and is billed as plain input."""
     tokens = step.usage.input if step.usage is not None else 0
     return (replace(_block(step, "rest", "user", "text", tokens), markable=False),) if tokens else ()
 
 
-def _anew(step: Step, tokens: int) -> list[Block]:
+def _anew(step: TraceStep, tokens: int) -> list[Block]:
     return [_block(step, "anew", "user", "text", tokens)] if tokens > 0 else []

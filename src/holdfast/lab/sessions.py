@@ -15,7 +15,7 @@ from holdfast.caches import Prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate_json
 from holdfast.records import Request, Usage
-from holdfast.report.logs import SIDECHAIN, Content, Shape, Step, Trace, lanes
+from holdfast.report.logs import SIDECHAIN, Content, Shape, Trace, TraceStep, lanes
 from holdfast.wire import DIALECTS, Body, Dialect, PromptReader, Unreadable
 
 from . import filler, shape_blocks
@@ -23,7 +23,7 @@ from .gaps import FIRST_TOKEN
 from .timed_prompts import Call
 from .warmth import Warm, warm_starts
 
-Models = Callable[[Step], ModelFacts]
+Models = Callable[[TraceStep], ModelFacts]
 """The model that a request goes to, the same for all of a lane."""
 
 _SPOKEN = {"deepseek": DIALECTS["openai_chat"], **{each.provider: each for each in reversed(DIALECTS.values())}}
@@ -94,7 +94,7 @@ def with_warmth(known: Sequence[Turn], trace: Trace, model: ModelFacts | Models)
     return [replace(turn, warm=found.get(step.number)) for turn, step in zip(known, trace.steps, strict=True)]
 
 
-def _bill(step: Step, tokens: int) -> Usage | None:
+def _bill(step: TraceStep, tokens: int) -> Usage | None:
     billed = step.billed
     if billed is None or not billed.prompt:
         return None
@@ -193,7 +193,7 @@ def _named(model: ModelFacts, dialect: Dialect) -> str:
 
 def answered(trace: Trace) -> list[int]:
     """Tokens of each answer: as billed, or as the lane's next request repeats it; of the last one nothing is known."""
-    following: dict[str, Step] = {}
+    following: dict[str, TraceStep] = {}
     found = []
     for step in reversed(trace.steps):
         after = following.get(step.lane)

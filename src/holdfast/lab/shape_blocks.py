@@ -17,7 +17,7 @@ from holdfast.caches import Block, Prompt, Section
 from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 from holdfast.records import usage
-from holdfast.report.logs import Shape, Step
+from holdfast.report.logs import Shape, TraceStep
 
 from .rebuild import OVERHEAD, Head, Rebuilt, head_of, rebuild
 
@@ -51,7 +51,7 @@ class Part(Struct, frozen=True):
     call: str = ""
 
 
-def laid_out(steps: Sequence[Step]) -> Iterator[tuple[Part, ...]]:
+def laid_out(steps: Sequence[TraceStep]) -> Iterator[tuple[Part, ...]]:
     """What each request of a lane holds, from its first block to its last."""
     steps = _billed(steps)
     head = tuple(_head(head_of(steps)))
@@ -79,7 +79,7 @@ def _block(part: Part) -> Block:
     )
 
 
-def _billed(steps: Sequence[Step]) -> Sequence[Step]:
+def _billed(steps: Sequence[TraceStep]) -> Sequence[TraceStep]:
     """The steps with a bill to take sizes from; where one is missing, all are estimated from their characters."""
     if all(step.usage is not None for step in steps):
         return steps

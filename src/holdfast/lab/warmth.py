@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.caches import Entry, Prompt
 from holdfast.facts import ModelFacts
 from holdfast.records import Request
-from holdfast.report.logs import Step, Trace, lanes
+from holdfast.report.logs import Trace, TraceStep, lanes
 
 NEAR = 0.02
 """Where a prompt's tokens are estimates, a read within two in a hundred of a block's end is a read up to there."""
@@ -48,7 +48,7 @@ def warm_starts(trace: Trace, prompts: Mapping[int, Prompt], models: Mapping[str
     return found
 
 
-def _warm(lane: Sequence[Step], prompt: Prompt, model: ModelFacts) -> Warm | None:
+def _warm(lane: Sequence[TraceStep], prompt: Prompt, model: ModelFacts) -> Warm | None:
     billed = lane[0].billed
     if billed is None or not billed.read:
         return None
@@ -63,7 +63,7 @@ def _warm(lane: Sequence[Step], prompt: Prompt, model: ModelFacts) -> Warm | Non
     return Warm(block, _lifetime(lane, model))
 
 
-def _lifetime(lane: Sequence[Step], model: ModelFacts) -> str:
+def _lifetime(lane: Sequence[TraceStep], model: ModelFacts) -> str:
     """What the lane wrote first; where it wrote for two, the longer one stands before the other."""
     known = [ttl for ttl, _ in model.writes]
     for step in lane:

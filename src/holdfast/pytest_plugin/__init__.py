@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from decimal import Decimal
 
-    from .bodies import Recorded
-    from .findings import Checked, PrefixUnstable
-    from .recorder import Recorder, Server
+    from .bodies import RecordedRequest
+    from .findings import PrefixCheck, PrefixUnstable
+    from .recorder import Recorder, RecorderServer
 
-__all__ = ["Checked", "PrefixUnstable", "Recorded", "Recorder", "assert_prefix_stable", "prefix_recorder"]
+__all__ = ["PrefixCheck", "PrefixUnstable", "RecordedRequest", "Recorder", "assert_prefix_stable", "prefix_recorder"]
 
-_ELSEWHERE = {"Checked": "findings", "PrefixUnstable": "findings", "Recorded": "bodies", "Recorder": "recorder"}
+_ELSEWHERE = {
+    "PrefixCheck": "findings",
+    "PrefixUnstable": "findings",
+    "RecordedRequest": "bodies",
+    "Recorder": "recorder",
+}
 _RATE, _MODEL, _REDACT = "holdfast_rate", "holdfast_model", "holdfast_redact"
 
 
@@ -38,14 +43,14 @@ def assert_prefix_stable(
     *,
     model: str | None = None,
     dialect: str | None = None,
-    lane: str | Sequence[Hashable] | Callable[[Recorded], Hashable] | None = None,
+    lane: str | Sequence[Hashable] | Callable[[RecordedRequest], Hashable] | None = None,
     resets: Mapping[int, str] | None = None,
     allow: Iterable[str] = (),
     rate: str | float | Decimal | None = None,
     require_markers: bool = False,
     at_least: int = 1,
     redact: bool | None = None,
-) -> Checked:
+) -> PrefixCheck:
     """Fail unless every request begins with what its conversation had sent before (docs/pytest.md).
 
     `requests` are bodies in the order they were sent: bytes, texts, dicts, recorded requests of the fixture or request
@@ -74,7 +79,7 @@ def assert_prefix_stable(
 
 
 @pytest.fixture(scope="session")
-def _holdfast_server() -> Iterator[Server]:
+def _holdfast_server() -> Iterator[RecorderServer]:
     from .recorder import serving
 
     with serving(assert_prefix_stable) as server:
@@ -82,7 +87,7 @@ def _holdfast_server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def prefix_recorder(_holdfast_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+def prefix_recorder(_holdfast_server: RecorderServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
     """Records what the SDK clients of this test send, and answers them like the provider, on this machine."""
     import os
 

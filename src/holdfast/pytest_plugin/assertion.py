@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from .bodies import recorded
 from .check import check
 from .failure_text import failure, nothing_compared
-from .findings import Checked, PrefixUnstable
+from .findings import PrefixCheck, PrefixUnstable
 from .worth import DEFAULT_RATE, rate_of
 
 
-class Wishes(Protocol):
+class SessionOptions(Protocol):
     """What the user says for all checks of a session."""
 
     rate: str | None
@@ -25,7 +25,7 @@ class Wishes(Protocol):
 
 def assert_stable(
     requests: Iterable[object],
-    wishes: Wishes | None,
+    wishes: SessionOptions | None,
     *,
     model: str | None,
     dialect: str | None,
@@ -34,7 +34,7 @@ def assert_stable(
     at_least: int,
     redact: bool | None,
     **options: Any,
-) -> Checked:
+) -> PrefixCheck:
     """Fail unless the requests' prefixes are stable."""
     __tracebackhide__ = True
     told = rate_of(rate if rate is not None else (wishes.rate if wishes is not None else None) or DEFAULT_RATE)

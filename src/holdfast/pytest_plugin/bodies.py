@@ -25,7 +25,7 @@ _ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking",
 _CHAT_ROLES = ("system", "developer", "tool", "function")
 
 
-class Recorded(Struct, frozen=True, kw_only=True):
+class RecordedRequest(Struct, frozen=True, kw_only=True):
     """One request. `body` are its bytes; `whole` what the provider makes of them, where it holds a part of the
     conversation itself (`previous_response_id`, threads). `headers` are without credentials, names in lower case.
     `model` is the one that the path names, if it does. `status` is what it was answered with, 0 where nobody knows."""
@@ -50,13 +50,13 @@ class Recorded(Struct, frozen=True, kw_only=True):
         return self.status >= 400
 
 
-def recorded(items: Iterable[object], *, dialect: str | None = None) -> list[Recorded]:
+def recorded(items: Iterable[object], *, dialect: str | None = None) -> list[RecordedRequest]:
     """The requests in these items, numbered from 1. Those of an HTTP library that are no model calls are left out."""
     if isinstance(items, str | bytes | bytearray | Mapping) or not isinstance(items, Iterable):
         raise HoldfastError("requests must be a sequence of request bodies, in the order they were sent; give a list.")
     if dialect is not None and dialect not in DIALECTS:
         raise HoldfastError(f"there is no dialect {dialect!r}; {nearest(dialect, DIALECTS)}.")
-    found: list[Recorded] = []
+    found: list[RecordedRequest] = []
     histories: dict[int, tuple[int, object]] = {}
     for item in items:
         number = len(found) + 1
@@ -117,8 +117,8 @@ def dialect_by_body(raw: bytes) -> str | None:
     return "anthropic" if provider == "anthropic" else "openai_chat"
 
 
-def _recorded(item: object, number: int, dialect: str | None) -> Recorded | None:
-    if isinstance(item, Recorded):
+def _recorded(item: object, number: int, dialect: str | None) -> RecordedRequest | None:
+    if isinstance(item, RecordedRequest):
         return msgspec.structs.replace(item, number=number, dialect=dialect or item.dialect)
     path, headers, body = "", {}, item
     url = next((value for name in ("url", "uri") if (value := getattr(item, name, None)) is not None), None)
@@ -132,7 +132,7 @@ def _recorded(item: object, number: int, dialect: str | None) -> Recorded | None
     if name is None:
         why = "has none of the members that a model call has" if object_of(raw) is not None else "is not a JSON object"
         raise HoldfastError(f"request {number} {why}; name its dialect or leave it out.")
-    return Recorded(
+    return RecordedRequest(
         number=number, body=raw, dialect=name, path=path, model=found[1] if found is not None else "", headers=headers
     )
 

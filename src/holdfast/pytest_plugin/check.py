@@ -11,14 +11,14 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import nearest
 from holdfast.records.events import ResetReason
 
-from .bodies import Recorded
-from .conversations import Conversations, Found
-from .findings import Checked, Unstable
+from .bodies import RecordedRequest
+from .conversations import Continuation, Conversations
+from .findings import PrefixCheck, UnstableRequest
 from .places import where
-from .request_reader import Asked, Asking
+from .request_reader import CheckedRequest, RequestReader
 from .worth import price_of
 
-Lane = str | Sequence[Hashable] | Callable[[Recorded], Hashable] | None
+Lane = str | Sequence[Hashable] | Callable[[RecordedRequest], Hashable] | None
 
 _CAUSES = ("model_changed", "tools_changed", "system_prompt_changed", "parameters_changed", "messages_rewritten")
 _REASONS = get_args(ResetReason)
@@ -36,21 +36,21 @@ _BY_COURSE = {"compaction": "compaction", "history_trimmed": "window"}
 
 
 def check(
-    requests: Sequence[Recorded],
+    requests: Sequence[RecordedRequest],
     *,
     model: str | None = None,
     lane: Lane = None,
     resets: Mapping[int, str] | None = None,
     allow: Iterable[str] = (),
     redact: bool = False,
-) -> Checked:
+) -> PrefixCheck:
     """Hold every request against the one it goes on from. What was refused has left nothing in a cache."""
     announced, excused = _announced(resets, len(requests)), _excused(allow)
     names = _names(requests, lane)
-    asking, conversations = Asking(model), Conversations()
-    unstable: list[Unstable] = []
-    allowed_ones: list[Unstable] = []
-    last: dict[str, Asked] = {}
+    asking, conversations = RequestReader(model), Conversations()
+    unstable: list[UnstableRequest] = []
+    allowed_ones: list[UnstableRequest] = []
+    last: dict[str, CheckedRequest] = {}
     compared = side = parts = 0
     for one, name in zip(requests, names, strict=True):
         if one.refused:
@@ -70,7 +70,7 @@ def check(
             reset = _excuse(excused, found.comparison, divergence)
         report = _report(found, found.end, asked, found.comparison, divergence, reset, redact)
         (unstable if reset is None else allowed_ones).append(report)
-    return Checked(
+    return PrefixCheck(
         requests=len(requests),
         conversations=len(conversations.names),
         compared=compared,
@@ -83,7 +83,7 @@ def check(
     )
 
 
-def _names(requests: Sequence[Recorded], lane: Lane) -> list[str | None]:
+def _names(requests: Sequence[RecordedRequest], lane: Lane) -> list[str | None]:
     """The conversations' names as the user gives them, by request."""
     if lane is None:
         return [None] * len(requests)
@@ -133,14 +133,14 @@ def _cause(divergence: Divergence) -> Cause:
 
 
 def _report(
-    found: Found,
-    earlier: Asked,
-    asked: Asked,
+    found: Continuation,
+    earlier: CheckedRequest,
+    asked: CheckedRequest,
     comparison: Comparison,
     divergence: Divergence,
     reset: str | None,
     redact: bool,
-) -> Unstable:
+) -> UnstableRequest:
     at = where(earlier, asked, divergence, redact=redact)
     cost = price_of(earlier, asked, divergence, in_head=found.in_head)
     cause = _cause(divergence)
@@ -156,7 +156,7 @@ def _report(
     )
     path = None if divergence.setting is not None else at.path.removesuffix(" (gone)")
     told = case(finding, asked.facts, path=path, before=at.said, after=at.says, marks=asked.prompt.marks)
-    return Unstable(
+    return UnstableRequest(
         request=asked.number,
         earlier=earlier.number,
         conversation=found.conversation,
@@ -176,7 +176,7 @@ def _report(
     )
 
 
-def _unmarked(asked: Asked) -> bool:
+def _unmarked(asked: CheckedRequest) -> bool:
     """Whether a request that could be cached asks for nothing to be, at a provider that has to be asked."""
     facts, prompt = asked.facts, asked.prompt
     return facts.caching == "explicit" and not prompt.marks and not prompt.hidden and prompt.tokens >= facts.floor

@@ -21,7 +21,7 @@ from msgspec import Struct
 from holdfast.core import Comparison, compare, masked, place
 from holdfast.wire import unordered
 
-from .request_reader import Asked
+from .request_reader import CheckedRequest
 
 _ALIKE = 0.5
 """The share of two texts that has to be the same at their beginning and end for them to be versions of one text."""
@@ -38,17 +38,17 @@ class End(Struct, eq=False):
     """The last request of a conversation. The same request may have been sent more than once: each of them may be gone
     on from by another."""
 
-    asked: Asked
+    asked: CheckedRequest
     conversation: str
     copies: int = 1
 
 
-class Found(Struct, frozen=True):
+class Continuation(Struct, frozen=True):
     """What a request is to the earlier ones. `end` is the one it was compared with."""
 
     relation: Relation
     conversation: str
-    end: Asked | None = None
+    end: CheckedRequest | None = None
     comparison: Comparison | None = None
     in_head: bool = False
     """It is a conversation of its own: what is lost is tools and system text, no messages."""
@@ -66,7 +66,7 @@ class Conversations:
     def names(self) -> tuple[str, ...]:
         return tuple(self._names)
 
-    def find(self, asked: Asked) -> Found:
+    def find(self, asked: CheckedRequest) -> Continuation:
         """What a request is, which is remembered as the end of its conversation."""
         ends = [end for end in self._ends if _same_kind(end.asked, asked)]
         end, seen = self._begins_with(asked, ends)
@@ -74,12 +74,12 @@ class Conversations:
         if end is not None and seen is not None and parted is None:
             self._go_on(asked, end, seen)
             changed = seen.divergence is not None
-            return Found("departs" if changed else "continues", end.conversation, end.asked, seen)
+            return Continuation("departs" if changed else "continues", end.conversation, end.asked, seen)
         found = self._opening(asked, ends) if parted is None else self._compared(asked, parted)
         self._add(asked, found.conversation)
         return found
 
-    def _begins_with(self, asked: Asked, ends: list[End]) -> tuple[End | None, Comparison | None]:
+    def _begins_with(self, asked: CheckedRequest, ends: list[End]) -> tuple[End | None, Comparison | None]:
         """The end that a request begins with; of several the one under the same settings, then the longest."""
         whole = asked.sent.digests
         begun = [end for end in ends if whole.startswith(end.asked.sent.digests)]
@@ -92,7 +92,7 @@ class Conversations:
         order = sorted(enumerate(both), key=lambda it: (it[1][1].divergence is None, len(it[1][0].asked.sent), it[0]))
         return order[-1][1]
 
-    def _parted_from(self, asked: Asked, ends: list[End], begun: End | None) -> End | None:
+    def _parted_from(self, asked: CheckedRequest, ends: list[End], begun: End | None) -> End | None:
         """The conversation whose past a request has changed, or which it forks from.
 
         One that begins with an earlier end may still be such a one: where its conversation has gone on since under
@@ -114,13 +114,13 @@ class Conversations:
             return None
         return max(enumerate(ends), key=lambda each: (_shares(asked, each[1].asked), each[0]))[1]
 
-    def _compared(self, asked: Asked, end: End) -> Found:
+    def _compared(self, asked: CheckedRequest, end: End) -> Continuation:
         seen = compare(end.asked.sent, asked.view, asked.digests, asked.facts)
         by_blocks = seen.divergence is not None and seen.divergence.setting is None
         relation: Relation = "forks" if seen.course == "fork" and by_blocks else "departs"
-        return Found(relation, end.conversation, end.asked, seen)
+        return Continuation(relation, end.conversation, end.asked, seen)
 
-    def _go_on(self, asked: Asked, end: End, seen: Comparison) -> None:
+    def _go_on(self, asked: CheckedRequest, end: End, seen: Comparison) -> None:
         """Put a request in the place of the end that it begins with, unless others may go on from that too."""
         if seen.divergence is not None:
             self._add(asked, end.conversation)
@@ -132,33 +132,33 @@ class Conversations:
                 self._ends.remove(end)
             self._add(asked, end.conversation)
 
-    def _add(self, asked: Asked, conversation: str) -> None:
+    def _add(self, asked: CheckedRequest, conversation: str) -> None:
         self._ends.append(End(asked, conversation))
         del self._ends[:-MOST_ENDS]
 
-    def _opening(self, asked: Asked, ends: list[End]) -> Found:
+    def _opening(self, asked: CheckedRequest, ends: list[End]) -> Continuation:
         name = asked.name if asked.name is not None else f"conversation {len(self._names) + 1}"
         self._names.append(name)
         if asked.name is not None:
-            return Found("opens_apart", name)
+            return Continuation("opens_apart", name)
         known = [end.asked for end in ends if end.asked.view.model == asked.view.model]
         for other in reversed(known):
             if _head(other) == _head(asked):
-                return Found("opens", name, other)
+                return Continuation("opens", name, other)
         for other in reversed(known):
             if asked.head and other.head and self._shape(other) == self._shape(asked):
                 seen = compare(other.sent, asked.view, other.digests, asked.facts)
-                return Found("departs", name, other, seen, in_head=True)
-        return Found("opens_apart", name)
+                return Continuation("departs", name, other, seen, in_head=True)
+        return Continuation("opens_apart", name)
 
-    def _heads_alike(self, one: Asked, other: Asked) -> bool:
+    def _heads_alike(self, one: CheckedRequest, other: CheckedRequest) -> bool:
         """Whether tools and system text are versions of the same: by the system text, which says who is asked."""
         if _head(one) == _head(other) or self._shape(one) == self._shape(other):
             return True
         texts = [b"\n".join(map(asked.words, asked.of("system"))) for asked in (one, other)]
         return texts[0] == texts[1] or _alike(*texts)
 
-    def _shape(self, asked: Asked) -> bytes:
+    def _shape(self, asked: CheckedRequest) -> bytes:
         """Tools and system text without what changes by itself: values, the order of tools and keys, white space."""
         found = self._shapes.get(asked.number)
         if found is None:
@@ -168,7 +168,7 @@ class Conversations:
         return found
 
 
-def _same_kind(one: Asked, other: Asked) -> bool:
+def _same_kind(one: CheckedRequest, other: CheckedRequest) -> bool:
     """Whether two requests may be of one conversation at all. A name given stands for exactly one. A cached object of
     Gemini holds a part of the prompt: those that name another one have another part."""
     if one.name != other.name or one.body.dialect != other.body.dialect:
@@ -176,7 +176,7 @@ def _same_kind(one: Asked, other: Asked) -> bool:
     return one.body.dialect != "gemini" or one.prompt.mode == other.prompt.mode
 
 
-def _head(asked: Asked) -> tuple[bytes, ...]:
+def _head(asked: CheckedRequest) -> tuple[bytes, ...]:
     return tuple(block.digest for block in asked.view.blocks[: asked.head])
 
 
@@ -185,20 +185,20 @@ def _shape(text: bytes) -> str:
     return " ".join(masked(words).split())
 
 
-def _shares(asked: Asked, earlier: Asked) -> int:
+def _shares(asked: CheckedRequest, earlier: CheckedRequest) -> int:
     """Tokens of the messages that both have."""
     said = earlier.sayings
     return sum(block.tokens for block in asked.view.blocks[asked.head :] if block.digest in said)
 
 
-def _retells(asked: Asked, earlier: Asked) -> bool:
+def _retells(asked: CheckedRequest, earlier: CheckedRequest) -> bool:
     """Whether a conversation with nothing in common begins with another version of the same message."""
     if not asked.said or not earlier.said or asked.turns <= earlier.turns:
         return False
     return _alike(asked.words(asked.head), earlier.words(earlier.head))
 
 
-def _goes_on(asked: Asked, earlier: Asked) -> bool:
+def _goes_on(asked: CheckedRequest, earlier: CheckedRequest) -> bool:
     """Whether it holds all messages of the earlier request, and a further answer of the model."""
     return asked.turns > earlier.turns and asked.said[: len(earlier.said)] == earlier.said
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from textwrap import wrap
 
-from .findings import Checked, Cost, Unstable
+from .findings import Cost, PrefixCheck, UnstableRequest
 from .worth import Rate, dollars, yearly
 
 MOST = 10
@@ -20,7 +20,7 @@ _WIDTH = 72  # of a terminal with 80 columns, of which pytest takes eight
 _LABEL = 9
 
 
-def failure(checked: Checked, rate: Rate, *, missing_markers: bool = False) -> str:
+def failure(checked: PrefixCheck, rate: Rate, *, missing_markers: bool = False) -> str:
     """The message of a check that failed."""
     lines: list[str] = []
     if checked.unstable:
@@ -31,7 +31,7 @@ def failure(checked: Checked, rate: Rate, *, missing_markers: bool = False) -> s
     return "\n".join(lines)
 
 
-def nothing_compared(checked: Checked, refused: list[str], at_least: int) -> str:
+def nothing_compared(checked: PrefixCheck, refused: list[str], at_least: int) -> str:
     """The message of a check that has proved nothing."""
     lines = [
         f"nothing was proved: {_some(checked.compared, 'request')} of {checked.requests} could be held against "
@@ -56,7 +56,7 @@ def nothing_compared(checked: Checked, refused: list[str], at_least: int) -> str
     return "\n".join(each for line in lines for each in _paragraph("", line))
 
 
-def _unstable(checked: Checked, rate: Rate) -> Iterator[str]:
+def _unstable(checked: PrefixCheck, rate: Rate) -> Iterator[str]:
     found = checked.unstable
     first, others = found[0], found[1:]
     yield (
@@ -76,7 +76,7 @@ def _unstable(checked: Checked, rate: Rate) -> Iterator[str]:
     yield from _paragraph("", _sum(checked, rate))
 
 
-def _first(checked: Checked, one: Unstable) -> Iterator[str]:
+def _first(checked: PrefixCheck, one: UnstableRequest) -> Iterator[str]:
     yield f"Request {one.request} of {checked.requests} ({_which(checked, one)}) departs from request {one.earlier}"
     inside = f" of the body, {one.inside:,} of the block" if one.inside is not None else ""
     yield from _paragraph("at", f"{_place(one)}{inside}")
@@ -91,14 +91,14 @@ def _first(checked: Checked, one: Unstable) -> Iterator[str]:
     yield from _paragraph("cost", _cost(one.cost))
 
 
-def _which(checked: Checked, one: Unstable) -> str:
+def _which(checked: PrefixCheck, one: UnstableRequest) -> str:
     names = [one.dialect, one.model]
     if checked.conversations > 1 or not one.conversation.startswith("conversation "):
         names.insert(0, one.conversation)
     return ", ".join(name for name in names if name)
 
 
-def _place(one: Unstable) -> str:
+def _place(one: UnstableRequest) -> str:
     if one.offset is None:
         return one.path
     return f"{one.path}, byte {one.offset:,}"
@@ -115,14 +115,14 @@ def _cost(cost: Cost) -> str:
     return f"nothing today: {cost.why}; otherwise {tokens} would be billed again instead of read{price}"
 
 
-def _short(checked: Checked, one: Unstable) -> str:
+def _short(checked: PrefixCheck, one: UnstableRequest) -> str:
     lane = f", {one.conversation}" if checked.conversations > 1 else ""
     price = "" if one.cost.dollars is None else f", {dollars(one.cost.dollars)}"
     cost = f"{one.cost.tokens:,} tokens{price}"
     return f"request {one.request}{lane}: {one.cause} at {_place(one)}: {cost} ({one.cure.name})"
 
 
-def _sum(checked: Checked, rate: Rate) -> str:
+def _sum(checked: PrefixCheck, rate: Rate) -> str:
     found = checked.unstable
     models = ", ".join(dict.fromkeys(one.cost.model for one in found if one.cost.model))
     year = yearly(found, checked.requests, rate)
@@ -139,7 +139,7 @@ def _sum(checked: Checked, rate: Rate) -> str:
     )
 
 
-def _without_markers(checked: Checked) -> Iterator[str]:
+def _without_markers(checked: PrefixCheck) -> Iterator[str]:
     for name in checked.unmarked:
         yield from _paragraph(
             "",

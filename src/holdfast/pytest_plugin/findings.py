@@ -24,7 +24,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     prices: str = ""
 
 
-class Unstable(Struct, frozen=True, kw_only=True):
+class UnstableRequest(Struct, frozen=True, kw_only=True):
     """A request that does not begin with what its conversation had sent.
 
     `request` and `earlier` count from 1. `offset` is the byte in the request's body, `inside` the one in the text of
@@ -49,7 +49,7 @@ class Unstable(Struct, frozen=True, kw_only=True):
     reset: str | None = None
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class PrefixCheck(Struct, frozen=True, kw_only=True):
     """A sequence that was checked. `compared` requests were held against an earlier one; `resets` are the departures
     that were allowed. Not compared are `side` requests, which stand beside the conversations (titles, probes), `parts`,
     of which the provider holds the rest, and `refused` ones. `unmarked` names conversations without a marker whose
@@ -61,15 +61,15 @@ class Checked(Struct, frozen=True, kw_only=True):
     side: int = 0
     parts: int = 0
     refused: int = 0
-    unstable: tuple[Unstable, ...] = ()
-    resets: tuple[Unstable, ...] = ()
+    unstable: tuple[UnstableRequest, ...] = ()
+    resets: tuple[UnstableRequest, ...] = ()
     unmarked: tuple[str, ...] = ()
 
 
 class PrefixUnstable(AssertionError):
     """The prefix of a conversation is not stable. `checked` has what was found, for programs."""
 
-    def __init__(self, message: str, checked: Checked) -> None:
+    def __init__(self, message: str, checked: PrefixCheck) -> None:
         super().__init__(message)
         self.checked = checked
 

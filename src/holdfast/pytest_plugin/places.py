@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core import Divergence, as_bytes, mask, place, without_secrets
 from holdfast.engine import where as parting
 
-from .request_reader import Asked
+from .request_reader import CheckedRequest
 
 AROUND = 29
 """Characters shown on each side of a divergence: both sides stand on one line of a terminal."""
@@ -32,7 +32,7 @@ class Where(Struct, frozen=True, kw_only=True):
     says: bytes | None = None
 
 
-def where(earlier: Asked, asked: Asked, divergence: Divergence, *, redact: bool) -> Where:
+def where(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, *, redact: bool) -> Where:
     """The first place in which a request departs from an earlier one."""
     if divergence.setting is not None:
         return _setting(earlier, asked, divergence.setting, redact)
@@ -65,7 +65,7 @@ def where(earlier: Asked, asked: Asked, divergence: Divergence, *, redact: bool)
     )
 
 
-def _setting(earlier: Asked, asked: Asked, name: str, redact: bool) -> Where:
+def _setting(earlier: CheckedRequest, asked: CheckedRequest, name: str, redact: bool) -> Where:
     """A changed setting: its two values."""
     member = asked.body.members.get(name.partition(".")[0])
     old, new = _value(earlier, name), _value(asked, name)
@@ -79,7 +79,7 @@ def _setting(earlier: Asked, asked: Asked, name: str, redact: bool) -> Where:
     )
 
 
-def _value(asked: Asked, name: str) -> bytes | None:
+def _value(asked: CheckedRequest, name: str) -> bytes | None:
     if name == "model":
         return asked.model.encode("utf-8", "replace")
     if name == "prompt_cache_key":
@@ -87,7 +87,7 @@ def _value(asked: Asked, name: str) -> bytes | None:
     return asked.settings.get(name)
 
 
-def _block(asked: Asked, divergence: Divergence) -> int | None:
+def _block(asked: CheckedRequest, divergence: Divergence) -> int | None:
     """The block of a view at the divergence, if it is of the section that changed: the other may have ended there."""
     blocks, index = asked.view.blocks, divergence.block
     return index if index < len(blocks) and blocks[index].section == divergence.section else None

@@ -21,8 +21,8 @@ from holdfast.simulator import Answer, Call, Exchange, Fault, Record, Script, Si
 from holdfast.simulator.script import document, parser
 from holdfast.wire import COUNTING, Body, Dialect, dialect_of
 
-from .bodies import Recorded, dialect_by_body, encoded, without_credentials
-from .findings import Checked
+from .bodies import RecordedRequest, dialect_by_body, encoded, without_credentials
+from .findings import PrefixCheck
 
 KEY = "holdfast-test-key"
 """What clients send as their key while a recorder answers them."""
@@ -45,21 +45,21 @@ _OVER = Answer(
 class Recorder:
     """What the clients of one test send. `simulator` answers them; `requests` has what they sent, in its order."""
 
-    def __init__(self, address: str, check: Callable[..., Checked]) -> None:
+    def __init__(self, address: str, check: Callable[..., PrefixCheck]) -> None:
         self.simulator = Recording(self._came)
         self.name = token_hex(4)
         self.url = f"{address}/{self.name}"
         self._check = check
-        self._requests: list[Recorded] = []
+        self._requests: list[RecordedRequest] = []
         self._lock = threading.Lock()
 
     @property
-    def requests(self) -> tuple[Recorded, ...]:
+    def requests(self) -> tuple[RecordedRequest, ...]:
         """The model calls so far; lists of models and counts of tokens are not among them."""
         with self._lock:
             return tuple(self._requests)
 
-    def __iter__(self) -> Iterator[Recorded]:
+    def __iter__(self) -> Iterator[RecordedRequest]:
         return iter(self.requests)
 
     def __len__(self) -> int:
@@ -93,14 +93,14 @@ class Recorder:
         a dict with `turns` or `rules`, a function of the request, or the path of a script."""
         self.simulator.script = _script(script)
 
-    def record(self, body: object, dialect: str | None = None, *, model: str = "", path: str = "") -> Recorded:
+    def record(self, body: object, dialect: str | None = None, *, model: str = "", path: str = "") -> RecordedRequest:
         """Keep a body that went elsewhere, for tests that answer their clients themselves."""
         raw = encoded(body, len(self._requests) + 1)
         found = dialect_of(path)
         name = dialect or (found[0].name if found is not None else dialect_by_body(raw))
         if name is None:
             raise HoldfastError("the body has none of the members that a model call has; name its dialect.")
-        one = Recorded(number=0, body=raw, dialect=name, path=path, model=model or (found[1] if found else ""))
+        one = RecordedRequest(number=0, body=raw, dialect=name, path=path, model=model or (found[1] if found else ""))
         return self._keep(one)
 
     def transport(self, inner: Any = None, *, library: str | None = None) -> Any:
@@ -116,7 +116,7 @@ class Recorder:
 
         return http_client(self, inner, asynchronous, library)
 
-    def assert_stable(self, **options: Any) -> Checked:
+    def assert_stable(self, **options: Any) -> PrefixCheck:
         """`assert_prefix_stable` of what was recorded."""
         __tracebackhide__ = True
         return self._check(self, **options)
@@ -131,10 +131,12 @@ class Recorder:
         if found is not None and not call.path.endswith(COUNTING):
             headers = without_credentials(call.headers.items())
             name, model = found[0].name, found[1]
-            one = Recorded(number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **told)
+            one = RecordedRequest(
+                number=0, body=call.body, dialect=name, path=call.path, model=model, headers=headers, **told
+            )
             self._keep(one)
 
-    def _keep(self, one: Recorded) -> Recorded:
+    def _keep(self, one: RecordedRequest) -> RecordedRequest:
         with self._lock:
             one = msgspec.structs.replace(one, number=len(self._requests) + 1)
             self._requests.append(one)
@@ -179,10 +181,10 @@ class Switchboard(Simulator):
         return recorder.simulator.begin(msgspec.structs.replace(call, path=f"/{rest}"))
 
 
-class Server:
+class RecorderServer:
     """One server of a test session, and the recorders that are at work."""
 
-    def __init__(self, address: str, board: Switchboard, check: Callable[..., Checked]) -> None:
+    def __init__(self, address: str, board: Switchboard, check: Callable[..., PrefixCheck]) -> None:
         self._address, self._board, self._check = address, board, check
 
     @contextmanager
@@ -196,11 +198,11 @@ class Server:
 
 
 @contextmanager
-def serving(check: Callable[..., Checked]) -> Iterator[Server]:
+def serving(check: Callable[..., PrefixCheck]) -> Iterator[RecorderServer]:
     """A server on a free port of this machine."""
     board = Switchboard()
     with running(board) as address:
-        yield Server(address, board, check)
+        yield RecorderServer(address, board, check)
 
 
 def _script(script: Any) -> Script:

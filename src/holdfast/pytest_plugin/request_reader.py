@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from holdfast.caches import Block, Cache, Outcome, Prompt, rules
 from holdfast.caches import cache as cache_of
 from holdfast.core import DIGEST, Sent, columns, head
-from holdfast.engine.identity import AGENTS, Chains, client_of, is_side, named, previous_response
+from holdfast.engine.identity import AGENTS, ChainReader, client_of, is_side, named, previous_response
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 from holdfast.wire import DIALECTS, Body, PromptReader, Unreadable, object_of, string_of, text_span
 
-from .bodies import Recorded
+from .bodies import RecordedRequest
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 _ANSWERS = ("assistant", "model")
 
 
-class Asked(Struct, frozen=True, kw_only=True, dict=True):
+class CheckedRequest(Struct, frozen=True, kw_only=True, dict=True):
     """One request, read. `prompt` is what the provider's cache is given; `view` is the same for comparisons: without
     the thoughts that the provider leaves out by itself. `places` are the blocks of the body that those of the view are.
 
@@ -89,16 +89,16 @@ class Asked(Struct, frozen=True, kw_only=True, dict=True):
         return [index for index in range(self.head) if self.view.blocks[index].section == section]
 
 
-class Asking:
+class RequestReader:
     """Reads requests one after the other, and lets the providers' caches see them."""
 
     def __init__(self, model: str | None) -> None:
         self._model = model
         self._reader = PromptReader()
-        self._chains = Chains()
+        self._chains = ChainReader()
         self._caches: dict[str, Cache] = {}
 
-    def read(self, one: Recorded, name: str | None) -> Asked:
+    def read(self, one: RecordedRequest, name: str | None) -> CheckedRequest:
         dialect = DIALECTS[one.dialect]
         body = self._reader.parse(dialect, one.body if one.whole is None else one.whole, model=one.model)
         if isinstance(body, Unreadable):
@@ -114,7 +114,7 @@ class Asking:
             given = named(one.headers, body, client)
             if given is not None and given.sure:
                 name = "/".join(filter(None, (given.session, given.agent)))
-        return Asked(
+        return CheckedRequest(
             number=one.number,
             body=body,
             model=body.model or facts.name,

@@ -13,8 +13,8 @@ from holdfast.core import Divergence, cost_of, covered_by
 from holdfast.errors import HoldfastError
 from holdfast.facts import rates
 
-from .findings import Cost, Unstable
-from .request_reader import Asked
+from .findings import Cost, UnstableRequest
+from .request_reader import CheckedRequest
 
 DEFAULT_RATE = "1,000 requests/day"
 
@@ -60,7 +60,7 @@ def rate_of(given: str | float | Decimal) -> Rate:
     return Rate(count, unit, match["time"].lower())
 
 
-def price_of(earlier: Asked, asked: Asked, divergence: Divergence, *, in_head: bool) -> Cost:
+def price_of(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, *, in_head: bool) -> Cost:
     """What a departure costs each time: the provider's own rules say what is read, where they go by markers."""
     facts, sent = asked.facts, asked.prompt.tokens
     price = rates(facts.ref, prompt_tokens=sent)
@@ -84,7 +84,7 @@ def price_of(earlier: Asked, asked: Asked, divergence: Divergence, *, in_head: b
     return told(tokens=again, dollars=dollars, today=not why, why=why)
 
 
-def yearly(unstable: Iterable[Unstable], requests: int, rate: Rate) -> Decimal | None:
+def yearly(unstable: Iterable[UnstableRequest], requests: int, rate: Rate) -> Decimal | None:
     """What they cost in a year; None where the price of any is not known."""
     each = [found.cost.dollars for found in unstable]
     known = [dollars for dollars in each if dollars is not None]
@@ -101,18 +101,18 @@ def dollars(amount: Decimal) -> str:
     return f"${amount:.{min(places, 8)}f}"
 
 
-def _again(earlier: Asked, asked: Asked, divergence: Divergence, in_head: bool) -> int:
+def _again(earlier: CheckedRequest, asked: CheckedRequest, divergence: Divergence, in_head: bool) -> int:
     """Tokens that the earlier request had sent behind the divergence, as far as they are sent again."""
     before = earlier.view.tokens if not in_head else _end(earlier)
     now = asked.view.tokens if not in_head else _end(asked)
     return max(0, min(before, now) - divergence.kept)
 
 
-def _end(asked: Asked) -> int:
+def _end(asked: CheckedRequest) -> int:
     return asked.view.ends[asked.head - 1] if asked.head else 0
 
 
-def _nothing_read(earlier: Asked, in_head: bool) -> str:
+def _nothing_read(earlier: CheckedRequest, in_head: bool) -> str:
     """Why the earlier request left nothing that could have been read; empty where it did."""
     facts, prompt = earlier.facts, earlier.prompt
     if facts.caching == "none":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .results import LaneReport as LaneReport
     from .results import Marker as Marker
     from .results import PlanReport as PlanReport
-    from .results import Predicted as Predicted
+    from .results import PredictedUsage as PredictedUsage
     from .results import RepairReport as RepairReport
     from .results import RepairSavings as RepairSavings
     from .results import SessionReport as SessionReport
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from .results import SkillUsage as SkillUsage
     from .results import SkillUsages as SkillUsages
     from .results import Sums as Sums
-    from .results import Window as Window
+    from .results import TimeWindow as TimeWindow
     from .session_reports import session as session
     from .session_reports import sessions as sessions
     from .session_reports import spent as spent
     from .skill_usage import skills as skills
     from .tally import MISSED as MISSED
     from .tally import window as window
-    from .tips import Advised as Advised
+    from .tips import TipAdvice as TipAdvice
     from .tips import applicable as applicable
     from .tips_of_store import evidence as evidence
 else:
@@ -63,13 +63,13 @@ else:
             ".repair_estimates": "repair_savings sentence worth_saying",
             ".results": (
                 "Bill BreakReport BreakReports CallEvent CallReport Effectiveness Effectivenesses "
-                "LaneReport Marker PlanReport Predicted RepairReport RepairSavings SessionReport "
-                "SessionReports SessionSummary SessionSums SkillUsage SkillUsages Sums Window"
+                "LaneReport Marker PlanReport PredictedUsage RepairReport RepairSavings SessionReport "
+                "SessionReports SessionSummary SessionSums SkillUsage SkillUsages Sums TimeWindow"
             ),
             ".session_reports": "session sessions spent",
             ".skill_usage": "skills",
             ".tally": "MISSED window",
-            ".tips": "Advised applicable",
+            ".tips": "TipAdvice applicable",
             ".tips_of_store": "evidence",
         },
     )

@@ -24,7 +24,7 @@ _STEPS = frozenset((-1, *SIZES))
 
 def question(
     extent: BillExtent,
-    prices: Prices,
+    prices: PartPrices,
     start: int | None,
     end: int | None,
     tenant: str | None,
@@ -100,7 +100,7 @@ def plain_cost_of(part: BillPart, rates: Rates | None) -> Decimal | None:
     return EXACT.fma(rates.input, prompt, EXACT.multiply(rates.output, part.output))
 
 
-class Prices:
+class PartPrices:
     """The price of each part, at its time and size."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from holdfast.records import UNSPLIT, Usage
 from holdfast.store import HOUR, BillExtent, BillSumsFound, Break, Call, CallHour, Store, hour_of
 
-from .bill_parts import UNEVEN, Prices, day_of, plain_cost_of, question
+from .bill_parts import UNEVEN, PartPrices, day_of, plain_cost_of, question
 from .results import Bill, SessionSums, Sums
 from .tally import EXACT, LAST, Tally, dollars_of, judged, moment, plain_cost, window, without_cache
 
@@ -98,7 +98,7 @@ class _Adding:
         if call.usage is not None and call.status != "pending":
             self.call(call)
 
-    def sums(self, found: BillSumsFound, prices: Prices) -> set[tuple[int, str]]:
+    def sums(self, found: BillSumsFound, prices: PartPrices) -> set[tuple[int, str]]:
         """Calls that were added up by the hour; those without usage one by one. Gives hours and models whose answered
         calls have several prices: they are left out."""
         days: dict[int, str] = {}
@@ -211,7 +211,7 @@ def _summed(
     broken: Collection[Break],
 ) -> _Adding:
     """Whole hours from their sums, the rest call by call."""
-    prices, adding = Prices(), _Adding(zone, (), broken)
+    prices, adding = PartPrices(), _Adding(zone, (), broken)
     asked, edges = question(extent, prices, start, end, tenant, zone)
     uneven = adding.sums(store.bill_sums(asked), prices)
     for first, last in edges:

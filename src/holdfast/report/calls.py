@@ -17,7 +17,7 @@ from holdfast.store import Break, Call, Store, is_subscription
 
 from . import break_reports
 from .id_lookup import find
-from .results import CallEvent, CallReport, Marker, PlanReport, Predicted, RepairReport
+from .results import CallEvent, CallReport, Marker, PlanReport, PredictedUsage, RepairReport
 from .tally import judged, moment, without_cache
 
 _NEAR = 400
@@ -47,7 +47,7 @@ class _Stored(Struct):
     why: str | None = None
 
 
-class Told(Struct):
+class CallEvents(Struct):
     """What events say of one call."""
 
     planned: CachePlanned | None = None
@@ -62,18 +62,18 @@ def call(store: Store, id: str, *, tenant: str | None = None) -> CallReport:
     assert row is not None
     events = store.events(row.tenant, row.session, after=row.id, limit=_NEAR)
     broken = store.breaks(row.tenant, call=row.id)
-    return report(row, told(events).get(row.id, Told()), broken)
+    return report(row, told(events).get(row.id, CallEvents()), broken)
 
 
-def told(events: Sequence[Envelope]) -> dict[str, Told]:
+def told(events: Sequence[Envelope]) -> dict[str, CallEvents]:
     """Events by the call they speak of."""
-    found: dict[str, Told] = {}
+    found: dict[str, CallEvents] = {}
     for event in events:
         payload = event.payload
         name = getattr(payload, "call", None)
         if not isinstance(name, str):
             continue
-        about = found.setdefault(name, Told())
+        about = found.setdefault(name, CallEvents())
         if isinstance(payload, CachePlanned):
             about.planned = payload
         elif isinstance(payload, CacheVerdict):
@@ -83,7 +83,7 @@ def told(events: Sequence[Envelope]) -> dict[str, Told]:
     return found
 
 
-def report(row: Call, told: Told, broken: Sequence[Break]) -> CallReport:
+def report(row: Call, told: CallEvents, broken: Sequence[Break]) -> CallReport:
     stored, verdict = _stored(row), judged(row)
     return CallReport(
         id=row.id,
@@ -134,7 +134,7 @@ def _plan(stored: _Stored, planned: CachePlanned | None) -> PlanReport | None:
     )
 
 
-def _predicted(row: Call, told: Told) -> Predicted | None:
+def _predicted(row: Call, told: CallEvents) -> PredictedUsage | None:
     planned, verdict = told.planned, told.verdict
     usage = _usage(row)
     if planned is not None:
@@ -145,7 +145,7 @@ def _predicted(row: Call, told: Told) -> Predicted | None:
         return None
     if verdict is not None:  # the provider's tokens are known better by then
         read, written = verdict.predicted_read, verdict.predicted_written
-    return Predicted(read, written, fresh)
+    return PredictedUsage(read, written, fresh)
 
 
 def _usage(row: Call) -> Usage | None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from holdfast.facts import rates
 from holdfast.store import ModelEffectiveness, Store, is_subscription
 
-from .results import Effectiveness, Effectivenesses, Window
+from .results import Effectiveness, Effectivenesses, TimeWindow
 from .tally import LAST, moment, plus
 
 
@@ -21,7 +21,7 @@ def cache_effectiveness(
     known: Decimal | None = None
     for model in models:
         known = plus(known, model.cost)
-    covered = Window(None if start is None else moment(found.start), None if end is None else moment(found.end))
+    covered = TimeWindow(None if start is None else moment(found.start), None if end is None else moment(found.end))
     return Effectivenesses(window=covered, models=models, total=_of(found.total, known, listed.get(None)))
 
 

@@ -22,13 +22,13 @@ class UnknownIdError(HoldfastError):
     """No session or call is called that, or more than one."""
 
 
-class Named(Struct, frozen=True):
+class IdMatch(Struct, frozen=True):
     kind: Kind
     tenant: str
     id: str
 
 
-def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | None = None) -> Named:
+def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | None = None) -> IdMatch:
     """The session or call with this id, or the only one whose id begins with it; a whole id wins."""
     found = _candidates(store, text, kind, tenant) if text else []
     whole = [each for each in found if each.id == text]
@@ -49,7 +49,7 @@ def find(store: Store, text: str, *, kind: Kind | None = None, tenant: str | Non
     raise UnknownIdError(f"{_short(text)!r} fits more than one id ({names}); give more of its characters")
 
 
-def _of_one_account(store: Store, found: list[Named]) -> Named | None:
+def _of_one_account(store: Store, found: list[IdMatch]) -> IdMatch | None:
     """Where tokens of one account have the same session, that of the token that was first: a renewed one may have sent
     a request before it was known whose it is. None where they are not of one account."""
     try:
@@ -74,13 +74,13 @@ def find_tenant(store: Store, text: str, *, events: bool = False) -> str:
     raise UnknownIdError(f"{_short(text)!r} {what}; there are {names}")
 
 
-def _candidates(store: Store, text: str, kind: Kind | None, tenant: str | None) -> list[Named]:
-    found: list[Named] = []
+def _candidates(store: Store, text: str, kind: Kind | None, tenant: str | None) -> list[IdMatch]:
+    found: list[IdMatch] = []
     if kind != "call":
         sessions = store.active_sessions(tenant, prefix=text, limit=_RECENT)
-        found += [Named("session", each.tenant, each.session) for each in sessions]
+        found += [IdMatch("session", each.tenant, each.session) for each in sessions]
     if kind != "session":
-        found += [Named("call", owner, id_) for owner, id_ in store.call_ids(text, tenant, limit=_NAMED + 1)]
+        found += [IdMatch("call", owner, id_) for owner, id_ in store.call_ids(text, tenant, limit=_NAMED + 1)]
     return found
 
 

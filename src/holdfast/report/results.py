@@ -11,7 +11,7 @@ from holdfast.core import TextChange
 from holdfast.records import Usage
 
 
-class Window(Struct, frozen=True):
+class TimeWindow(Struct, frozen=True):
     """From `start` up to but without `end`; None is open."""
 
     start: datetime | None
@@ -84,7 +84,7 @@ class Effectiveness(Struct, frozen=True, kw_only=True):
 class Effectivenesses(Struct, frozen=True, kw_only=True):
     """`window` says what is covered: an hour whose calls are no longer stored counts as a whole."""
 
-    window: Window
+    window: TimeWindow
     models: tuple[Effectiveness, ...]
     total: Effectiveness
 
@@ -124,13 +124,13 @@ class BreakReports(Struct, frozen=True, kw_only=True):
     """Newest first. `more` says that the limit left older ones out; `repairs` is what repairs would have saved of all
     calls that were asked about, None where that is not worth saying."""
 
-    window: Window
+    window: TimeWindow
     breaks: tuple[BreakReport, ...]
     more: bool = False
     repairs: RepairSavings | None = None
 
 
-class Predicted(Struct, frozen=True):
+class PredictedUsage(Struct, frozen=True):
     """What a call was expected to read, write and be billed in full, in tokens."""
 
     read: int
@@ -200,7 +200,7 @@ class CallReport(Struct, frozen=True, kw_only=True):
     first_token: datetime | None
     ended: datetime | None
     plan: PlanReport | None
-    predicted: Predicted | None
+    predicted: PredictedUsage | None
     usage: Usage | None
     estimated: bool = False
     possible: Decimal | None = None
@@ -246,7 +246,7 @@ class SessionSums(Sums, frozen=True, kw_only=True):
 class SessionReports(Struct, frozen=True, kw_only=True):
     """The one used last first. `more` says that the limit left others out."""
 
-    window: Window
+    window: TimeWindow
     sessions: tuple[SessionSummary, ...]
     more: bool = False
 
@@ -268,7 +268,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     `repairs` is what repairs would have saved, None where that is not worth saying.
     """
 
-    window: Window
+    window: TimeWindow
     zone: str = "UTC"
     total: Sums
     models: tuple[Sums, ...]
@@ -300,7 +300,7 @@ class SkillUsage(Struct, frozen=True, kw_only=True):
 class SkillUsages(Struct, frozen=True, kw_only=True):
     """The one that took most tokens first. `never_referenced` names those that were preloaded and never asked for."""
 
-    window: Window
+    window: TimeWindow
     skills: tuple[SkillUsage, ...]
     total: SkillUsage
     never_referenced: tuple[str, ...] = ()

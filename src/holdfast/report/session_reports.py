@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from holdfast.store import Activity, Break, Call, Lane, Store
 
-from .calls import Told, report, told
+from .calls import CallEvents, report, told
 from .id_lookup import find
 from .results import CallReport, LaneReport, SessionReport, SessionReports, SessionSummary
 from .tally import Tally, dollars_of, judged, moment, window, without_cache
@@ -123,4 +123,4 @@ def _calls(store: Store, gathered: _Gathered, shown: list[str]) -> tuple[CallRep
     for each in reversed(gathered.breaks):
         broken[each.call].append(each)
     rows = (store.call(found.tenant, id_) for id_ in shown)
-    return tuple(report(row, about.get(row.id, Told()), broken[row.id]) for row in rows if row is not None)
+    return tuple(report(row, about.get(row.id, CallEvents()), broken[row.id]) for row in rows if row is not None)

@@ -12,7 +12,7 @@ from holdfast.facts import rates
 from holdfast.records import Usage
 from holdfast.store import BillPart, Break, Call, Judged, bill_sums, effectiveness, is_subscription
 
-from .results import Sums, Window
+from .results import Sums, TimeWindow
 
 EXACT = Context(prec=60)
 """Wide enough that a sum of dollars is never rounded, whatever the caller's context."""
@@ -35,8 +35,8 @@ def moment(at: int) -> datetime:
         return datetime.max.replace(tzinfo=UTC) if at > 0 else datetime.min.replace(tzinfo=UTC)
 
 
-def window(start: int | None, end: int | None) -> Window:
-    return Window(None if start is None else moment(start), None if end is None else moment(end))
+def window(start: int | None, end: int | None) -> TimeWindow:
+    return TimeWindow(None if start is None else moment(start), None if end is None else moment(end))
 
 
 OURS = "holdfast"

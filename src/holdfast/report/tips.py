@@ -37,47 +37,47 @@ GEMINI_REQUESTS = 10
 """Requests to Gemini without a change of tools and system text, after which these count as settled."""
 
 
-class Compacted(Struct, frozen=True):
+class Compactions(Struct, frozen=True):
     """Sessions with at least two compactions: how many compactions, and the turns of these sessions."""
 
     compactions: int
     turns: int
 
 
-class Brief(Struct, frozen=True):
+class BriefSessions(Struct, frozen=True):
     """Sessions with small prompts that were over within five minutes: how many, and what they wrote for an hour."""
 
     sessions: int
     long_tokens: int
 
 
-class Results(Struct, frozen=True):
+class LongResults(Struct, frozen=True):
     """Results longer than what is kept inline: how many, and the characters of the middle one."""
 
     count: int
     median: int
 
 
-class Gemini(Struct, frozen=True):
+class GeminiUse(Struct, frozen=True):
     """Requests to Gemini's own API, and breaks because their tools or system text changed."""
 
     requests: int
     changes: int
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class TipEvidence(Struct, frozen=True, kw_only=True):
     """What one source says; None where it cannot."""
 
     masked: int | None = None
     """Results replaced by placeholders, in the session with the most."""
-    compacted: Compacted | None = None
-    brief: Brief | None = None
+    compacted: Compactions | None = None
+    brief: BriefSessions | None = None
     mcp_tools: int | None = None
     """MCP tools that were offered to a model, as far as is known."""
     frequent: tuple[str, ...] | None = None
     """Those that most sessions asked for."""
-    results: Results | None = None
-    gemini: Gemini | None = None
+    results: LongResults | None = None
+    gemini: GeminiUse | None = None
 
 
 class Tip(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Tip(Struct, frozen=True):
     sentence: str
 
 
-class Advised(Struct, frozen=True, kw_only=True):
+class TipAdvice(Struct, frozen=True, kw_only=True):
     """A tip that applies: what was seen, and what to write into holdfast.toml."""
 
     tip: str
@@ -133,17 +133,17 @@ TIPS: Mapping[str, Tip] = {
 }
 
 
-def applicable(evidence: Evidence, settings: Settings) -> tuple[Advised, ...]:
+def applicable(evidence: TipEvidence, settings: Settings) -> tuple[TipAdvice, ...]:
     """The tips that fit, in the order of the list."""
     found = (rule(evidence, settings) for rule in _RULES)
     return tuple(each for each in found if each is not None)
 
 
-def _advised(name: str, seen: str, *settings: str) -> Advised:
-    return Advised(tip=name, seen=seen, sentence=TIPS[name].sentence, settings=settings)
+def _advised(name: str, seen: str, *settings: str) -> TipAdvice:
+    return TipAdvice(tip=name, seen=seen, sentence=TIPS[name].sentence, settings=settings)
 
 
-def _drift(evidence: Evidence, settings: Settings) -> Advised | None:
+def _drift(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     window, masked = settings.tools.mask.keep_window, evidence.masked or 0
     if masked < MASKED or window >= KEEP_WINDOW:
         return None
@@ -151,7 +151,7 @@ def _drift(evidence: Evidence, settings: Settings) -> Advised | None:
     return _advised("drift", seen, f"tools.mask.keep_window = {KEEP_WINDOW}")
 
 
-def _frequent_compaction(evidence: Evidence, settings: Settings) -> Advised | None:
+def _frequent_compaction(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     found = evidence.compacted
     if found is None or found.compactions < COMPACTIONS or settings.agent.compaction.cooldown_turns >= TOO_OFTEN:
         return None
@@ -162,7 +162,7 @@ def _frequent_compaction(evidence: Evidence, settings: Settings) -> Advised | No
     return _advised("frequent_compaction", seen, f"agent.compaction.cooldown_turns = {COOLDOWN}")
 
 
-def _short_sessions(evidence: Evidence, settings: Settings) -> Advised | None:
+def _short_sessions(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     found, cache = evidence.brief, settings.cache
     if found is None or found.long_tokens < BRIEF_WRITES:
         return None
@@ -177,7 +177,7 @@ def _short_sessions(evidence: Evidence, settings: Settings) -> Advised | None:
     return _advised("short_sessions", seen, 'cache.strategy = "economic"')
 
 
-def _many_mcp_tools(evidence: Evidence, settings: Settings) -> Advised | None:
+def _many_mcp_tools(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     deferral, tools = settings.tools.deferral, evidence.mcp_tools or 0
     if tools < MCP_TOOLS:
         return None
@@ -194,7 +194,7 @@ def _many_mcp_tools(evidence: Evidence, settings: Settings) -> Advised | None:
     return _advised("many_mcp_tools", seen, *said) if said else None
 
 
-def _big_results(evidence: Evidence, settings: Settings) -> Advised | None:
+def _big_results(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     found, offload = evidence.results, settings.tools.offload
     if found is None or found.count < BIG_RESULTS:
         return None
@@ -205,7 +205,7 @@ def _big_results(evidence: Evidence, settings: Settings) -> Advised | None:
     return _advised("big_results", seen, f"tools.offload.max_result_chars = {wanted}")
 
 
-def _gemini(evidence: Evidence, settings: Settings) -> Advised | None:
+def _gemini(evidence: TipEvidence, settings: Settings) -> TipAdvice | None:
     found = evidence.gemini
     if found is None or found.requests < GEMINI_REQUESTS or found.changes or settings.cache.gemini.enabled:
         return None
@@ -213,7 +213,7 @@ def _gemini(evidence: Evidence, settings: Settings) -> Advised | None:
     return _advised("gemini", seen, "cache.gemini.enabled = true")
 
 
-_RULES: tuple[Callable[[Evidence, Settings], Advised | None], ...] = (
+_RULES: tuple[Callable[[TipEvidence, Settings], TipAdvice | None], ...] = (
     _drift,
     _frequent_compaction,
     _short_sessions,

@@ -14,7 +14,7 @@ from holdfast.facts import model
 from holdfast.store import Call, EventTold, Store
 
 from .tally import LAST
-from .tips import BRIEF_S, SMALL_PROMPT, Brief, Compacted, Evidence, Gemini, Results
+from .tips import BRIEF_S, SMALL_PROMPT, BriefSessions, Compactions, GeminiUse, LongResults, TipEvidence
 
 MOST = 20_000
 """Calls that are looked at, about: the hours that hold the newest of them."""
@@ -71,25 +71,25 @@ class _Events:
                 self.asked[name].add(where)
 
 
-def evidence(store: Store, settings: Settings) -> Evidence:
+def evidence(store: Store, settings: Settings) -> TipEvidence:
     """What the newest calls and events say."""
     start = _start(store)
     if start is None:
-        return Evidence()
+        return TipEvidence()
     sessions: dict[_Where, _Session] = {}
     gemini: Counter[str] = Counter()
     store.visit_calls(partial(_call, sessions, gemini), start=start)
     names = {name for name in gemini if model(name).ref.startswith("gemini:")}
     broke = sum(each.cause in _UNSETTLED and each.model in names for each in store.newest_breaks(start=start))
     told = _events(store, start)
-    return Evidence(
+    return TipEvidence(
         masked=max(told.count["tool.masked"].values(), default=None),
         compacted=_compacted(told),
         brief=_brief(sessions) if settings.cache.strategy == "zones" else None,
         mcp_tools=len(told.tools) or None,
         frequent=_frequent(told),
-        results=Results(len(told.sizes), round(median(told.sizes))) if told.sizes else None,
-        gemini=Gemini(sum(gemini[name] for name in names), broke) if names else None,
+        results=LongResults(len(told.sizes), round(median(told.sizes))) if told.sizes else None,
+        gemini=GeminiUse(sum(gemini[name] for name in names), broke) if names else None,
     )
 
 
@@ -134,20 +134,20 @@ def _events(store: Store, start: int) -> _Events:
     return told
 
 
-def _compacted(told: _Events) -> Compacted | None:
+def _compacted(told: _Events) -> Compactions | None:
     """Only sessions that were compacted more than once say how far apart that is."""
     often = {where: count for where, count in told.count["compaction.completed"].items() if count > 1}
     turns = sum(told.count["turn.started"][where] for where in often)
-    return Compacted(sum(often.values()), turns) if often and turns else None
+    return Compactions(sum(often.values()), turns) if often and turns else None
 
 
-def _brief(sessions: dict[_Where, _Session]) -> Brief:
+def _brief(sessions: dict[_Where, _Session]) -> BriefSessions:
     found = [
         each
         for each in sessions.values()
         if each.long and each.last - each.first < BRIEF_S * 1_000_000 and each.prompt < SMALL_PROMPT * each.calls
     ]
-    return Brief(len(found), sum(each.long for each in found))
+    return BriefSessions(len(found), sum(each.long for each in found))
 
 
 def _frequent(told: _Events) -> tuple[str, ...]:

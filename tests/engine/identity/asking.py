@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.engine.identity import Care, Found, Identities
+from holdfast.engine.identity import Care, Identities, Identity
 from holdfast.engine.state import facts_of
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, dialect_of
@@ -33,18 +33,18 @@ class Desk:
         assert isinstance(body, Body)
         return body
 
-    def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
+    def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
         return self.identities.find(
             headers, query, body, lambda: self._read(body), self.now, project=project, care=lambda _agent: self.care
         )
 
-    def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Found:
+    def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
         found = self.find(headers, body, query, project)
         self.identities.sent(found, body, lambda: self._read(body), self.now)
         self.now += 1
         return found
 
-    def replay(self, shape: Shape, **more: str) -> Found | None:
+    def replay(self, shape: Shape, **more: str) -> Identity | None:
         """A recorded request, with other headers where they are given; None where it is no model call."""
         known = dialect_of(shape.path)
         if known is None or shape.body is None:

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.engine import Lane
 from holdfast.engine.identity import identities
-from holdfast.engine.identity.chains import Chain, Chains
-from holdfast.engine.identity.lane_matcher import FIRST, MOST_ALIKE, RECENT, Known, KnownLanes
+from holdfast.engine.identity.chains import Chain, ChainReader
+from holdfast.engine.identity.lane_matcher import FIRST, MOST_ALIKE, RECENT, LaneIndex, LaneRecord
 from holdfast.store import open_store
 from holdfast.wire import Body
 from tests.engine.identity.asking import Desk, words
@@ -19,8 +19,8 @@ from tests.engine.identity.asking import Desk, words
 HEADERS = {"user-agent": "my-agent/1.0"}
 
 
-def _known(number: int) -> Known:
-    return Known(Lane(tenant="t", session=f"s{number}", id=f"s{number}/main/m"), "m", 0.0, 0.0)
+def _known(number: int) -> LaneRecord:
+    return LaneRecord(Lane(tenant="t", session=f"s{number}", id=f"s{number}/main/m"), "m", 0.0, 0.0)
 
 
 def _chain(name: str, turns: int) -> Chain:
@@ -30,7 +30,7 @@ def _chain(name: str, turns: int) -> Chain:
 
 
 def test_the_lanes_used_longest_ago_are_forgotten() -> None:
-    lanes = KnownLanes(most=3)
+    lanes = LaneIndex(most=3)
     for number in range(5):
         lanes.put(each := _known(number), _chain(str(number), 0), now=float(number))
         lanes.put(each, _chain(str(number), 100), now=float(number))
@@ -43,7 +43,7 @@ def test_the_lanes_used_longest_ago_are_forgotten() -> None:
 
 
 def test_stored_lanes_come_before_those_that_are_known() -> None:
-    lanes = KnownLanes(most=3)
+    lanes = LaneIndex(most=3)
     lanes.put(each := _known(1), _chain("1", 0), now=1)
     stored = [_known(number) for number in (1, 2, 3, 4)]
     for one in stored:
@@ -57,7 +57,7 @@ def test_stored_lanes_come_before_those_that_are_known() -> None:
 
 
 def test_turns_at_the_beginning_and_at_the_end_are_remembered() -> None:
-    lanes = KnownLanes()
+    lanes = LaneIndex()
     lanes.put(each := _known(1), _chain("a", 0), now=0)
     lanes.put(each, _chain("a", 200), now=1)
     hits = [
@@ -69,7 +69,7 @@ def test_turns_at_the_beginning_and_at_the_end_are_remembered() -> None:
 
 
 def test_conversations_that_begin_alike_are_remembered_up_to_a_limit() -> None:
-    lanes = KnownLanes()
+    lanes = LaneIndex()
     for number in range(MOST_ALIKE + 10):
         lanes.put(_known(number), Chain(b"system", b"whole", b"end"), now=0)
     taken = set()
@@ -82,7 +82,7 @@ def test_conversations_that_begin_alike_are_remembered_up_to_a_limit() -> None:
 
 
 def test_where_a_lane_was_forgotten_none_of_the_others_is_certain() -> None:
-    lanes = KnownLanes()
+    lanes = LaneIndex()
     made = [_known(number) for number in range(MOST_ALIKE + 1)]
     for each in made:
         lanes.put(each, Chain(b"system", b"whole", b"end"), now=0)
@@ -98,7 +98,7 @@ def test_many_conversations_of_many_tenants_stay_bounded(tmp_path: Path, monkeyp
     monkeypatch.setattr(identities, "MOST_TENANTS", 10)
     store = open_store(tmp_path / "h.db")
     desk = Desk(store)
-    monkeypatch.setattr(desk.identities, "_lanes", KnownLanes(most=20))
+    monkeypatch.setattr(desk.identities, "_lanes", LaneIndex(most=20))
     for number in range(60):
         tenant = {**HEADERS, "x-api-key": str(number)}
         desk.send(tenant, desk.body("anthropic", words(f"Hello {number}")))
@@ -132,7 +132,7 @@ def test_bodies_that_are_never_sent_are_let_go() -> None:
 
 
 def test_the_prompts_to_go_on_from_are_bounded() -> None:
-    desk, chains = Desk(), Chains(kept_blocks=10)
+    desk, chains = Desk(), ChainReader(kept_blocks=10)
     for number in range(8):
         body = desk.body("anthropic", words(f"Hello {number}", "Hi", "Go on"))
         chains.read(desk._read(body).prompt, b"scope")
@@ -143,12 +143,12 @@ def test_the_prompts_to_go_on_from_are_bounded() -> None:
 
 
 def test_a_chain_gone_on_from_is_the_chain_read_anew() -> None:
-    desk, kept = Desk(), Chains()
+    desk, kept = Desk(), ChainReader()
     texts = ("Hello", "Hi", "Read it", "Done", "Thanks", "Bye", "Wait", "Yes")
     for end in (1, 2, 3, 5, 3, 7, 8, 1):
         for system in ("You help.", "Other."):
             prompt = desk._read(desk.body("anthropic", words(*texts[:end], system=system))).prompt
-            assert kept.read(prompt, b"scope") == Chains().read(prompt, b"scope")
+            assert kept.read(prompt, b"scope") == ChainReader().read(prompt, b"scope")
 
 
 def test_threads_do_not_disturb_each_other() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine.identity import Found
+from holdfast.engine.identity import Identity
 from tests.engine.identity.asking import Desk, words
 
 HEADERS = {"user-agent": "my-agent/1.0", "x-api-key": "one"}
@@ -19,11 +19,11 @@ def _send(
     headers: dict[str, str] | None = None,
     dialect: str = "anthropic",
     project: str = "",
-) -> Found:
+) -> Identity:
     return desk.send(headers or HEADERS, desk.body(dialect, content, "gemini-2.5-pro"), project=project)
 
 
-def _talk(desk: Desk, *texts: str, project: str = "", **more: Any) -> list[Found]:
+def _talk(desk: Desk, *texts: str, project: str = "", **more: Any) -> list[Identity]:
     """A conversation from its first request to its last."""
     return [_send(desk, words(*texts[:end], **more), project=project) for end in range(1, len(texts) + 1, 2)]
 
@@ -310,7 +310,7 @@ def test_an_opening_with_examples_is_an_opening() -> None:
 SAME = ("Hello", "Hi", "Read it", "Done", "Thanks")
 
 
-def _lanes(found: list[Found]) -> list[str]:
+def _lanes(found: list[Identity]) -> list[str]:
     return [each.lane.id for each in found]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Lane
-from holdfast.engine.identity import Found
+from holdfast.engine.identity import Identity
 from holdfast.store import Lane as LaneRow
 from holdfast.store import open_store
 from tests.engine.identity.asking import Desk, headers_of, run_of, words
@@ -28,7 +28,7 @@ def _responses(text: str, **more: Any) -> dict[str, Any]:
     return {"model": "gpt-5", "input": [{"role": "user", "content": text}], **more}
 
 
-def _send(desk: Desk, headers: dict[str, str], content: dict[str, Any] | None = None, dialect: str = "") -> Found:
+def _send(desk: Desk, headers: dict[str, str], content: dict[str, Any] | None = None, dialect: str = "") -> Identity:
     return desk.send(headers, desk.body(dialect or "anthropic", content or words("Hello")))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.engine.identity import Found
+from holdfast.engine.identity import Identity
 from tests.engine.identity.asking import Desk, run_of
 from tests.shapes import conversations, load
 
@@ -14,7 +14,7 @@ def _lanes(desk: Desk, client: str, *runs: str) -> list[str]:
     return [each.lane.id for each in found if each is not None and not each.side]
 
 
-def _all(desk: Desk) -> dict[str, Found]:
+def _all(desk: Desk) -> dict[str, Identity]:
     found = {shape.id: desk.replay(shape) for shapes in conversations().values() for shape in shapes}
     return {name: each for name, each in found.items() if each is not None}
 

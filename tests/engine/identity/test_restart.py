@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import Engine
-from holdfast.engine.identity import Found, records
+from holdfast.engine.identity import Identity, records
 from holdfast.errors import HoldfastError
 from holdfast.store import Call, Session, SqliteStore, Store, open_store
 from holdfast.store import Lane as LaneRow
@@ -19,13 +19,13 @@ from tests.engine.identity.asking import NOW, Desk, run_of, words
 HEADERS = {"user-agent": "my-agent/1.0", "x-api-key": "one"}
 
 
-def _send(desk: Desk, *texts: str, **more: Any) -> Found:
+def _send(desk: Desk, *texts: str, **more: Any) -> Identity:
     found = desk.send(HEADERS, desk.body("anthropic", words(*texts, **more)))
     _remember_session(desk.identities._store, found)
     return found
 
 
-def _remember_session(store: Writes | None, found: Found) -> None:
+def _remember_session(store: Writes | None, found: Identity) -> None:
     """The engine's part: the session's row."""
     if store is not None:
         row = Session(tenant=found.lane.tenant, id=found.lane.session, started_at=int(NOW * 1e6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.lab import Shape, ShapeBlock, Step, Trace
+from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep
 from holdfast.records import Usage, usage
 from holdfast.report.logs.traces import kind_of_shape, lane_name
 
@@ -15,7 +15,7 @@ PAUSES = {9: 400.0, 17: 2_000.0, 25: 4_000.0, 33: 700.0}
 
 def session(requests: int = 40, *, name: str = "own", compaction: int = 21, agent: bool = False) -> Trace:
     """So many requests in tool loops; before some of them the user is away. One is the first after a compaction."""
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     at, covered = 0.0, HEAD + OWN
     for number in range(1, requests + 1):
         added = _added(number, number == 1 or number in PAUSES)
@@ -45,8 +45,8 @@ def _added(number: int, user: bool) -> tuple[ShapeBlock, ...]:
 
 def _step(
     number: int, at: float, added: tuple[ShapeBlock, ...], billed: Usage, reset: str | None, *, side: bool = False
-) -> Step:
-    return Step(
+) -> TraceStep:
+    return TraceStep(
         number=number,
         at=round(at, 3),
         first_token_at=round(at + 3.0, 3),
@@ -59,7 +59,7 @@ def _step(
     )
 
 
-def _with_agent(steps: list[Step]) -> list[Step]:
+def _with_agent(steps: list[TraceStep]) -> list[TraceStep]:
     """The same with a sub-agent beside requests 10 to 14."""
     found, number, covered = [], 0, 6_000
     for step in steps:

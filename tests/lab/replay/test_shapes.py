@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.facts import estimate, model
-from holdfast.lab import Shape, ShapeBlock, Step, Trace, filler, lanes, shape_blocks
+from holdfast.lab import Shape, ShapeBlock, Trace, TraceStep, filler, lanes, shape_blocks
 from holdfast.records import ToolResult, validate
 from holdfast.simulator import Call, checks
 from holdfast.wire import DIALECTS, Body
@@ -76,7 +76,7 @@ def test_words_are_one_token_each_and_four_characters_long() -> None:
     assert text == filler.words("any name", 5_000) != filler.words("another", 5_000)
 
 
-def steps_of(*requests: tuple[ShapeBlock, ...]) -> tuple[Step, ...]:
+def steps_of(*requests: tuple[ShapeBlock, ...]) -> tuple[TraceStep, ...]:
     """Requests nobody was billed for."""
     first = made.session(1).steps[0]
     return tuple(

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.report.logs.claude_code import read
-from holdfast.report.logs.discovery import Reading, sources
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.discovery import LogReader, sources
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 
 FILLER = "The harbour keeps a list of ships, with tide, cargo and the “name” of each \\ in ink. "
 MODEL = "claude-opus-5-5"
@@ -221,23 +221,23 @@ class Talk:
         return path
 
 
-def given(path: Path) -> list[Logged]:
+def given(path: Path) -> list[LoggedRequest]:
     """The requests of one file, nothing of which is broken."""
     records = list(read(path, lambda _: None))
-    assert not [record for record in records if isinstance(record, Broken)]
-    return [record for record in records if isinstance(record, Logged)]
+    assert not [record for record in records if isinstance(record, BrokenSource)]
+    return [record for record in records if isinstance(record, LoggedRequest)]
 
 
-def all_given(top: Path) -> list[Logged]:
+def all_given(top: Path) -> list[LoggedRequest]:
     """The requests of all transcripts below a directory, read in one run."""
-    reading = Reading()
+    reading = LogReader()
     return [
         record
         for source in sources([top])
         for record in reading.records(source, lambda _: None)
-        if isinstance(record, Logged)
+        if isinstance(record, LoggedRequest)
     ]
 
 
-def reads(records: list[Logged]) -> list[int]:
+def reads(records: list[LoggedRequest]) -> list[int]:
     return [record.usage.read for record in records if record.usage is not None]

@@ -6,35 +6,37 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from holdfast.report.logs.discovery import Reading, home_sources
-from holdfast.report.logs.records import Broken, Logged, Reader, Record
+from holdfast.report.logs.discovery import LogReader, home_sources
+from holdfast.report.logs.records import BrokenSource, LoggedRequest, Reader, Record
 from holdfast.simulator.journal import Record as Billed
 
 Counts = tuple[int, int, int, int]
 """Input, read, written, output."""
 
 
-def given(reader: Reader, *paths: Path) -> list[Logged]:
+def given(reader: Reader, *paths: Path) -> list[LoggedRequest]:
     """The requests of files, nothing of which is broken."""
     records = [record for path in paths for record in reader(path, lambda _: None)]
-    assert not [record for record in records if isinstance(record, Broken)]
-    return [record for record in records if isinstance(record, Logged)]
+    assert not [record for record in records if isinstance(record, BrokenSource)]
+    return [record for record in records if isinstance(record, LoggedRequest)]
 
 
-def split(records: Iterable[Record]) -> tuple[list[Logged], list[Broken]]:
+def split(records: Iterable[Record]) -> tuple[list[LoggedRequest], list[BrokenSource]]:
     every = list(records)
-    return [each for each in every if isinstance(each, Logged)], [each for each in every if isinstance(each, Broken)]
+    return [each for each in every if isinstance(each, LoggedRequest)], [
+        each for each in every if isinstance(each, BrokenSource)
+    ]
 
 
-def counts(records: Sequence[Logged | Billed]) -> list[Counts | None]:
+def counts(records: Sequence[LoggedRequest | Billed]) -> list[Counts | None]:
     """What each was billed, without lifetimes."""
     found = [record.usage for record in records]
     return [use and (use.input, use.read, use.written, use.output) for use in found]
 
 
-def home(path: Path, client: str) -> list[Logged]:
+def home(path: Path, client: str) -> list[LoggedRequest]:
     """What a client left under its home directory, in the order of time."""
-    reading, records = Reading(), list[Record]()
+    reading, records = LogReader(), list[Record]()
     for source in home_sources(path, {}):
         assert source.client == client
         told: list[int] = []
@@ -45,7 +47,7 @@ def home(path: Path, client: str) -> list[Logged]:
     return sorted(found, key=lambda each: each.at or 0)
 
 
-def lanes(records: Sequence[Logged]) -> list[list[Logged]]:
+def lanes(records: Sequence[LoggedRequest]) -> list[list[LoggedRequest]]:
     """The requests of each lane."""
     ordered = sorted(records, key=lambda each: (each.session, each.agent, each.model))
     return [list(each) for _, each in groupby(ordered, key=lambda each: (each.session, each.agent, each.model))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.records import Usage, usage
 from holdfast.report.logs.lines import beginning
-from holdfast.report.logs.records import Broken, Logged, Record
+from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record
 from holdfast.simulator import Call, Simulator, VirtualClock
 from tests.shapes import Shape, load
 
@@ -66,15 +66,15 @@ def records(module: ModuleType, path: Path) -> list[Record]:
     return found
 
 
-def requests(module: ModuleType, path: Path) -> list[Logged]:
+def requests(module: ModuleType, path: Path) -> list[LoggedRequest]:
     found = records(module, path)
-    broken = [record for record in found if isinstance(record, Broken)]
+    broken = [record for record in found if isinstance(record, BrokenSource)]
     assert not broken
-    return [record for record in found if isinstance(record, Logged)]
+    return [record for record in found if isinstance(record, LoggedRequest)]
 
 
 def lanes(found: Sequence[Record]) -> list[tuple[str, str]]:
-    return [(record.session, record.agent) for record in found if isinstance(record, Logged)]
+    return [(record.session, record.agent) for record in found if isinstance(record, LoggedRequest)]
 
 
 def is_mine(module: ModuleType, path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.report.logs import bodies, chat, shapes
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.report.logs.request_logs import AS_BILLED, BILLED, is_mine, records, requests, talk, write
 from tests.shapes import FIXTURES
 
@@ -56,10 +56,10 @@ def test_a_broken_line_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     lines = [line for bad in BROKEN_LINES for line in (good, bad)]
     path = write(tmp_path / "log.jsonl", [*lines, good])
     found = records(bodies, path)
-    broken = {record.source: record.why for record in found if isinstance(record, Broken)}
+    broken = {record.source: record.why for record in found if isinstance(record, BrokenSource)}
     assert list(broken) == [f"log.jsonl:{2 * number}" for number in range(1, len(BROKEN_LINES) + 1)]
     assert all(0 < len(why) < 300 for why in broken.values())
-    assert sum(isinstance(record, Logged) for record in found) == len(BROKEN_LINES) + 1
+    assert sum(isinstance(record, LoggedRequest) for record in found) == len(BROKEN_LINES) + 1
 
 
 def mutated(line: bytes, rng: Random) -> bytes:
@@ -92,9 +92,9 @@ def test_whatever_happened_to_a_line_the_next_one_is_read(tmp_path: Path, seed: 
     is_mine(bodies, path)
     for module in (bodies, chat, shapes):
         found = records(module, path)
-        assert {type(record) for record in found} <= {Logged, Broken}
+        assert {type(record) for record in found} <= {LoggedRequest, BrokenSource}
         if module is bodies:
-            assert sum(isinstance(record, Logged) and record.session == "good" for record in found) == 60
+            assert sum(isinstance(record, LoggedRequest) and record.session == "good" for record in found) == 60
 
 
 def test_odd_but_readable_lines_are_read(tmp_path: Path) -> None:
@@ -152,4 +152,4 @@ def test_a_first_line_longer_than_what_is_looked_at_is_recognised(tmp_path: Path
 
 def test_a_file_that_is_not_there_is_broken(tmp_path: Path) -> None:
     [record] = bodies.read(tmp_path / "none.jsonl", lambda _: None)
-    assert isinstance(record, Broken)
+    assert isinstance(record, BrokenSource)

@@ -10,7 +10,7 @@ from holdfast.lab import ReplayOptions, read
 from holdfast.lab import run as replay
 from holdfast.records import usage
 from holdfast.report.logs import bodies
-from holdfast.report.logs.records import Logged
+from holdfast.report.logs.records import LoggedRequest
 from tests.lab.recordings import OWN
 from tests.report.logs.request_logs import BILLED, asked, body_of, is_mine, lanes, requests, talk, write
 
@@ -161,7 +161,7 @@ def test_memory_stays_bounded_whatever_the_number_of_conversations(tmp_path: Pat
     reading = bodies.Requests(tmp_path / "log.jsonl")
     for number in range(2_000):
         line = json.dumps({"run": f"r{number}", "body": talk(3, first=f"Question {number}")}).encode()
-        assert isinstance(reading.line("x", line), Logged)
+        assert isinstance(reading.line("x", line), LoggedRequest)
     assert len(reading._threads) <= 256
 
 

@@ -14,7 +14,7 @@ from holdfast.lab import Trace, read
 from holdfast.records import Usage
 from holdfast.report.logs import bodies, chat
 from holdfast.report.logs.lines import LONGEST
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from holdfast.wire import DIALECTS, Unreadable
 from tests.lab.recordings import OWN, RECORDED, needs_recordings
 from tests.report.logs.request_logs import AS_BILLED, BILLED, is_mine, lanes, records, requests, talk, write
@@ -70,14 +70,14 @@ def test_one_conversation_or_many_in_whatever_form(tmp_path: Path, indent: int |
     several = [{"tools": TOOLS, "model": "gpt-5", **each} for each in DIALOGUES]
     expected = requests(chat, write(tmp_path / "lines.jsonl", several))
 
-    def document(value: Any) -> list[Logged]:
+    def document(value: Any) -> list[LoggedRequest]:
         path = tmp_path / "chat.json"
         path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
         assert is_mine(chat, path)
         assert not is_mine(bodies, path)
         return requests(chat, path)
 
-    def same(found: list[Logged], others: list[Logged]) -> bool:
+    def same(found: list[LoggedRequest], others: list[LoggedRequest]) -> bool:
         return [(one.session, one.model, json.loads(one.body or b"")) for one in found] == [
             (one.session, one.model, json.loads(one.body or b"")) for one in others
         ]
@@ -102,7 +102,7 @@ def test_tools_stand_beside_the_dialogues_or_in_them(tmp_path: Path) -> None:
     assert not is_mine(chat, tmp_path / "chat-tools.json")
     (tmp_path / "chat-tools.json").write_text("nothing", encoding="utf-8")
     [broken, *rest] = records(chat, path)
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, BrokenSource)
     assert broken.source == "chat-tools.json"
     assert len(rest) == sum(len(trace.steps) for trace in read(OWN / "dialogues.jsonl"))
 
@@ -187,7 +187,7 @@ BROKEN = [
 def test_a_broken_dialogue_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     good = DIALOGUES[0]
     path = write(tmp_path / "chat.jsonl", [line for bad in BROKEN for line in (good, bad)])
-    broken = [record for record in records(chat, path) if isinstance(record, Broken)]
+    broken = [record for record in records(chat, path) if isinstance(record, BrokenSource)]
     assert [record.source for record in broken] == [f"chat.jsonl:{2 * number}" for number in range(1, len(BROKEN) + 1)]
     assert all(0 < len(record.why) < 300 for record in broken)
 
@@ -211,7 +211,7 @@ def test_a_broken_document_is_read_as_far_as_it_goes(
     path = tmp_path / "chat.json"
     path.write_bytes(text % (item.encode(), item.encode()))
     found = records(chat, path)
-    assert [record.source for record in found if isinstance(record, Broken)] == places
+    assert [record.source for record in found if isinstance(record, BrokenSource)] == places
     assert len(lanes(found)) == calls
 
 
@@ -225,7 +225,7 @@ def test_a_long_list_is_read_item_by_item(tmp_path: Path, monkeypatch: pytest.Mo
     long = {"session": "long", "messages": [{"role": "user", "content": "x" * 30_000}]}
     path.write_text(json.dumps([DIALOGUES[0], long, DIALOGUES[0]]), encoding="utf-8")
     found = records(chat, path)
-    assert isinstance(found[-1], Broken)
+    assert isinstance(found[-1], BrokenSource)
     assert "longer" in found[-1].why
     assert LONGEST > 2**20
 
@@ -259,4 +259,4 @@ def test_other_documents_are_not_taken_for_conversations(tmp_path: Path) -> None
     assert not is_mine(chat, path)
     assert not chat.is_mine(tmp_path, b"")
     [record] = chat.read(tmp_path / "none.json", lambda _: None)
-    assert isinstance(record, Broken)
+    assert isinstance(record, BrokenSource)

@@ -10,14 +10,16 @@ import pytest
 
 from holdfast.report.logs import claude_bodies
 from holdfast.report.logs.claude_code import read
-from holdfast.report.logs.records import Logged
+from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs.claude_logs import START, Talk, used
 
 
 def bodies(talk: Talk, folder: Path) -> list[Any]:
     records = list(read(talk.write(folder / "s.jsonl"), lambda _: None))
-    assert all(isinstance(record, Logged) for record in records)
-    return [json.loads(record.body) if isinstance(record, Logged) and record.body else None for record in records]
+    assert all(isinstance(record, LoggedRequest) for record in records)
+    return [
+        json.loads(record.body) if isinstance(record, LoggedRequest) and record.body else None for record in records
+    ]
 
 
 def session(reads: list[int], **options: Any) -> tuple[Talk, list[dict[str, Any]]]:
@@ -100,7 +102,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
 
     monkeypatch.setattr(claude_bodies, "UNTIL", 100)
-    recorded = claude_bodies.Recorded()
+    recorded = claude_bodies.RecordedRequests()
     for line in talk.lines[:2]:
         recorded.keep("user", line.encode() * 10)
     assert not recorded._waiting

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab import Step, Trace
+from holdfast.lab import Trace, TraceStep
 from holdfast.records import UNSPLIT, Usage, usage
 from holdfast.report.logs.claude_code import is_mine, read
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.lab.recordings import needs_recordings, recorded
 from tests.report.logs.claude_logs import MODEL, START, Talk, given, reads, stamp, used
 
@@ -28,7 +28,7 @@ def test_the_lines_of_one_message_are_one_request_with_the_last_ones_output(tmp_
     talk.answers(START + 15, used(read=123, write_5m=7, output=8))
     path = talk.write(tmp_path / "s1.jsonl")
     assert [replace(record, added=()) for record in given(path)] == [
-        Logged(
+        LoggedRequest(
             session="s1",
             source="s1.jsonl:6",
             model=MODEL,
@@ -39,7 +39,7 @@ def test_the_lines_of_one_message_are_one_request_with_the_last_ones_output(tmp_
             dialect="anthropic",
             tier="standard",
         ),
-        Logged(
+        LoggedRequest(
             session="s1",
             source="s1.jsonl:10",
             model=MODEL,
@@ -160,11 +160,11 @@ def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"\n".join([*whole, *broken, *fine, question, answer]) + b"\n")
     records = list(read(path, lambda _: None))
-    assert [record.source for record in records if isinstance(record, Broken)] == [
+    assert [record.source for record in records if isinstance(record, BrokenSource)] == [
         f"s1.jsonl:{3 + number}" for number in range(len(broken))
     ]
-    assert all(record.why for record in records if isinstance(record, Broken))
-    assert reads([record for record in records if isinstance(record, Logged)]) == [1, 2]
+    assert all(record.why for record in records if isinstance(record, BrokenSource))
+    assert reads([record for record in records if isinstance(record, LoggedRequest)]) == [1, 2]
 
 
 def test_a_long_transcript_is_read_without_being_held(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def comes_back(trace: Trace, path: Path) -> None:
     clock = START
     records = given(as_transcript(trace, path, clock))
 
-    def times(step: Step) -> tuple[float | None, float | None]:
+    def times(step: TraceStep) -> tuple[float | None, float | None]:
         assert step.at is not None
         assert step.first_token_at is not None
         return round(step.at, 3), round(step.first_token_at, 3)

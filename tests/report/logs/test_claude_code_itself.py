@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdfast.report.logs.discovery import Reading, home_sources
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.discovery import LogReader, home_sources
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.programs import Place, Watched, program
@@ -58,14 +58,14 @@ class Client(NamedTuple):
     def ask(self, words: str, *more: str) -> None:
         self.place.run([self.program, "-p", words, *more, "--allowedTools", "Bash,Read,Agent"], self.environment)
 
-    def given(self) -> list[Logged]:
+    def given(self) -> list[LoggedRequest]:
         """The requests that its transcripts tell of, none of them broken."""
         found = home_sources(self.place.home, {})
         assert {source.client for source in found} == {"claude-code"}
-        reading = Reading()
+        reading = LogReader()
         records = [record for source in found for record in reading.records(source, lambda _: None)]
-        assert not [record for record in records if isinstance(record, Broken)]
-        return [record for record in records if isinstance(record, Logged)]
+        assert not [record for record in records if isinstance(record, BrokenSource)]
+        return [record for record in records if isinstance(record, LoggedRequest)]
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def _answers(client: Client) -> list[dict[str, Any]]:
     return [line for line in lines if line["type"] == "assistant"]
 
 
-def _row(record: Logged) -> tuple[str, str, int, int, int, int]:
+def _row(record: LoggedRequest) -> tuple[str, str, int, int, int, int]:
     assert record.usage is not None
     used = record.usage
     return record.session, record.model, used.input, used.read, used.written, used.output

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.report.logs import claude_transcript
-from holdfast.report.logs.dedup import Seen
-from holdfast.report.logs.records import Logged
+from holdfast.report.logs.dedup import RecentHashes
+from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs.claude_logs import START, Talk, all_given, given, reads, used
 
 
@@ -191,9 +191,9 @@ def test_a_request_that_waits_long_is_given_before_the_others_pile_up(tmp_path: 
     talk.asks(START + 300)
     talk.answers(START + 301, used(read=2))
     lines = iter(talk.lines)
-    transcript = claude_transcript.Transcript(tmp_path / "s1.jsonl", Seen())
+    transcript = claude_transcript.Transcript(tmp_path / "s1.jsonl", RecentHashes())
     most = 0
-    found: list[Logged] = []
+    found: list[LoggedRequest] = []
     for number, line in enumerate(lines):
         transcript.add(f"s1.jsonl:{number + 1}", line.encode())
         found += transcript.ready()
@@ -204,7 +204,7 @@ def test_a_request_that_waits_long_is_given_before_the_others_pile_up(tmp_path: 
 
 
 def test_what_was_given_is_remembered_within_bounds() -> None:
-    seen = Seen(most=10)
+    seen = RecentHashes(most=10)
     assert [seen.first_time("a", number % 4) for number in range(8)] == [True] * 4 + [False] * 4
     assert all(seen.first_time(number) for number in range(1000))
     assert not seen.first_time(999)

@@ -13,7 +13,7 @@ import zstandard
 from holdfast import facts
 from holdfast.records import usage
 from holdfast.report.logs.codex import is_mine, read, reading
-from holdfast.report.logs.records import Logged
+from holdfast.report.logs.records import LoggedRequest
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.codex import Codex
@@ -259,7 +259,7 @@ def test_old_rollouts_are_packed(tmp_path: Path) -> None:
     packed.write_bytes(zstandard.compress(path.read_bytes()))
     told: list[int] = []
     found = list(read(packed, told.append))
-    assert counts([each for each in found if isinstance(each, Logged)]) == counts(given(read, path))
+    assert counts([each for each in found if isinstance(each, LoggedRequest)]) == counts(given(read, path))
     assert sum(told) == packed.stat().st_size
 
 

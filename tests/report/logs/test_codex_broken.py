@@ -6,7 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 from holdfast.report.logs.codex import read
-from holdfast.report.logs.records import Broken
+from holdfast.report.logs.records import BrokenSource
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.codex_logs import BOTH, Rollout, talk, used
 from tests.report.logs.reading import given, split
@@ -66,7 +66,7 @@ def test_a_file_that_is_cut_anywhere_gives_what_came_before(tmp_path: Path, reco
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     (broken,) = read(tmp_path / "rollout-1.jsonl", lambda _: None)
-    assert broken == Broken("rollout-1.jsonl", "cannot be read (No such file or directory)")
+    assert broken == BrokenSource("rollout-1.jsonl", "cannot be read (No such file or directory)")
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

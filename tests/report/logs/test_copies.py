@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.report.logs.discovery import Reading, sources
-from holdfast.report.logs.records import Logged
+from holdfast.report.logs.discovery import LogReader, sources
+from holdfast.report.logs.records import LoggedRequest
 from tests.report.logs import claude_logs, codex_logs, pi_logs
 from tests.report.logs.claude_logs import START
 
@@ -51,6 +51,6 @@ def codex(top: Path) -> None:
 @pytest.mark.parametrize("write", [claude, pi, codex])
 def test_a_compaction_after_what_a_copy_had(tmp_path: Path, write: Callable[[Path], None]) -> None:
     write(tmp_path)
-    reading = Reading()
+    reading = LogReader()
     records = [each for source in sources([tmp_path]) for each in reading.records(source, lambda _: None)]
-    assert [each.reset for each in records if isinstance(each, Logged)] == [None, "compaction"]
+    assert [each.reset for each in records if isinstance(each, LoggedRequest)] == [None, "compaction"]

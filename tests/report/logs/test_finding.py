@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.report.logs.discovery import EMPTY, FORMATS, UNREADABLE, Reading, home_sources, records, sniff, sources
+from holdfast.report.logs.discovery import EMPTY, FORMATS, UNREADABLE, LogReader, home_sources, records, sniff, sources
 from holdfast.report.logs.formats import MODULES, needed
 from holdfast.report.logs.homes import places
-from holdfast.report.logs.records import Broken, Logged, Source
+from holdfast.report.logs.records import BrokenSource, LoggedRequest, Source
 from tests.report.logs.claude_logs import START, Talk, used
 
 unreadable = pytest.mark.skipif(
@@ -26,8 +26,8 @@ def transcript(path: Path, session: str = "s1", agent: str = "", read: int = 5) 
     return talk.write(path)
 
 
-def given(found: list[Source]) -> list[Logged | Broken]:
-    reading = Reading()
+def given(found: list[Source]) -> list[LoggedRequest | BrokenSource]:
+    reading = LogReader()
     return [record for source in found for record in reading.records(source, lambda _: None)]
 
 
@@ -117,7 +117,7 @@ def test_the_files_of_a_directory_come_by_name_and_a_session_before_its_agents(t
         "p/c.jsonl",
         "p/agent-8.jsonl",
     ]
-    assert [(record.session, record.agent) for record in given(found) if isinstance(record, Logged)] == [
+    assert [(record.session, record.agent) for record in given(found) if isinstance(record, LoggedRequest)] == [
         *[("z", ""), ("a", ""), ("a", "9"), ("b", ""), ("b", "1"), ("b", "2"), ("c", ""), ("c", "8")],
     ]
 
@@ -157,9 +157,9 @@ def test_a_file_that_cannot_be_read_is_said_and_the_rest_goes_on(tmp_path: Path)
     found = sources([tmp_path])
     assert [source.format for source in found] == [UNREADABLE, "claude-code", "claude-code"]
     broken, first, last = given(found)
-    assert isinstance(first, Logged)
-    assert isinstance(last, Logged)
-    assert broken == Broken("b.jsonl", "cannot be read (Input/output error)")
+    assert isinstance(first, LoggedRequest)
+    assert isinstance(last, LoggedRequest)
+    assert broken == BrokenSource("b.jsonl", "cannot be read (Input/output error)")
     with pytest.raises(HoldfastError, match=r"b\.jsonl cannot be read \(Input/output error\); check the path"):
         sources([tmp_path / "b.jsonl"])
 
@@ -187,8 +187,8 @@ def test_a_directory_that_cannot_be_listed_is_said(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
     broken, first = given(sources([tmp_path]))
-    assert isinstance(first, Logged)
-    assert broken == Broken("b", "cannot be read (Permission denied)")
+    assert isinstance(first, LoggedRequest)
+    assert broken == BrokenSource("b", "cannot be read (Permission denied)")
 
 
 def test_a_file_that_vanishes_between_finding_and_reading_is_said(tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_a_file_that_vanishes_between_finding_and_reading_is_said(tmp_path: Path
     found = sources([tmp_path])
     (tmp_path / "a.jsonl").unlink()
     broken, last = given(found)
-    assert broken == Broken("a.jsonl", "cannot be read (No such file or directory)")
-    assert isinstance(last, Logged)
+    assert broken == BrokenSource("a.jsonl", "cannot be read (No such file or directory)")
+    assert isinstance(last, LoggedRequest)
 
 
 def test_logs_of_known_clients_are_found_under_the_home_directory(tmp_path: Path) -> None:

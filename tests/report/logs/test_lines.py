@@ -13,7 +13,7 @@ import zstandard
 
 from holdfast.report.logs import lines as module
 from holdfast.report.logs.lines import beginning, lines, objects
-from holdfast.report.logs.records import Broken
+from holdfast.report.logs.records import BrokenSource
 
 
 class Told:
@@ -26,7 +26,7 @@ class Told:
         self.bytes += more
 
 
-def read(path: Path) -> tuple[list[tuple[str, bytes] | Broken], int]:
+def read(path: Path) -> tuple[list[tuple[str, bytes] | BrokenSource], int]:
     told = Told()
     return list(lines(path, told)), told.bytes
 
@@ -64,7 +64,7 @@ def test_a_packed_file_that_breaks_off_gives_what_it_has(tmp_path: Path) -> None
     path.write_bytes(gzip.compress(whole)[:-200_000])
     found, _ = read(path)
     assert len(found) > 100
-    assert isinstance(found[-1], Broken)
+    assert isinstance(found[-1], BrokenSource)
     assert found[-1].source == f"log.jsonl.gz:{len(found)}"
     assert found[-1].why.startswith("cannot be read (")
 
@@ -88,16 +88,19 @@ def test_a_line_that_is_too_long_is_broken_and_not_held(
     tracemalloc.stop()
     assert peak < 8 * 2**20
     assert told == path.stat().st_size
-    assert found[:2] == [("log.jsonl:1", b"first\n"), Broken("log.jsonl:2", "the line is longer than 1 MiB")]
+    assert found[:2] == [("log.jsonl:1", b"first\n"), BrokenSource("log.jsonl:2", "the line is longer than 1 MiB")]
     # A newline is part of a line: one of 2**20 bytes and a newline is too long by one.
     assert found[2:] == (
-        [Broken("log.jsonl:3", "the line is longer than 1 MiB"), ("log.jsonl:4", b"last\n")] if tail else []
+        [BrokenSource("log.jsonl:3", "the line is longer than 1 MiB"), ("log.jsonl:4", b"last\n")] if tail else []
     )
 
 
 def test_what_cannot_be_opened_is_one_broken_source(tmp_path: Path) -> None:
-    assert read(tmp_path / "gone.jsonl") == ([Broken("gone.jsonl", "cannot be read (No such file or directory)")], 0)
-    assert read(tmp_path)[0] == [Broken(tmp_path.name, "cannot be read (Is a directory)")]
+    assert read(tmp_path / "gone.jsonl") == (
+        [BrokenSource("gone.jsonl", "cannot be read (No such file or directory)")],
+        0,
+    )
+    assert read(tmp_path)[0] == [BrokenSource(tmp_path.name, "cannot be read (Is a directory)")]
 
 
 def test_a_file_that_may_not_be_read_is_one_broken_source(tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ def test_a_file_that_may_not_be_read_is_one_broken_source(tmp_path: Path) -> Non
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("this user may read every file; run the tests as another one")
-    assert read(path) == ([Broken("log.jsonl", "cannot be read (Permission denied)")], 0)
+    assert read(path) == ([BrokenSource("log.jsonl", "cannot be read (Permission denied)")], 0)
 
 
 def test_the_first_objects_are_told_by_their_members() -> None:

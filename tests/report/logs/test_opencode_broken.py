@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.report.logs.opencode import is_mine, read
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from tests.report.logs.claude_logs import START, text
 from tests.report.logs.opencode_logs import STORES, Base, Make, Tree, start, talk, used
 from tests.report.logs.reading import counts, given, split
@@ -41,7 +41,7 @@ def test_a_database_in_use_is_read_with_what_is_not_yet_in_its_file(tmp_path: Pa
     told: list[int] = []
     records = read(base.path, told.append)
     first = next(iter(records))
-    assert isinstance(first, Logged)
+    assert isinstance(first, LoggedRequest)
     base.answers("ses_000001", START + 90, used(7))  # nobody waits for the reader
     base.connection.commit()
     assert len(split(records)[0]) == 1  # and it goes on with what was there
@@ -98,8 +98,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path) -> No
     assert [each.source for each in broken[:-2]] == names
     assert all(why in each.why for each, why in zip(broken, BROKEN.values(), strict=False))
     assert broken[-2:] == [
-        Broken("opencode.db:msg_blob", "not UTF-8"),
-        Broken("opencode.db:msg_when", "`time_created` is no number"),
+        BrokenSource("opencode.db:msg_blob", "not UTF-8"),
+        BrokenSource("opencode.db:msg_when", "`time_created` is no number"),
     ]
 
 
@@ -115,7 +115,7 @@ def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path
     found, broken = split(read(tree.path, lambda _: None))
     assert [each.source.rpartition("/")[2] for each in found][-1] == f"{later}.json"
     assert len(found) == 3
-    assert broken[0] == Broken("session/global/ses_bad.json", "not a session (Expected `object`, got `array`)")
+    assert broken[0] == BrokenSource("session/global/ses_bad.json", "not a session (Expected `object`, got `array`)")
     assert {each.source for each in broken[1:]} == {
         f"message/{session}/msg_8.json",
         *(f"message/{session}/msg_9{number}.json" for number in range(len(BROKEN))),
@@ -137,7 +137,7 @@ def test_a_database_that_is_cut_is_named(tmp_path: Path, keep: int) -> None:
 
 def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
     (broken,) = read(tmp_path / "opencode.db", lambda _: None)
-    assert broken == Broken("opencode.db", "cannot be read (No such file or directory)")
+    assert broken == BrokenSource("opencode.db", "cannot be read (No such file or directory)")
     assert not list(tmp_path.iterdir())
 
 

@@ -10,7 +10,7 @@ import zstandard
 
 from holdfast.report.logs.discovery import records, sniff, sources
 from holdfast.report.logs.lines import lines
-from holdfast.report.logs.records import Broken
+from holdfast.report.logs.records import BrokenSource
 
 LINE = (
     b'{"session":"s","request":1,"at":%d,"first_token_at":null,"model":"claude-opus-4-6","added":[],'
@@ -41,9 +41,9 @@ def test_a_file_that_breaks_off(tmp_path: Path, form: str, left: float) -> None:
     assert sniff(path) == "shapes"
     (source,) = sources([path])
     *read, last = records(source, lambda _: None)
-    assert not any(isinstance(record, Broken) for record in read)
+    assert not any(isinstance(record, BrokenSource) for record in read)
     assert len(read) > left * 700
-    assert isinstance(last, Broken)
+    assert isinstance(last, BrokenSource)
     assert ".jsonl." in last.source
     assert "cannot be read" in last.why
 
@@ -52,7 +52,7 @@ def test_a_file_that_breaks_off(tmp_path: Path, form: str, left: float) -> None:
 def test_whole_files(tmp_path: Path, form: str) -> None:
     path = tmp_path / "log"
     path.write_bytes(PACK[form](TEXT[:50_000]) + PACK[form](TEXT[50_000:]))
-    assert b"".join(found[1] for found in lines(path, lambda _: None) if not isinstance(found, Broken)) == TEXT
+    assert b"".join(found[1] for found in lines(path, lambda _: None) if not isinstance(found, BrokenSource)) == TEXT
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_frames_of_every_form_are_whole(tmp_path: Path, settings: dict[str, int]
     )  # a repeated byte is a block of its own
     path.write_bytes(frame + skipped + frame)
     found = list(lines(path, lambda _: None))
-    assert not any(isinstance(each, Broken) for each in found)
+    assert not any(isinstance(each, BrokenSource) for each in found)
     path.write_bytes(frame + skipped + frame[:-1])
-    assert isinstance(list(lines(path, lambda _: None))[-1], Broken)
+    assert isinstance(list(lines(path, lambda _: None))[-1], BrokenSource)

@@ -15,7 +15,7 @@ import pytest
 from holdfast import facts
 from holdfast.records import UNSPLIT, usage
 from holdfast.report.logs.pi import is_mine, read, reading
-from holdfast.report.logs.records import Broken
+from holdfast.report.logs.records import BrokenSource
 from holdfast.simulator.script import load_script
 from holdfast.simulator.server import running
 from tests.clients.agents.agent import FIRST
@@ -208,7 +208,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = talk(Session()).save(tmp_path)
     path.write_bytes(path.read_bytes() + b'{"type":"custom","data":"\xff"}\n')
     found, broken = split(read(path, lambda _: None))
-    assert (len(found), broken) == (2, [Broken(f"{path.name}:8", "not UTF-8")])
+    assert (len(found), broken) == (2, [BrokenSource(f"{path.name}:8", "not UTF-8")])
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.lab import read
 from holdfast.report.logs import bodies, chat, shapes
-from holdfast.report.logs.records import Broken, Logged
+from holdfast.report.logs.records import BrokenSource, LoggedRequest
 from holdfast.report.logs.traces import lane_name
 from tests.lab.recordings import OWN, RECORDED, needs_recordings
 from tests.report.logs.request_logs import is_mine, records, requests, write
@@ -66,10 +66,10 @@ def test_a_broken_line_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "log.jsonl", [line for each in bad for line in (LINE, each)])
     found = records(shapes, path)
-    broken = [record for record in found if isinstance(record, Broken)]
+    broken = [record for record in found if isinstance(record, BrokenSource)]
     assert [record.source for record in broken] == [f"log.jsonl:{2 * number}" for number in range(1, len(bad) + 1)]
     assert all(0 < len(record.why) < 300 for record in broken)
-    assert sum(isinstance(record, Logged) for record in found) == len(bad)
+    assert sum(isinstance(record, LoggedRequest) for record in found) == len(bad)
 
 
 def test_marks_and_line_ends_of_other_systems_are_no_matter(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.records import usage
 from holdfast.report.logs import bodies, chat, gateway_store, shapes
-from holdfast.report.logs.records import Broken, Logged, Told
+from holdfast.report.logs.records import BrokenSource, LoggedBreak, LoggedRequest
 from holdfast.store import Break, Call, Lane, open_existing, open_store
 from holdfast.store.schema import VERSIONS
 from tests.report.logs.request_logs import is_mine
@@ -26,20 +26,20 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Worked:
 
 
 @pytest.fixture
-def found(worked: Worked) -> dict[str, Logged]:
+def found(worked: Worked) -> dict[str, LoggedRequest]:
     """The records by the names of the calls."""
     records = read(worked.path)
     names = {call: name for name, call in worked.calls.items()}
     return {names[record.source.partition(":")[2]]: record for record in records}
 
 
-def read(path: Path) -> list[Logged]:
+def read(path: Path) -> list[LoggedRequest]:
     records = list(gateway_store.read(path, lambda _: None))
-    assert not [record for record in records if isinstance(record, Broken)]
-    return [record for record in records if isinstance(record, Logged)]
+    assert not [record for record in records if isinstance(record, BrokenSource)]
+    return [record for record in records if isinstance(record, LoggedRequest)]
 
 
-def test_every_call_that_was_billed_is_there_once(worked: Worked, found: dict[str, Logged]) -> None:
+def test_every_call_that_was_billed_is_there_once(worked: Worked, found: dict[str, LoggedRequest]) -> None:
     unbilled = {"failed", "left", "pending"}
     assert found.keys() == worked.calls.keys() - unbilled
     assert {name: found[name].usage for name in worked.usages} == dict(worked.usages)
@@ -64,7 +64,7 @@ def test_sessions_come_one_after_the_other_in_the_order_of_their_calls(worked: W
         assert times == sorted(times)
 
 
-def test_lanes_have_their_agents_and_models(found: dict[str, Logged]) -> None:
+def test_lanes_have_their_agents_and_models(found: dict[str, LoggedRequest]) -> None:
     assert (found["main 0"].agent, found["main 0"].model, found["main 0"].client) == ("", SONNET, "claude-code")
     assert found["scout"].agent == "scout"
     assert (found["title"].agent, found["title"].model) == ("side", HAIKU)
@@ -75,7 +75,7 @@ def test_lanes_have_their_agents_and_models(found: dict[str, Logged]) -> None:
     assert all(record.body is None for record in found.values())
 
 
-def test_breaks_and_resets_are_told_as_they_were_found(worked: Worked, found: dict[str, Logged]) -> None:
+def test_breaks_and_resets_are_told_as_they_were_found(worked: Worked, found: dict[str, LoggedRequest]) -> None:
     for name, verdict in worked.verdicts.items():
         told, finding = found[name].told, verdict.finding
         assert (told is None) == (finding is None), name
@@ -159,7 +159,7 @@ def test_many_calls_come_in_pages_without_loss(tmp_path: Path, monkeypatch: pyte
         assert [record.usage.input for record in records if record.usage] == list(range(200)), size
         assert [number for number, record in enumerate(records) if record.told] == list(range(0, 200, 10))
         assert {record.agent for record in records} == {"", "#2"}
-    assert records[10].told == Told(cause="unknown", reset=None, tokens=10, dollars=None)
+    assert records[10].told == LoggedBreak(cause="unknown", reset=None, tokens=10, dollars=None)
 
 
 def test_a_store_of_a_newer_version_is_broken_with_a_reason(worked: Worked, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_store_of_a_newer_version_is_broken_with_a_reason(worked: Worked, tmp_
         connection.execute(f"PRAGMA user_version = {len(VERSIONS) + 1}")
     connection.close()
     [record] = gateway_store.read(path, lambda _: None)
-    assert isinstance(record, Broken)
+    assert isinstance(record, BrokenSource)
     assert "upgrade" in record.why
 
 
@@ -190,9 +190,9 @@ def test_a_damaged_store_is_broken_with_a_reason(tmp_path: Path, damage: str) ->
             connection.execute(change if damage == "columns" else "UPDATE calls SET writes = 'many' WHERE input = 300")
         connection.close()
     records = list(gateway_store.read(path, lambda _: None))
-    assert isinstance(records[-1], Broken)
+    assert isinstance(records[-1], BrokenSource)
     assert 0 < len(records[-1].why) < 400
-    assert all(isinstance(record, Logged) for record in records[:-1])
+    assert all(isinstance(record, LoggedRequest) for record in records[:-1])
 
 
 def test_an_empty_store_holds_nothing(tmp_path: Path) -> None:

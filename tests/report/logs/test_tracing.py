@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.lab import STRATEGY_NAMES, ReplayOptions, Result, Shape, ShapeBlock, Step, Trace, run, used_models
+from holdfast.lab import STRATEGY_NAMES, ReplayOptions, Result, Shape, ShapeBlock, Trace, TraceStep, run, used_models
 from holdfast.records import Request, Usage, usage
-from holdfast.report.logs.discovery import Reading, sources
+from holdfast.report.logs.discovery import LogReader, sources
 from holdfast.report.logs.growth import MOST, Growth
-from holdfast.report.logs.records import Broken, Logged, Record, Source
-from holdfast.report.logs.selection import Again, Picking
-from holdfast.report.logs.trace_builder import TURN, Tracing
+from holdfast.report.logs.records import BrokenSource, LoggedRequest, Record, Source
+from holdfast.report.logs.selection import SecondReading, SessionChooser
+from holdfast.report.logs.trace_builder import TURN, TraceBuilder
 from holdfast.store import Call, open_store
 from holdfast.wire import DIALECTS
 from tests.lab.recordings import needs_recordings, own, recorded
@@ -38,12 +38,12 @@ LOGS: dict[str, Make] = {
 ALL_LOGS = pytest.mark.parametrize("make", LOGS.values(), ids=LOGS)
 
 
-def read(top: Path, limit: int | None = None, session: str | None = None) -> tuple[Picking, Again]:
-    picking, reading = Picking(session), Reading()
+def read(top: Path, limit: int | None = None, session: str | None = None) -> tuple[SessionChooser, SecondReading]:
+    picking, reading = SessionChooser(session), LogReader()
     for source in sources([top]):
         for record in reading.records(source, lambda _: None):
             picking.add(source, record)
-    again, reading = picking.chosen(limit), Reading()
+    again, reading = picking.chosen(limit), LogReader()
     for source in again.sources:
         for record in reading.records(source, lambda _: None):
             again.add(source, record)
@@ -54,17 +54,17 @@ def traces(top: Path, limit: int | None = None) -> list[Trace]:
     return read(top, limit)[1].tracing.traces()
 
 
-def one(*records: Logged, origin: str = "") -> Trace:
-    tracing = Tracing({"s"})
+def one(*records: LoggedRequest, origin: str = "") -> Trace:
+    tracing = TraceBuilder({"s"})
     for record in records:
         tracing.add(record, origin)
     [trace] = tracing.traces()
     return trace
 
 
-def logged(number: int, read: int = 0, written: int = 0, **more: object) -> Logged:
+def logged(number: int, read: int = 0, written: int = 0, **more: object) -> LoggedRequest:
     known = {"session": "s", "source": f"log:{number}", "model": OPUS, "at": START + 9.0 * number}
-    return Logged(**(known | {"usage": usage(input=3, read=read, writes={"5m": written}, output=100)} | more))  # type: ignore[arg-type]
+    return LoggedRequest(**(known | {"usage": usage(input=3, read=read, writes={"5m": written}, output=100)} | more))  # type: ignore[arg-type]
 
 
 def results(trace: Trace, strategies: Sequence[str] = STRATEGY_NAMES, model: str = OPUS) -> dict[str, Result]:
@@ -84,7 +84,7 @@ def costs_alike(trace: Trace, log: Trace, near: float) -> None:
             assert counts == (expected[name].breaks, expected[name].resets, expected[name].causes), name
 
 
-def told(step: Step) -> tuple[str, str | None, int, int]:
+def told(step: TraceStep) -> tuple[str, str | None, int, int]:
     """Who spoke, and how many tools were called and answered; of what is before a compaction nothing is left."""
     assert isinstance(step.content, Shape)
     kinds = [block.type for block in step.content.added]
@@ -163,7 +163,7 @@ def test_a_prompt_that_shrank_but_read_no_less_goes_on() -> None:
     assert covered([*sizes[:2], (1_024, 7_000), (8_000, 900)]) == 9_000 + 0 + 8_024  # something was taken away
 
 
-def bodies(trace: Trace, *, marked: bool = False) -> list[Logged]:
+def bodies(trace: Trace, *, marked: bool = False) -> list[LoggedRequest]:
     found = []
     for step in trace.steps:
         assert isinstance(step.content, Request)
@@ -218,7 +218,7 @@ def test_a_lane_with_a_body_missing_is_told_by_its_bills() -> None:
 
 
 def test_requests_that_failed_are_left_out() -> None:
-    tracing = Tracing({"s"})
+    tracing = TraceBuilder({"s"})
     for record in (logged(1, 0, 900), logged(2, usage=None), logged(3, usage=Usage(output=3)), logged(4, 900, 50)):
         tracing.add(record)
     [log] = tracing.traces()
@@ -292,8 +292,8 @@ def talk(name: str, at: float, *counts: Usage | None) -> list[Record]:
     ]
 
 
-def pick(*sessions: list[Record]) -> Picking:
-    picking = Picking()
+def pick(*sessions: list[Record]) -> SessionChooser:
+    picking = SessionChooser()
     for records in sessions:
         for record in records:
             picking.add(LOG, record)
@@ -305,7 +305,7 @@ def test_the_latest_sessions_are_chosen_whatever_their_order() -> None:
     picking = pick(
         talk("old", 10, bill, bill), talk("new", 900, bill), talk("failed", 950, None, None), talk("middle", 50, bill)
     )
-    picking.add(LOG, Broken("x:1", "not JSON"))
+    picking.add(LOG, BrokenSource("x:1", "not JSON"))
     assert picking.known == ["old", "middle", "new"]
     assert (picking.sessions, picking.broken) == (4, 1)
     assert picking.chosen(2).sessions == ["middle", "new"]

@@ -9,17 +9,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.lab.results import BreakCount, Kind, Replayed, Result, SessionResult
-from holdfast.report.explain.results import (
-    BreakFound,
+from holdfast.report.explainer.results import (
+    BreakFinding,
     BrokenLine,
     CauseSum,
     CureSum,
-    Explained,
+    ExplainReport,
     FileRead,
     Money,
     OtherTtl,
-    SessionFound,
-    Tokens,
+    SessionFindings,
+    TokenSums,
     Totals,
 )
 
@@ -41,7 +41,7 @@ KINDS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-def break_found(number: int, request: int, **changes: Any) -> BreakFound:
+def break_found(number: int, request: int, **changes: Any) -> BreakFinding:
     """A break of the kind that its number chooses."""
     tokens = 12_000 + 9_700 * number
     fields: dict[str, Any] = {
@@ -49,12 +49,12 @@ def break_found(number: int, request: int, **changes: Any) -> BreakFound:
         "tokens_lost": tokens, "cost_usd": Decimal(tokens) * Decimal("0.00000345"), "path": None, "cure": None,
         "model": MODELS[0], "expected": tokens + 14_000, "read": 14_000, "source": f"session.jsonl:{request * 2}",
     }  # fmt: skip
-    return BreakFound(**(fields | KINDS[number % len(KINDS)] | changes))
+    return BreakFinding(**(fields | KINDS[number % len(KINDS)] | changes))
 
 
-def session_found(number: int, breaks: int = 0, **changes: Any) -> SessionFound:
+def session_found(number: int, breaks: int = 0, **changes: Any) -> SessionFindings:
     requests = 60 + 17 * number
-    usage = Tokens(
+    usage = TokenSums(
         input=4_100 + number, read=2_600_000 + 1_111 * number, write_5m=310_000, write_1h=21_000, output=55_000
     )
     places = (1 + (requests - 1) * (place + 1) // (breaks + 1) for place in range(breaks))
@@ -69,10 +69,10 @@ def session_found(number: int, breaks: int = 0, **changes: Any) -> SessionFound:
         "models": MODELS[: 1 + number % 2], "client": "claude-code", "source": "project/session.jsonl",
         "started": started, "ended": started + 60.0 * requests,
     }  # fmt: skip
-    return SessionFound(**(fields | changes))
+    return SessionFindings(**(fields | changes))
 
 
-def explained(sessions: tuple[SessionFound, ...], **changes: Any) -> Explained:
+def explained(sessions: tuple[SessionFindings, ...], **changes: Any) -> ExplainReport:
     """A report whose sums are those of its sessions."""
     found = [each for session in sessions for each in session.breaks]
     breaks = [each for each in found if each.reset is None]
@@ -84,8 +84,8 @@ def explained(sessions: tuple[SessionFound, ...], **changes: Any) -> Explained:
     rest = (cost or Decimal(0)) - (lost or Decimal(0)) - again
     parts = {"reads": Decimal("0.36"), "growth": Decimal("0.34"), "input": Decimal("0.04"), "output": Decimal("0.26")}
     money = {name: rest * part for name, part in parts.items()} if cost is not None else {}
-    usage = Tokens(
-        **{name: sum(getattr(session.usage, name) for session in sessions) for name in Tokens.__struct_fields__}
+    usage = TokenSums(
+        **{name: sum(getattr(session.usage, name) for session in sessions) for name in TokenSums.__struct_fields__}
     )
     totals = Totals(
         sessions=len(sessions), requests=sum(session.requests for session in sessions), usage=usage, cost_usd=cost,
@@ -97,21 +97,21 @@ def explained(sessions: tuple[SessionFound, ...], **changes: Any) -> Explained:
         if cost else None,
         estimated_sessions=sum(session.estimated for session in sessions),
     )  # fmt: skip
-    return replace(Explained(sessions=sessions, totals=totals, prices="genai-prices 0.2.1"), **changes)
+    return replace(ExplainReport(sessions=sessions, totals=totals, prices="genai-prices 0.2.1"), **changes)
 
 
-def _dollars(found: list[BreakFound]) -> Decimal | None:
+def _dollars(found: list[BreakFinding]) -> Decimal | None:
     known = [each.cost_usd for each in found if each.cost_usd is not None]
     return sum(known, Decimal(0)) if known else None
 
 
-def _cause(cause: str | None, reset: str | None, found: list[BreakFound]) -> CauseSum:
+def _cause(cause: str | None, reset: str | None, found: list[BreakFinding]) -> CauseSum:
     those = [each for each in found if (each.cause, each.reset) == (cause, reset)]
     tokens = sum(each.tokens_lost for each in those)
     return CauseSum(cause=cause, reset=reset, breaks=len(those), tokens_lost=tokens, cost_usd=_dollars(those))
 
 
-def _cures(breaks: list[BreakFound]) -> tuple[CureSum, ...]:
+def _cures(breaks: list[BreakFinding]) -> tuple[CureSum, ...]:
     sums = []
     for cure in dict.fromkeys(each.cure for each in breaks if each.cure):
         those = [each for each in breaks if each.cure == cure]
@@ -122,7 +122,7 @@ def _cures(breaks: list[BreakFound]) -> tuple[CureSum, ...]:
     return tuple(sorted(sums, key=lambda each: -(each.saves_usd or Decimal(0))))
 
 
-def usual() -> Explained:
+def usual() -> ExplainReport:
     """Twelve sessions, of which some broke."""
     numbers = enumerate(islice(cycle((5, 0, 1, 0)), 11))
     last = session_found(11, 7, estimated=True, unpriced=3)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.report.pages import charts, page, scales, texts
-from holdfast.report.pages.charts import Bar, Dots, Step
+from holdfast.report.pages.charts import Bar, Dots, Rise
 from holdfast.report.pages.scales import Scale
 
 sizes = st.floats(min_value=1e-6, max_value=1e12)
@@ -72,7 +72,7 @@ def test_every_chart_is_named_described_and_an_image() -> None:
         charts.stacked("Stacked", [Bar("a", 1, "1", "lost"), Bar("b", 3, "3", "read")], texts.short, desc="said"),
         charts.dots("Dots", [Dots("a", [1.0, 2.0], "peer")], scales.multiple, desc="said"),
         charts.steps(
-            "Steps", [Step(3, 1.0, "lost", "three"), Step(9, 2.0, "reset", "nine")], 20, texts.short, desc="said"
+            "Steps", [Rise(3, 1.0, "lost", "three"), Rise(9, 2.0, "reset", "nine")], 20, texts.short, desc="said"
         ),
     ]
     for chart in made:
@@ -91,13 +91,13 @@ def test_charts_of_nothing_are_drawn() -> None:
         charts.stacked("Stacked", [Bar("a", 0, "0", "lost")], texts.short),
         charts.dots("Dots", [Dots("a", [], "peer")], scales.multiple),
         charts.steps("Steps", [], 0, texts.short),
-        charts.steps("Steps", [Step(1, 0.0, "lost", "one")], 1, texts.short),
+        charts.steps("Steps", [Rise(1, 0.0, "lost", "one")], 1, texts.short),
     ):
         drawn(chart)
 
 
 def test_steps_go_up_by_what_is_lost_and_dots_are_larger_where_it_is_more() -> None:
-    points = [Step(11, 3.0, "lost", "b"), Step(6, 1.0, "reset", "a")]
+    points = [Rise(11, 3.0, "lost", "b"), Rise(6, 1.0, "reset", "a")]
     svg = drawn(charts.steps("Steps", points, 21, texts.short))
     circles = list(svg.iter("circle"))
     assert [each.get("cx") for each in circles] == ["25.00%", "50.00%"]
@@ -108,7 +108,7 @@ def test_steps_go_up_by_what_is_lost_and_dots_are_larger_where_it_is_more() -> N
 
 
 def test_only_the_largest_steps_have_a_dot_where_there_are_very_many() -> None:
-    points = [Step(number + 1, float(number), "lost", str(number)) for number in range(300)]
+    points = [Rise(number + 1, float(number), "lost", str(number)) for number in range(300)]
     svg = drawn(charts.steps("Steps", points, 300, texts.short, most=10))
     assert [each[0].text for each in svg.iter("circle")] == [str(number) for number in range(290, 300)]
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import __version__
-from holdfast.report.explain.results import CauseSum, CureSum, Explained, FileRead
+from holdfast.report.explainer.results import CauseSum, CureSum, ExplainReport, FileRead
 from holdfast.report.pages import explain_page, texts
 from tests.report.pages.reading import Element, read
 from tests.report.pages.reports import break_found, explained, session_found, usual
@@ -71,7 +71,7 @@ def test_the_headline_is_a_sentence_with_the_sums() -> None:
         (explained((session_found(0, estimated=True),)), "About $2.13 spent in 1 session; the cache never broke."),
     ],
 )
-def test_the_headline_suits_what_was_found(report: Explained, headline: str) -> None:
+def test_the_headline_suits_what_was_found(report: ExplainReport, headline: str) -> None:
     assert read(explain_page(report)).one("h1").text == headline
 
 

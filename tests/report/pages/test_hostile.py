@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.lab.page import replay_page
 from holdfast.lab.results import Replayed
-from holdfast.report.explain.results import BrokenLine, Explained, FileRead, Tokens
+from holdfast.report.explainer.results import BrokenLine, ExplainReport, FileRead, TokenSums
 from holdfast.report.pages import explain_page, sessions
 from tests.report.pages.reading import Element, read
 from tests.report.pages.reports import MODELS, break_found, explained, replayed, session_found
@@ -154,7 +154,7 @@ def test_many_files_and_broken_lines_are_counted() -> None:
 
 
 def test_figures_of_any_size_are_written_and_drawn() -> None:
-    usage = Tokens(input=10**15, read=10**16, output=10**14)
+    usage = TokenSums(input=10**15, read=10**16, output=10**14)
     found = (
         break_found(0, 1, tokens_lost=10**15, cost_usd=Decimal("1e20"), at=1e300, gap_s=1e12, expected=10**15),
     ) * 2
@@ -196,6 +196,8 @@ def test_many_models_strategies_traces_and_sessions_stay_within_the_limit() -> N
 
 def test_no_secret_place_holds_what_the_page_does_not_show() -> None:
     """Attributes carry texts of a log only where they are needed to sort, and no longer than what is shown."""
-    report: Explained = explained((session_found(0, session="n" * 10_000, model="m" * 10_000, source="s" * 10_000),))
+    report: ExplainReport = explained(
+        (session_found(0, session="n" * 10_000, model="m" * 10_000, source="s" * 10_000),)
+    )
     assert "n" * 71 not in explain_page(report)
     assert "s" * 100 not in explain_page(report)

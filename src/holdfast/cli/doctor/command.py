@@ -15,7 +15,7 @@ from msgspec import Struct
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, holdfast_home, load_here, resolve
 from holdfast.errors import HoldfastError
-from holdfast.report import Advised
+from holdfast.report import TipAdvice
 
 from .. import tables
 from ..explain.words import TIPS, tip_told
@@ -31,7 +31,7 @@ PATIENCE_S = 1.7
 
 class Report(Struct, frozen=True):
     lines: tuple[Line, ...]
-    tips: tuple[Advised, ...]
+    tips: tuple[TipAdvice, ...]
     problems: int
     warnings: int
 
@@ -82,7 +82,7 @@ def examine(*, offline: bool) -> Report:
     lines += checked("keys", partial(machine.keys, os.environ))
     lines += checked("subscriptions", partial(machine.subscriptions, config))
     lines += checked("extras", machine.extras)
-    tips: list[Advised] = []
+    tips: list[TipAdvice] = []
 
     def stored() -> list[Line]:
         found, advised = facts.stored(config)

@@ -10,7 +10,7 @@ from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.facts import default, model, rates
-from holdfast.report import Advised, applicable, evidence, repair_savings
+from holdfast.report import TipAdvice, applicable, evidence, repair_savings
 from holdfast.store import Store, open_existing
 
 from .findings import Line
@@ -55,7 +55,7 @@ def _last_price(today: date) -> date | None:
     return max((day for day in days if isinstance(day, date) and day <= today), default=None)
 
 
-def stored(config: Config) -> tuple[list[Line], tuple[Advised, ...]]:
+def stored(config: Config) -> tuple[list[Line], tuple[TipAdvice, ...]]:
     """What the store says: models of which nothing is known, and the tips that apply."""
     store = open_existing(config.settings.store.url, busy_timeout=0.3)
     if store is None:

@@ -18,7 +18,7 @@ from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.facts import SERVICES
 from holdfast.lab import facts_of
-from holdfast.report.explain import Explained, Explainer, Window
+from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow
 from holdfast.report.logs import KNOWN, Source, home_sources, sources
 
 from .. import completions, tables
@@ -124,7 +124,7 @@ def command(
     if model:
         facts_of(model)  # refuses one of which nothing is known
     found = find_logs(paths)
-    window = Window(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
+    window = RequestWindow(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
     explainer = Explainer(
         min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_here().settings
     )
@@ -156,7 +156,7 @@ def find_logs(paths: Sequence[Path]) -> list[Source]:
 
 
 def if_nothing(
-    report: Explained, reached: HowFar, window: Window, filters: str = "--session, --since or --until"
+    report: ExplainReport, reached: HowFar, window: RequestWindow, filters: str = "--session, --since or --until"
 ) -> str | None:
     """What is said where no request was found; raises where that is because nothing could be read."""
     if report.sessions:
@@ -174,12 +174,12 @@ def if_nothing(
             f"nothing could be read of {told}; the first problem: {tables.printable(first.source)} "
             f"{tables.printable(first.why)}; check that these are logs of a known format"
         )
-    if window != Window():
+    if window != RequestWindow():
         return f"No request in {told} fits {filters}; without them all are read."
     return f"No request was found in {told}."
 
 
-def _write(report: Explained, form: str, output: Path | None, limit: int, *, home: bool, quiet: bool) -> None:
+def _write(report: ExplainReport, form: str, output: Path | None, limit: int, *, home: bool, quiet: bool) -> None:
     if form == "html" and output is None and sys.stdout is not None and sys.stdout.isatty():
         output = Path(PAGE)
     if form == "json":
@@ -197,7 +197,7 @@ def _write(report: Explained, form: str, output: Path | None, limit: int, *, hom
         _say(f"the report is in {output}")
 
 
-def _notes(report: Explained, explainer: Explainer, reached: HowFar, form: str) -> None:
+def _notes(report: ExplainReport, explainer: Explainer, reached: HowFar, form: str) -> None:
     """What does not belong into the report, on standard error."""
     if form in ("json", "html") and report.read:
         _say(f"read {logs(report.read)}")

@@ -13,8 +13,8 @@ from types import FrameType
 import click
 from msgspec import Struct
 
-from holdfast.report.explain import Explainer, FileRead, utf8
-from holdfast.report.logs import Reading, Record, Source
+from holdfast.report.explainer import Explainer, FileRead, utf8
+from holdfast.report.logs import LogReader, Record, Source
 
 BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""
@@ -52,7 +52,7 @@ def each(
     until: Callable[[], bool] = lambda: False,
 ) -> HowFar:
     """All records of the sources, one by one; `until` ends it as Ctrl-C does."""
-    reading, total, done = Reading(), sum(source.size for source in sources), 0
+    reading, total, done = LogReader(), sum(source.size for source in sources), 0
     files: list[FileRead] = []
     with _bar(total, quiet) as moved, _interruptible() as pressed:
 

@@ -8,7 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import count, counted, dollars, share
-from holdfast.report.explain import CATALOGUE, BreakFound, CureSum, Explained, SessionFound, by_setting, with_others
+from holdfast.report.explainer import (
+    CATALOGUE,
+    BreakFinding,
+    CureSum,
+    ExplainReport,
+    SessionFindings,
+    by_setting,
+    with_others,
+)
 
 from .words import (
     TIPS,
@@ -35,7 +43,7 @@ from .words import (
 MORE = "`--limit` shows more"
 
 
-def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
+def text(report: ExplainReport, limit: int, more: str = MORE) -> Iterator[str]:
     """The lines. `more` says how to see the rows that were left out."""
     totals = report.totals
     yield f"## Prompt cache: {counted(totals.breaks, 'break')}, {dollars(totals.break_cost_usd)} lost"
@@ -60,7 +68,7 @@ def text(report: Explained, limit: int, more: str = MORE) -> Iterator[str]:
         yield _plain(sentence(report.repairs))
 
 
-def _sessions(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
+def _sessions(report: ExplainReport, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
     if not report.sessions:
         return
     yield from _title("Sessions")
@@ -69,7 +77,7 @@ def _sessions(report: Explained, limit: int, names: dict[str, str], more: str) -
     yield from _more(len(report.sessions) - limit, "session", more)
 
 
-def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
+def _session(each: SessionFindings, names: dict[str, str]) -> tuple[str, ...]:
     breaks, _, lost = broke(each)
     return (
         _code(names[each.session]),
@@ -84,7 +92,7 @@ def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _breaks(report: Explained, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
+def _breaks(report: ExplainReport, limit: int, names: dict[str, str], more: str) -> Iterator[str]:
     every = dearest(report)
     if not every:
         return
@@ -94,7 +102,7 @@ def _breaks(report: Explained, limit: int, names: dict[str, str], more: str) -> 
     yield from _more(len(every) - limit, "break", more)
 
 
-def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> tuple[str, ...]:
+def _break(session: SessionFindings, found: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
         dollars(found.cost_usd),
         _plain(what(found)),
@@ -107,7 +115,7 @@ def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> t
     )
 
 
-def _cures(report: Explained) -> Iterator[str]:
+def _cures(report: ExplainReport) -> Iterator[str]:
     if report.totals.cures:
         yield from _title("What to do, by what it would have saved")
         yield from map(_advice, report.totals.cures)
@@ -125,14 +133,14 @@ def _advice(each: CureSum) -> str:
     return f"- **{_plain(each.cure)}** ({about(each)}): {_plain(with_others(each.advice, each.also))}{setting}"
 
 
-def _tips(report: Explained) -> Iterator[str]:
+def _tips(report: ExplainReport) -> Iterator[str]:
     if report.tips:
         yield from _title(TIPS)
     for each in report.tips:
         yield f"- **{_plain(each.tip)}**: {_plain(tip_told(each))}"
 
 
-def _heads(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str]:
+def _heads(report: ExplainReport, limit: int, names: dict[str, str]) -> Iterator[str]:
     if not report.totals.heads:
         return
     yield from _title(UNSHARED)
@@ -142,7 +150,7 @@ def _heads(report: Explained, limit: int, names: dict[str, str]) -> Iterator[str
         yield f"- **{_plain(each.cure)}** ({about_head(each)}): {told} {where}"
 
 
-def _money(report: Explained) -> Iterator[str]:
+def _money(report: ExplainReport) -> Iterator[str]:
     total, ttl = report.totals.cost_usd, report.totals.ttl
     found = parts(report.totals.money)
     if found and total:

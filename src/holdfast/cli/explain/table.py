@@ -9,7 +9,15 @@ from decimal import Decimal
 from holdfast.cli import tables
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.tables import Column, count, counted, dollars, share
-from holdfast.report.explain import CATALOGUE, BreakFound, CureSum, Explained, SessionFound, by_setting, with_others
+from holdfast.report.explainer import (
+    CATALOGUE,
+    BreakFinding,
+    CureSum,
+    ExplainReport,
+    SessionFindings,
+    by_setting,
+    with_others,
+)
 
 from .words import (
     TIPS,
@@ -62,7 +70,7 @@ BREAKS = (
 _BAR = 24
 
 
-def text(report: Explained, room: int | None, limit: int, *, home: bool = False) -> Iterator[str]:
+def text(report: ExplainReport, room: int | None, limit: int, *, home: bool = False) -> Iterator[str]:
     """The report in lines; `home` if nobody named the logs."""
     if report.read:
         found = ", found under your home directory" if home else ""
@@ -82,7 +90,7 @@ def text(report: Explained, room: int | None, limit: int, *, home: bool = False)
         yield from tables.wrapped(note, room)
 
 
-def _sessions(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+def _sessions(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
     chosen = by_loss(report)[:limit]
     names = tables.short_ids(each.session for each in report.sessions)
     yield from tables.table(SESSIONS, [_session(each, names) for each in chosen], room)
@@ -91,7 +99,7 @@ def _sessions(report: Explained, room: int | None, limit: int) -> Iterator[str]:
     yield ""
 
 
-def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
+def _session(each: SessionFindings, names: dict[str, str]) -> tuple[str, ...]:
     breaks, resets, lost = broke(each)
     more = f"+{len(each.models) - 1}" if len(each.models) > 1 else ""
     return (
@@ -108,7 +116,7 @@ def _session(each: SessionFound, names: dict[str, str]) -> tuple[str, ...]:
     )
 
 
-def _breaks(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+def _breaks(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
     every = dearest(report)
     if not every:
         return
@@ -119,7 +127,7 @@ def _breaks(report: Explained, room: int | None, limit: int) -> Iterator[str]:
     yield ""
 
 
-def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> tuple[str, ...]:
+def _break(session: SessionFindings, found: BreakFinding, names: dict[str, str]) -> tuple[str, ...]:
     return (
         dollars(found.cost_usd),
         what(found),
@@ -136,7 +144,7 @@ def _break(session: SessionFound, found: BreakFound, names: dict[str, str]) -> t
     )
 
 
-def _cures(report: Explained, room: int | None) -> Iterator[str]:
+def _cures(report: ExplainReport, room: int | None) -> Iterator[str]:
     cures, others = report.totals.cures, other_advice(report)
     if cures:
         yield "What to do, by what it would have saved:"
@@ -159,7 +167,7 @@ def _advice(each: CureSum, room: int | None) -> Iterator[str]:
     yield from tables.wrapped(told, room, indent="    ")
 
 
-def _tips(report: Explained, room: int | None) -> Iterator[str]:
+def _tips(report: ExplainReport, room: int | None) -> Iterator[str]:
     if not report.tips:
         return
     yield f"{TIPS}:"
@@ -168,7 +176,7 @@ def _tips(report: Explained, room: int | None) -> Iterator[str]:
     yield ""
 
 
-def _heads(report: Explained, room: int | None, limit: int) -> Iterator[str]:
+def _heads(report: ExplainReport, room: int | None, limit: int) -> Iterator[str]:
     if not report.totals.heads:
         return
     yield from tables.wrapped(f"{UNSHARED}:", room)
@@ -180,7 +188,7 @@ def _heads(report: Explained, room: int | None, limit: int) -> Iterator[str]:
     yield ""
 
 
-def _money(report: Explained, room: int | None) -> Iterator[str]:
+def _money(report: ExplainReport, room: int | None) -> Iterator[str]:
     found, total = parts(report.totals.money), report.totals.cost_usd
     if not found or not total:
         return
@@ -200,7 +208,7 @@ def _bar(part: Decimal, space: int) -> str:
     return ("█" if encoding.startswith("utf") else "#") * round(part * max(0, space))
 
 
-def _lifetimes(report: Explained) -> Iterator[str]:
+def _lifetimes(report: ExplainReport) -> Iterator[str]:
     ttl = report.totals.ttl
     if ttl is None or ttl.all_5m == ttl.all_1h:  # nothing was written
         return

@@ -10,18 +10,18 @@ from decimal import ROUND_HALF_UP, Decimal
 from holdfast.cli import tables
 from holdfast.cli.subscriptions import AT_LIST_PRICE
 from holdfast.cli.tables import counted, day, dollars, share
-from holdfast.report import Advised
-from holdfast.report.explain import (
+from holdfast.report import TipAdvice
+from holdfast.report.explainer import (
     DATED,
     LOOKS,
-    BreakFound,
+    BreakFinding,
     CureSum,
-    Explained,
+    ExplainReport,
     FileRead,
     HeadSum,
     Money,
     OtherTtl,
-    SessionFound,
+    SessionFindings,
     others,
     with_head,
 )
@@ -52,17 +52,17 @@ _KINDS = {
 }
 
 
-def what(found: BreakFound) -> str:
+def what(found: BreakFinding) -> str:
     return f"reset: {found.reset}" if found.reset is not None else found.cause or "unknown"
 
 
-def where(found: BreakFound) -> str:
+def where(found: BreakFinding) -> str:
     if found.path is None:
         return "-"
     return found.path if found.offset is None else f"{found.path} @{found.offset:,}"
 
 
-def cure(found: BreakFound) -> str:
+def cure(found: BreakFinding) -> str:
     """What was recognised, where it says more than the cause."""
     return "-" if found.cure in (None, found.cause, found.reset) else str(found.cure)
 
@@ -86,7 +86,7 @@ def when(at: float | None) -> str:
         return "-"
 
 
-def broke(session: SessionFound) -> tuple[int, int, Decimal | None]:
+def broke(session: SessionFindings) -> tuple[int, int, Decimal | None]:
     """Breaks without resets, resets, and what the breaks cost; of a session with more than are kept, those kept."""
     lost = [found for found in session.breaks if found.reset is None]
     known = [found.cost_usd for found in lost if found.cost_usd is not None]
@@ -94,19 +94,19 @@ def broke(session: SessionFound) -> tuple[int, int, Decimal | None]:
     return len(lost), len(session.breaks) - len(lost), cost
 
 
-def dearest(report: Explained) -> list[tuple[SessionFound, BreakFound]]:
+def dearest(report: ExplainReport) -> list[tuple[SessionFindings, BreakFinding]]:
     """All breaks and resets, those that cost most first."""
     every = [(session, found) for session in report.sessions for found in session.breaks]
     return sorted(every, key=lambda pair: (-(pair[1].cost_usd or Decimal(0)), -pair[1].tokens_lost))
 
 
-def by_loss(report: Explained) -> list[SessionFound]:
+def by_loss(report: ExplainReport) -> list[SessionFindings]:
     """The sessions, those that lost most first, then the dearest."""
     zero = Decimal(0)
     return sorted(report.sessions, key=lambda each: (-(broke(each)[2] or zero), -(each.cost_usd or zero)))
 
 
-def other_advice(report: Explained) -> list[CureSum]:
+def other_advice(report: ExplainReport) -> list[CureSum]:
     """What is said about the breaks that none of the named cures is for, each thing once, the dearest first."""
     named = {each.cure for each in report.totals.cures}
     found: dict[str, CureSum] = {}
@@ -137,7 +137,7 @@ def about(each: CureSum) -> str:
 TIPS = "Tips for long-running agents"
 
 
-def tip_told(each: Advised) -> str:
+def tip_told(each: TipAdvice) -> str:
     """What was seen, and what to do; the name stands before it."""
     setting = f" Set {' and '.join(f'`{line}`' for line in each.settings)}." if each.settings else ""
     return f"{each.seen}. {each.sentence}{setting}"
@@ -151,7 +151,7 @@ def about_head(each: HeadSum) -> str:
     return f"{counted(each.sessions, 'session')}, {counted(each.tokens, 'token')}, {dollars(each.cost_usd)}"
 
 
-def in_heads(report: Explained, each: HeadSum, name: Callable[[str], str]) -> str:
+def in_heads(report: ExplainReport, each: HeadSum, name: Callable[[str], str]) -> str:
     """`In b, after a, at byte 15,310; c, after b, at byte 15,310; and 4 more.`"""
     found = with_head(report.sessions, each.cure)
     said = []
@@ -162,7 +162,7 @@ def in_heads(report: Explained, each: HeadSum, name: Callable[[str], str]) -> st
     return f"In {'; '.join(said)}{more}." if said else ""
 
 
-def summary(report: Explained) -> str:
+def summary(report: ExplainReport) -> str:
     """The whole in one sentence or two."""
     totals = report.totals
     cost = dollars(totals.cost_usd)
@@ -181,7 +181,7 @@ def summary(report: Explained) -> str:
     return said + "."
 
 
-def notes(report: Explained) -> list[str]:
+def notes(report: ExplainReport) -> list[str]:
     """What is to be known about the figures."""
     totals, said = report.totals, []
     if report.tier:

@@ -22,7 +22,7 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_here
 from holdfast.errors import HoldfastError
 from holdfast.lab import facts_of
-from holdfast.report.explain import Explained, Explainer, SessionFound, Window
+from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings
 from holdfast.tools import Late, bounded, in_thread
 
 from .. import tables
@@ -83,7 +83,7 @@ async def explain(asked: Explain, *, seconds: float = SECONDS) -> Explanation:
 
 def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
     use_configured_facts()
-    window = Window(_since(asked.since), None, asked.session)
+    window = RequestWindow(_since(asked.since), None, asked.session)
     if asked.model:
         facts_of(asked.model)  # refuses one of which nothing is known
     explainer = Explainer(model=asked.model, window=window, settings=load_here().settings)
@@ -116,7 +116,7 @@ def _since(text: str | None) -> float | None:
         raise HoldfastError(f"since: {problem.message}") from None
 
 
-def _notes(report: Explained, reached: HowFar) -> list[str]:
+def _notes(report: ExplainReport, reached: HowFar) -> list[str]:
     """What a reader must know of the figures, each in a sentence."""
     said = []
     if reached.stopped:
@@ -132,7 +132,7 @@ def _notes(report: Explained, reached: HowFar) -> list[str]:
     return said
 
 
-def _text(report: Explained, limit: int, notes: list[str]) -> str:
+def _text(report: ExplainReport, limit: int, notes: list[str]) -> str:
     """Markdown with as many rows as there is room for."""
     more = "a larger `limit` shows more"
     for rows in _fewer(limit):
@@ -145,7 +145,7 @@ def _text(report: Explained, limit: int, notes: list[str]) -> str:
     return f"{kept}\n\nThe rest ({len(text) - len(kept):,} characters) is left out; name a `session` to see it."
 
 
-def _data(report: Explained, limit: int, notes: list[str]) -> dict[str, Any]:
+def _data(report: ExplainReport, limit: int, notes: list[str]) -> dict[str, Any]:
     """The members of `--json` with the dearest sessions and breaks only, and how many others there are."""
     for rows in _fewer(limit):
         data = _cut(report, rows)
@@ -159,7 +159,7 @@ def _fewer(limit: int) -> list[int]:
     return [limit >> step for step in range(limit.bit_length())]
 
 
-def _cut(report: Explained, rows: int) -> dict[str, Any]:
+def _cut(report: ExplainReport, rows: int) -> dict[str, Any]:
     kept = {id(found) for _, found in dearest(report)[:rows]}
     sessions = [_with(each, kept) for each in by_loss(report)]
     shown = sorted(sessions, key=lambda each: not each.breaks)[:rows]
@@ -174,7 +174,7 @@ def _cut(report: Explained, rows: int) -> dict[str, Any]:
     return data
 
 
-def _with(session: SessionFound, kept: set[int]) -> SessionFound:
+def _with(session: SessionFindings, kept: set[int]) -> SessionFindings:
     breaks = tuple(each for each in session.breaks if id(each) in kept)
     return replace(session, breaks=breaks, breaks_left_out=session.breaks_left_out + len(session.breaks) - len(breaks))
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from holdfast.cli import tables
 from holdfast.errors import HoldfastError
 from holdfast.lab import Course, Trace, Used, read, recorded, used_models
-from holdfast.report.explain import FileRead
-from holdfast.report.logs import KNOWN, Again, Picking, Source, home_sources, sniff, sources
+from holdfast.report.explainer import FileRead
+from holdfast.report.logs import KNOWN, SecondReading, SessionChooser, Source, home_sources, sniff, sources
 
 from ..explain.log_reader import each
 from ..explain.words import logs as logs_of
@@ -127,7 +127,7 @@ def _logged(
 ) -> tuple[tuple[Trace, ...], tuple[str, ...]]:
     """The sessions of logs. The gateway's store comes first: what it has seen it knows best."""
     found.sort(key=lambda source: source.format != "store")
-    told, picking = logs_of(_files(found)), Picking(session)
+    told, picking = logs_of(_files(found)), SessionChooser(session)
     stopped = each(found, picking.add, quiet=False).stopped
     _broken(picking)
     again = picking.chosen(limit)
@@ -139,7 +139,7 @@ def _logged(
     return tuple(traces), tuple(_notes(picking, again, told, len(traces)))
 
 
-def _nothing(picking: Picking, told: str, session: str | None) -> str:
+def _nothing(picking: SessionChooser, told: str, session: str | None) -> str:
     if picking.sessions:
         which = tables.counted(picking.sessions, "session")
         return f"{which} of {told} cannot be replayed: the requests have neither usage nor bodies; give other logs"
@@ -153,7 +153,7 @@ def _nothing(picking: Picking, told: str, session: str | None) -> str:
     return f"there is no request in {told}; give a log with requests"
 
 
-def _notes(picking: Picking, again: Again, told: str, replayed: int) -> list[str]:
+def _notes(picking: SessionChooser, again: SecondReading, told: str, replayed: int) -> list[str]:
     """What was replayed of the logs, and what was left out."""
     odd = len(again.sessions) - replayed  # of which the bodies that were all there was could not be read
     known = len(picking.known) - odd
@@ -189,7 +189,7 @@ def _counted(models: Sequence[tuple[str, int]]) -> str:
     return ", ".join(f"{tables.printable(name) or 'no name'} ({tables.counted(n, 'request')})" for name, n in models)
 
 
-def _broken(picking: Picking) -> None:
+def _broken(picking: SessionChooser) -> None:
     if picking.broken:
         which = "1 line" if picking.broken == 1 else f"{picking.broken:,} lines"
         _say(f"{which} could not be read and {'was' if picking.broken == 1 else 'were'} left out:")

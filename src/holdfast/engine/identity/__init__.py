@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .chains import Chains as Chains
+    from .chains import ChainReader as ChainReader
     from .clients import AGENTS as AGENTS
     from .clients import client_of as client_of
     from .credentials import credentials_of as credentials_of
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .lane_matcher import Care as Care
     from .marks import HEADER as HEADER
     from .marks import SDKS as SDKS
-    from .names_and_ids import Found as Found
     from .names_and_ids import Headers as Headers
-    from .session_names import Named as Named
+    from .names_and_ids import Identity as Identity
+    from .session_names import SessionName as SessionName
     from .session_names import named as named
     from .session_names import previous_response as previous_response
     from .side_requests import is_side as is_side
@@ -29,14 +29,14 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".chains": "Chains",
+            ".chains": "ChainReader",
             ".clients": "AGENTS client_of",
             ".credentials": "credentials_of is_login",
             ".identities": "Identities LOCAL",
             ".lane_matcher": "Care",
             ".marks": "HEADER SDKS",
-            ".names_and_ids": "Found Headers",
-            ".session_names": "Named named previous_response",
+            ".names_and_ids": "Headers Identity",
+            ".session_names": "SessionName named previous_response",
             ".side_requests": "is_side",
         },
     )

@@ -82,7 +82,7 @@ class _Walk:
         return Chain(_digest(scope, self.system), whole, end, tuple(self.before), after, tails, head)
 
 
-class Chains:
+class ChainReader:
     """Makes chains, and goes on from the last prompt that began the same: most only grow. Not safe for threads."""
 
     def __init__(self, kept_blocks: int = KEPT_BLOCKS) -> None:

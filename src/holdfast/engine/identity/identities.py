@@ -21,13 +21,13 @@ from holdfast.wire import Body, Reading
 from ..lane import Lane
 from . import records
 from .accounts import Accounts, client_id, organisation_of
-from .chains import SIZE, Chain, Chains
+from .chains import SIZE, Chain, ChainReader
 from .clients import client_of
 from .credentials import credentials_of, is_login
-from .lane_matcher import Care, Known, KnownLanes, Match
+from .lane_matcher import Care, LaneIndex, LaneMatch, LaneRecord
 from .marks import shown_client
-from .names_and_ids import Found, Headers, keyed, lane_id, safe_name
-from .session_names import Named, named, previous_response
+from .names_and_ids import Headers, Identity, keyed, lane_id, safe_name
+from .session_names import SessionName, named, previous_response
 from .side_requests import is_side
 
 LOCAL = "local"
@@ -73,8 +73,8 @@ class Identities:
         self._store = store
         self._ulids = Ulids()
         self._lock = threading.Lock()
-        self._lanes = KnownLanes()
-        self._reader = Chains()
+        self._lanes = LaneIndex()
+        self._reader = ChainReader()
         self._tenants: OrderedDict[str, None] = OrderedDict()
         self._heads: OrderedDict[tuple[str, str, str], dict[str, str]] = OrderedDict()  # lanes by model
         self._chains: OrderedDict[int, tuple[Body, bytes, Chain]] = OrderedDict()  # of bodies on their way to `sent`
@@ -98,7 +98,7 @@ class Identities:
         return "" if first == tenant else first
 
     def recognise(
-        self, found: Found, headers: Headers, body: Body, answer: Iterable[tuple[bytes, bytes]], now: float
+        self, found: Identity, headers: Headers, body: Body, answer: Iterable[tuple[bytes, bytes]], now: float
     ) -> bool:
         """The provider has answered a login's request, with these headers. Says whether the login turned out to be a
         renewed one that has a tenant of its own, with one before it."""
@@ -125,7 +125,7 @@ class Identities:
         tenant: str | None = None,
         project: str = "",
         care: Callable[[str], Care] = _none,
-    ) -> Found:
+    ) -> Identity:
         """Whom a request belongs to. `read` is called only where no name is certain; `tenant` is what `tenant()` said
         of the request, of whoever has asked already; `project` tells apart conversations that begin alike; `care` says
         what of a lane of an agent's stands in later requests, so that none is taken for another's."""
@@ -145,7 +145,7 @@ class Identities:
             return self._by_name(who, name, body.model)
         return self._by_chain(who, "" if name is None else name.why, headers, body, read, now, care(agent))
 
-    def sent(self, found: Found, body: Body, read: Callable[[], Reading], now: float) -> None:
+    def sent(self, found: Identity, body: Body, read: Callable[[], Reading], now: float) -> None:
         """The request goes out: later ones may go on with it."""
         lane = found.lane
         if found.side:
@@ -157,13 +157,13 @@ class Identities:
         chain = None if previous_response(body) is not None else self._chain(body, found.scope, read)
         with self._lock:
             self._chains.pop(id(body), None)
-            known = self._lanes.get(lane) or Known(lane, body.model, now, now, project=found.project)
+            known = self._lanes.get(lane) or LaneRecord(lane, body.model, now, now, project=found.project)
             known.by_response = body.dialect == "openai_responses"
             known.shared |= found.shared
             for each in (*self._lanes.put(known, chain, now), known):
                 self._save(each)
 
-    def answered(self, found: Found, response_id: str) -> None:
+    def answered(self, found: Identity, response_id: str) -> None:
         """Its response has this id: a later request may name it (`previous_response_id`)."""
         if not found.scope:
             return
@@ -173,7 +173,7 @@ class Identities:
                 self._lanes.answered(known, (response_id,))
                 self._save(known)
 
-    def unanswered(self, found: Found) -> None:
+    def unanswered(self, found: Identity) -> None:
         """It was refused or broke off: if it opened a conversation, the same again is that request, sent again."""
         if not found.scope:
             return
@@ -184,7 +184,7 @@ class Identities:
 
     # By name
 
-    def _by_name(self, who: _Who, name: Named, model: str) -> Found:
+    def _by_name(self, who: _Who, name: SessionName, model: str) -> Identity:
         id_ = lane_id(self._key, who.session, who.agent or "main", model)
         parent = self._parent(who.tenant, name, model) if name.parent else None
         lane = Lane(
@@ -196,9 +196,9 @@ class Identities:
             parent=None if parent == id_ else parent,
             subagent=name.subagent,
         )
-        return Found(lane, False, name.why)
+        return Identity(lane, False, name.why)
 
-    def _parent(self, tenant: str, name: Named, model: str) -> str | None:
+    def _parent(self, tenant: str, name: SessionName, model: str) -> str | None:
         """The lane that started this one: of the same model, else its last; None where none was seen."""
         session = safe_name(self._key, name.parent)
         agent = safe_name(self._key, name.parent_agent) if name.parent_agent else ""
@@ -243,7 +243,7 @@ class Identities:
         read: Callable[[], Reading],
         now: float,
         care: Care,
-    ) -> Found:
+    ) -> Identity:
         scope = self._scope(who.tenant, who.client, body.dialect, body.model, who.agent, who.session)
         previous = previous_response(body)
         if previous is not None:
@@ -256,24 +256,26 @@ class Identities:
             known = match.known
             mine = previous is None or care == "none" or not known.shared
             if known.model == body.model and known.lane.agent == who.agent and mine:
-                return Found(known.lane, why=why, scope=scope, shared=match.shared)
+                return Identity(known.lane, why=why, scope=scope, shared=match.shared)
             session = known.lane.session  # it goes on from a response, with another model or agent
         return self._new(who, session, body.model, f"new, {named_by}" if named_by else "new", scope)
 
-    def _after(self, tenant: str, response: str, now: float) -> Match | None:
+    def _after(self, tenant: str, response: str, now: float) -> LaneMatch | None:
         with self._lock:
             self._load(tenant, now)
             known = self._lanes.by_response(tenant, response)
-            return None if known is None else Match(known)
+            return None if known is None else LaneMatch(known)
 
-    def _going_on(self, who: _Who, chain: Chain, now: float, *, retried: bool, care: Care) -> tuple[Match | None, str]:
+    def _going_on(
+        self, who: _Who, chain: Chain, now: float, *, retried: bool, care: Care
+    ) -> tuple[LaneMatch | None, str]:
         with self._lock:
             self._load(who.tenant, now)
             if (match := self._lanes.match(chain, who.project, retried=retried, care=care)) is not None:
                 return match, "prefix chain"
             return self._lanes.opening(chain, now, who.project, retried=retried, care=care), "resend"
 
-    def _new(self, who: _Who, session: str, model: str, why: str, scope: bytes) -> Found:
+    def _new(self, who: _Who, session: str, model: str, why: str, scope: bytes) -> Identity:
         """A new lane: in a session of its own, or beside the others of the session it names."""
         fresh = self._ulids.new()
         middle = who.agent or "main"
@@ -281,7 +283,7 @@ class Identities:
             middle = f"{who.agent}.{fresh}" if who.agent else fresh
         id_ = lane_id(self._key, session or fresh, middle, model)
         lane = Lane(tenant=who.tenant, session=session or fresh, id=id_, client=who.shown, agent=who.agent)
-        return Found(lane, why=why, scope=scope, project=who.project)
+        return Identity(lane, why=why, scope=scope, project=who.project)
 
     def _scope(self, *parts: str) -> bytes:
         text = repr(parts).encode("utf-8", "surrogatepass")
@@ -313,17 +315,17 @@ class Identities:
         if len(self._tenants) > MOST_TENANTS:
             self._tenants.popitem(last=False)
 
-    def _save(self, known: Known) -> None:
+    def _save(self, known: LaneRecord) -> None:
         if self._store is not None:
             records.save(self._store, known)
 
 
-def _beside(who: _Who) -> Found:
+def _beside(who: _Who) -> Identity:
     """A side request. Those that name no session share one for each client: whose conversation they stand beside is not
     known."""
     session = who.session or f"{who.client or 'unknown'}-side"
     lane = Lane(tenant=who.tenant, session=session, id=f"{session}/side", client=who.shown, agent=who.agent)
-    return Found(lane, side=True, why="side request")
+    return Identity(lane, side=True, why="side request")
 
 
 def _is_retry(headers: Headers) -> bool:

@@ -34,7 +34,7 @@ RESEND = 600.0
 """Seconds within which the same opening may be the same request, sent again."""
 
 
-class Known(Struct, eq=False):
+class LaneRecord(Struct, eq=False):
     """A lane and the last request it sent, which held `count` turns of the model and was known after those in `turns`.
 
     `given` is the number of turns that its first request brought along: examples that every conversation of a client
@@ -70,21 +70,21 @@ class Known(Struct, eq=False):
     gone_on: bool = False
 
 
-class Match(NamedTuple):
+class LaneMatch(NamedTuple):
     """The lane a request goes on with. `shared` if it may as well be one of another conversation's."""
 
-    known: Known
+    known: LaneRecord
     shared: bool = False
 
 
-class KnownLanes:
+class LaneIndex:
     """Lanes by name, by place in their chain and by the responses they got. Not safe for threads by itself."""
 
     def __init__(self, most: int = MOST_LANES) -> None:
         self._most = most
-        self._lanes: OrderedDict[tuple[str, str], Known] = OrderedDict()
-        self._places: dict[bytes, tuple[Known, ...]] = {}
-        self._responses: dict[tuple[str, str], Known] = {}
+        self._lanes: OrderedDict[tuple[str, str], LaneRecord] = OrderedDict()
+        self._places: dict[bytes, tuple[LaneRecord, ...]] = {}
+        self._responses: dict[tuple[str, str], LaneRecord] = {}
         self._crowded: set[bytes] = set()  # places at which a lane was forgotten
         self._ticks = 0
 
@@ -96,12 +96,14 @@ class KnownLanes:
         """How many places of chains are remembered, to see that they stay bounded."""
         return len(self._places)
 
-    def get(self, lane: Lane) -> Known | None:
+    def get(self, lane: Lane) -> LaneRecord | None:
         return self._lanes.get((lane.tenant, lane.id))
 
     # Searching
 
-    def match(self, chain: Chain, project: bytes = b"", *, retried: bool = False, care: Care = "none") -> Match | None:
+    def match(
+        self, chain: Chain, project: bytes = b"", *, retried: bool = False, care: Care = "none"
+    ) -> LaneMatch | None:
         """The lane that a request goes on with.
 
         It is certain if no other lane knows as much of the request, whatever its system text. If it is not, a lane may
@@ -115,13 +117,13 @@ class KnownLanes:
         rivals = self._rivals(chain, project)
         certain = rivals == [known] and not known.shared
         if care == "none":
-            return Match(known, not certain)
+            return LaneMatch(known, not certain)
         if certain and all(each is known for each in self._waiting(chain, project)):
-            return Match(known)
+            return LaneMatch(known)
         same = known.head == chain.head and not known.varied
-        return Match(known, True) if care == "repairs" and same else None
+        return LaneMatch(known, True) if care == "repairs" and same else None
 
-    def _rivals(self, chain: Chain, project: bytes) -> list[Known]:
+    def _rivals(self, chain: Chain, project: bytes) -> list[LaneRecord]:
         """The lanes that know most of a request, each of which it may go on with. One that waits for an answer which
         never came is none of them, unless it is the only one."""
         for before, after in zip(reversed(chain.before[: len(chain.after)]), reversed(chain.after), strict=True):
@@ -134,7 +136,7 @@ class KnownLanes:
                 return [known for known in found if not (known.unanswered and known.end == before)] or found
         return []
 
-    def _waiting(self, chain: Chain, project: bytes) -> list[Known]:
+    def _waiting(self, chain: Chain, project: bytes) -> list[LaneRecord]:
         """The lanes that were last seen at the beginning of a request, with the longest part of it last: it may be one
         of theirs, of which some turns did not come here."""
         return [
@@ -144,7 +146,7 @@ class KnownLanes:
             if (known.end == place or place in known.tails) and not known.gone_on and not known.unanswered
         ]
 
-    def _longest(self, chain: Chain, project: bytes, retried: bool) -> Known | None:
+    def _longest(self, chain: Chain, project: bytes, retried: bool) -> LaneRecord | None:
         """The lane with the longest known part of this chain, of several one of the same project, of those the one used
         last. One of another project is none of them; where either names none, that says nothing.
 
@@ -172,7 +174,7 @@ class KnownLanes:
                 return found
         return None
 
-    def _resent(self, chain: Chain, project: bytes, retried: bool) -> Known | None:
+    def _resent(self, chain: Chain, project: bytes, retried: bool) -> LaneRecord | None:
         """The lane whose last request said exactly this, if a turn of its own is in it: two under another system. One
         used since then that waits for the last of these turns may as well have come to the same words, unless the
         request is known to be sent again."""
@@ -182,14 +184,14 @@ class KnownLanes:
             same += [known for known in self._at(chain.before[-1], project) if known.system == chain.system]
         return _last(same or [known for known in seen if known.count > known.given + 1], project)
 
-    def _at(self, place: bytes, project: bytes) -> list[Known]:
+    def _at(self, place: bytes, project: bytes) -> list[LaneRecord]:
         """The lanes at a place that are of no other project."""
         known = self._places.get(place, ())
         return [each for each in known if each.project == project or not (each.project and project)]
 
     def opening(
         self, chain: Chain, now: float, project: bytes = b"", *, retried: bool, care: Care = "none"
-    ) -> Match | None:
+    ) -> LaneMatch | None:
         """The lane that an opening, a request without a turn of the lane's own, is a resend of.
 
         The same opening again may as well be another conversation that begins alike: a job that runs every hour. So it
@@ -204,19 +206,19 @@ class KnownLanes:
         found = _last([known for known in seen if retried or known.unanswered], project)
         if found is None or (care != "none" and len(self._places.get(chain.end, ())) > 1):
             return None
-        return Match(found, found.shared or not found.unanswered)
+        return LaneMatch(found, found.shared or not found.unanswered)
 
-    def by_response(self, tenant: str, response: str) -> Known | None:
+    def by_response(self, tenant: str, response: str) -> LaneRecord | None:
         return self._responses.get((tenant, response))
 
     # Remembering
 
-    def put(self, known: Known, chain: Chain | None, now: float) -> list[Known]:
+    def put(self, known: LaneRecord, chain: Chain | None, now: float) -> list[LaneRecord]:
         """The lane sent a request with this chain; None for one that says only what is new. Returns the lanes that have
         gone on with it, if it is new."""
         self._ticks += 1
         known.tick, known.used, known.unanswered = self._ticks, now, False
-        before: list[Known] = []
+        before: list[LaneRecord] = []
         if chain is not None:
             if known.given < 0:
                 known.given = len(chain.after)
@@ -229,7 +231,7 @@ class KnownLanes:
         self.add(known)
         return before
 
-    def _end(self, chain: Chain, project: bytes) -> list[Known]:
+    def _end(self, chain: Chain, project: bytes) -> list[LaneRecord]:
         """A new lane begins with this chain: the one that waited furthest in it has gone on, and of those that were
         behind that, one. So nobody waits for ever for a conversation that was given up."""
         waiting = self._waiting(chain, project)
@@ -238,7 +240,7 @@ class KnownLanes:
             known.gone_on = True
         return ended
 
-    def add(self, known: Known) -> None:
+    def add(self, known: LaneRecord) -> None:
         """Remember a lane as the one used last; the one used longest ago goes where there are too many."""
         name = (known.lane.tenant, known.lane.id)
         self._lanes[name] = known
@@ -249,7 +251,7 @@ class KnownLanes:
             for response in dropped.responses:
                 self._responses.pop((dropped.lane.tenant, response), None)
 
-    def restore(self, known: Known) -> None:
+    def restore(self, known: LaneRecord) -> None:
         """A lane that was stored, as if it had been here before those that are known already."""
         if self.get(known.lane) is not None or len(self._lanes) >= self._most:
             return
@@ -260,7 +262,7 @@ class KnownLanes:
         self.add(known)
         self._lanes.move_to_end((known.lane.tenant, known.lane.id), last=False)
 
-    def answered(self, known: Known, responses: Iterable[str]) -> None:
+    def answered(self, known: LaneRecord, responses: Iterable[str]) -> None:
         """The lane got responses with these ids."""
         for response in responses:
             if response.isascii() and 0 < len(response) <= _LONGEST_ID:
@@ -270,7 +272,7 @@ class KnownLanes:
             self._responses.pop((known.lane.tenant, forgotten), None)
         known.responses = known.responses[-RESPONSES:]
 
-    def _move(self, known: Known, turns: tuple[bytes, ...], tails: tuple[bytes, ...], end: bytes) -> None:
+    def _move(self, known: LaneRecord, turns: tuple[bytes, ...], tails: tuple[bytes, ...], end: bytes) -> None:
         """The lane is known at these places and no others."""
         old, new = {*known.turns, *known.tails, known.end}, {*turns, *tails, end}
         for place in old - new:
@@ -288,6 +290,6 @@ class KnownLanes:
         known.turns, known.tails, known.end = turns, tails, end
 
 
-def _last(lanes: list[Known], project: bytes) -> Known | None:
+def _last(lanes: list[LaneRecord], project: bytes) -> LaneRecord | None:
     """The one used last, of the same project if there is one."""
     return max(lanes, key=lambda known: (known.project == project, known.tick), default=None)

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9._:@-]{1,128}").fullmatch
 _MODEL = re.compile(r"[A-Za-z0-9._:@/~+-]{1,128}").fullmatch
 
 
-class Found(Struct, frozen=True):
+class Identity(Struct, frozen=True):
     """Whom a request belongs to, and by what that was seen.
 
     A `side` request (a title, a quota check) gets no markers and leaves no trace in a lane. `scope` stands for the

@@ -18,7 +18,7 @@ from holdfast.store import Store
 
 from ..lane import Lane
 from .chains import SIZE
-from .lane_matcher import Known
+from .lane_matcher import LaneRecord
 
 MOST = 200
 """Lanes and sessions that are looked at when a tenant comes for the first time."""
@@ -53,10 +53,10 @@ _KIND = "chain-1"
 _decode = msgspec.msgpack.Decoder(_Record).decode
 
 
-def load(store: Store, tenant: str, now: float) -> list[Known]:
+def load(store: Store, tenant: str, now: float) -> list[LaneRecord]:
     """A tenant's lanes that have a chain, the one used last first: those of the sessions used within the hour, and of
     those that began last."""
-    found: list[Known] = []
+    found: list[LaneRecord] = []
     try:
         active = store.active_sessions(tenant, start=round((now - RECENT_S) * 1e6), limit=MOST)
         sessions = dict.fromkeys(each.session for each in active)
@@ -71,7 +71,7 @@ def load(store: Store, tenant: str, now: float) -> list[Known]:
     return sorted(found, key=lambda known: known.used, reverse=True)[:MOST]
 
 
-def save(store: Store, known: Known) -> None:
+def save(store: Store, known: LaneRecord) -> None:
     """Store what changed since it was stored last."""
     lane = known.lane
     chain = (known.system, known.whole, known.end, b"".join(known.turns), b"".join(known.tails))
@@ -107,7 +107,7 @@ def lanes_of(store: Store, tenant: str, session: str) -> list[LaneRow]:
         return []
 
 
-def _known(row: LaneRow) -> Known | None:
+def _known(row: LaneRow) -> LaneRecord | None:
     """A stored lane, None for one that is not known by its chain, has ended or was written by somebody else."""
     if row.data is None or row.ended_at is not None:
         return None
@@ -126,7 +126,7 @@ def _known(row: LaneRow) -> Known | None:
         agent=row.agent or "",
         parent=row.parent,
     )
-    return Known(
+    return LaneRecord(
         lane=lane,
         model=model,
         started=row.started_at / 1e6,

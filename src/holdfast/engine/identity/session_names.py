@@ -22,7 +22,7 @@ _OLD_USER_ID = re.compile(r"_session_([0-9A-Za-z-]{8,64})$").search
 _LONGEST_FIELD = 4_096  # bytes of a field that are looked into
 
 
-class Named(Struct, frozen=True):
+class SessionName(Struct, frozen=True):
     """A session by name. `parent` is the session of the agent that started this one, `parent_agent` that agent, and
     nothing stands for the main one."""
 
@@ -35,7 +35,7 @@ class Named(Struct, frozen=True):
     parent_agent: str = ""
 
 
-def named(headers: Headers, body: Body, client: str) -> Named | None:
+def named(headers: Headers, body: Body, client: str) -> SessionName | None:
     """The session a request names, with the agent it names; the first evidence counts."""
     own = headers.get("x-holdfast-session")
     found = None
@@ -47,29 +47,29 @@ def named(headers: Headers, body: Body, client: str) -> Named | None:
         return found
     why = "header x-holdfast-session"
     if found is None or not found.subagent:
-        return Named(own, why)
+        return SessionName(own, why)
     agent = found.agent or found.session  # some give every sub-agent a session of its own
-    return Named(own, why, agent=agent, subagent=True, parent=own, parent_agent=found.parent_agent)
+    return SessionName(own, why, agent=agent, subagent=True, parent=own, parent_agent=found.parent_agent)
 
 
-def _claude_code(headers: Headers, body: Body, client: str) -> Named | None:
+def _claude_code(headers: Headers, body: Body, client: str) -> SessionName | None:
     session = headers.get("x-claude-code-session-id")
     if not session:
         return None
     agent = headers.get("x-claude-code-agent-id", "")
     why = "header x-claude-code-session-id"
-    return Named(session, why, agent=agent, subagent=bool(agent), parent=session if agent else "")
+    return SessionName(session, why, agent=agent, subagent=bool(agent), parent=session if agent else "")
 
 
-def _codex(headers: Headers, body: Body, client: str) -> Named | None:
+def _codex(headers: Headers, body: Body, client: str) -> SessionName | None:
     """A thread that is not the session's first is a sub-agent's; it says whose."""
     session, thread = headers.get("session-id"), headers.get("thread-id", "")
     if not session or not (thread or client == "codex"):
         return None
     if thread in ("", session):
-        return Named(session, "header session-id")
+        return SessionName(session, "header session-id")
     starter = headers.get("x-codex-parent-thread-id", "")
-    return Named(
+    return SessionName(
         session,
         "headers session-id and thread-id",
         agent=thread,
@@ -79,7 +79,7 @@ def _codex(headers: Headers, body: Body, client: str) -> Named | None:
     )
 
 
-def _opencode(headers: Headers, body: Body, client: str) -> Named | None:
+def _opencode(headers: Headers, body: Body, client: str) -> SessionName | None:
     """A sub-agent has a session of its own and names the one it was started from."""
     if client != "opencode" and "x-session-affinity" not in headers:
         return None
@@ -88,44 +88,44 @@ def _opencode(headers: Headers, body: Body, client: str) -> Named | None:
         return None
     starter = headers.get("x-parent-session-id", "")
     starter = "" if starter == session else starter
-    return Named(session, "header x-session-id", subagent=bool(starter), parent=starter)
+    return SessionName(session, "header x-session-id", subagent=bool(starter), parent=starter)
 
 
-def _pi(headers: Headers, body: Body, client: str) -> Named | None:
+def _pi(headers: Headers, body: Body, client: str) -> SessionName | None:
     """pi goes by its SDK's name; it sends the session's id in these two headers."""
     session = headers.get("session_id")
     if session and session == headers.get("x-client-request-id"):
-        return Named(session, "header session_id")
+        return SessionName(session, "header session_id")
     return None
 
 
-def _conversation(headers: Headers, body: Body, client: str) -> Named | None:
+def _conversation(headers: Headers, body: Body, client: str) -> SessionName | None:
     """A conversation that the provider keeps (Responses): its id names exactly that one."""
     if body.dialect != "openai_responses":
         return None
     value = _field(body, "conversation")
     id_ = value.get("id") if isinstance(value, dict) else value
-    return Named(id_, "field conversation") if isinstance(id_, str) and id_ else None
+    return SessionName(id_, "field conversation") if isinstance(id_, str) and id_ else None
 
 
-def _other_headers(headers: Headers, body: Body, client: str) -> Named | None:
+def _other_headers(headers: Headers, body: Body, client: str) -> SessionName | None:
     for name in ("x-session-id", "session-id", "session_id"):
         if value := headers.get(name):
-            return Named(value, f"header {name}", sure=False)
+            return SessionName(value, f"header {name}", sure=False)
     return None
 
 
-def _openai_fields(headers: Headers, body: Body, client: str) -> Named | None:
+def _openai_fields(headers: Headers, body: Body, client: str) -> SessionName | None:
     if body.dialect not in ("openai_chat", "openai_responses", "openrouter"):
         return None
     for name in ("session_id", "prompt_cache_key"):
         value = _field(body, name)
         if isinstance(value, str) and value:
-            return Named(value, f"field {name}", sure=False)
+            return SessionName(value, f"field {name}", sure=False)
     return None
 
 
-def _anthropic_user(headers: Headers, body: Body, client: str) -> Named | None:
+def _anthropic_user(headers: Headers, body: Body, client: str) -> SessionName | None:
     """Claude Code writes the session into the user's id: as JSON, or in its older form."""
     metadata = _field(body, "metadata") if body.dialect == "anthropic" else None
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
@@ -137,10 +137,10 @@ def _anthropic_user(headers: Headers, body: Body, client: str) -> Named | None:
     else:
         match = _OLD_USER_ID(user)
         session = match[1] if match else None
-    return Named(session, "field metadata.user_id", sure=False) if isinstance(session, str) and session else None
+    return SessionName(session, "field metadata.user_id", sure=False) if isinstance(session, str) and session else None
 
 
-_Source = Callable[[Headers, Body, str], Named | None]
+_Source = Callable[[Headers, Body, str], SessionName | None]
 _TELLING_AGENTS: tuple[_Source, ...] = (_claude_code, _codex, _opencode)
 _SOURCES: tuple[_Source, ...] = (
     *_TELLING_AGENTS,

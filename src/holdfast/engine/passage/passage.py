@@ -24,7 +24,7 @@ from holdfast.serving import encodings
 from holdfast.store import is_subscription
 from holdfast.wire import Body, Dialect, Reading, Report, Unreadable
 
-from ..identity import Found, Identities
+from ..identity import Identities, Identity
 from ..journal import REASONS
 from ..partial_usage import Partial
 from ..side_calls import WANTED
@@ -88,7 +88,7 @@ class Passage:
     verbatim = True
     call: str | None = None
     prepared: Prepared | None = None
-    found: Found | None = None
+    found: Identity | None = None
     bypass: str | None = None
     held: Held | None = None
     _gateway: Gateway | None = None
@@ -188,7 +188,7 @@ class Passage:
         return "bypassed" if last is not None and last.at < until else None
 
     def _remember(
-        self, body: Body, found: Found, read: Callable[[], Reading], asked: Wishes, gateway: Gateway
+        self, body: Body, found: Identity, read: Callable[[], Reading], asked: Wishes, gateway: Gateway
     ) -> Remembered:
         """The request with memory in it, where there is any for it; otherwise as it came."""
         passages, as_it_came = self._passages, Remembered(body=body)
@@ -305,7 +305,7 @@ class Passage:
         given = self._given is not None and self._given.body is not self._body
         self._heard.head(self._dialect, status, headers, self._refused if given else None)
 
-    def _recognise(self, found: Found, headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    def _recognise(self, found: Identity, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         """The answer may show that a login was renewed: from the next request on its account goes on."""
         identities, body = self._passages.identities, self._body
         with quiet("account"):

@@ -12,7 +12,7 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .discovery import KNOWN as KNOWN
-    from .discovery import Reading as Reading
+    from .discovery import LogReader as LogReader
     from .discovery import home_sources as home_sources
     from .discovery import sniff as sniff
     from .discovery import sources as sources
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from .records import Source as Source
     from .selection import REQUESTS as REQUESTS
     from .selection import SESSIONS as SESSIONS
-    from .selection import Again as Again
-    from .selection import Picking as Picking
+    from .selection import SecondReading as SecondReading
+    from .selection import SessionChooser as SessionChooser
     from .trace_files import read as read
     from .traces import SIDECHAIN as SIDECHAIN
     from .traces import Content as Content
     from .traces import Shape as Shape
     from .traces import ShapeBlock as ShapeBlock
-    from .traces import Step as Step
     from .traces import Trace as Trace
+    from .traces import TraceStep as TraceStep
     from .traces import by_author as by_author
     from .traces import lanes as lanes
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".discovery": "KNOWN Reading home_sources sniff sources",
+            ".discovery": "KNOWN LogReader home_sources sniff sources",
             ".records": "Record Source",
-            ".selection": "Again Picking REQUESTS SESSIONS",
+            ".selection": "REQUESTS SESSIONS SecondReading SessionChooser",
             ".trace_files": "read",
-            ".traces": "Content SIDECHAIN Shape ShapeBlock Step Trace by_author lanes",
+            ".traces": "Content SIDECHAIN Shape ShapeBlock Trace TraceStep by_author lanes",
         },
     )

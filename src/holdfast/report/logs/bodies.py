@@ -29,10 +29,10 @@ from pathlib import Path
 from msgspec import Raw, Struct
 
 from holdfast.engine.identity import AGENTS as KNOWN_CLIENTS
-from holdfast.engine.identity import Named, client_of, is_side, named, previous_response
+from holdfast.engine.identity import SessionName, client_of, is_side, named, previous_response
 from holdfast.wire import DIALECTS, Body, Unreadable
 
-from .forms import Asked, dialect, find, is_aside, kind
+from .forms import LoggedBody, dialect, find, is_aside, kind
 from .head_objects import first_objects
 from .lines import lines
 from .members import (
@@ -57,9 +57,9 @@ from .members import (
     read_line,
     shown,
 )
-from .records import Advance, Broken, Logged, Record
+from .records import Advance, BrokenSource, LoggedRequest, Record
 from .threads import Threads, said_by
-from .usage import Answer, answer_of
+from .usage import LoggedAnswer, answer_of
 
 SIDE = "side"
 _MOST_LANES = 20_000
@@ -79,7 +79,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
     """The requests of a file, one for each line that has one."""
     reading = Requests(path)
     for found in lines(path, advance):
-        if isinstance(found, Broken):
+        if isinstance(found, BrokenSource):
             yield found
             continue
         record = reading.line(*found)
@@ -137,7 +137,7 @@ class Requests:
         """A line's request; None where it has none that is billed."""
         members = read_line(text)
         if isinstance(members, str):
-            return Broken(place, members)
+            return BrokenSource(place, members)
         return self.request(place, members)
 
     def request(self, place: str, members: Members) -> Record | None:
@@ -156,7 +156,9 @@ class Requests:
             return self._without_body(place, members, body.reason)
         return self._logged(place, members, asked, body, answer, model)
 
-    def _logged(self, place: str, members: Members, asked: Asked, body: Body, answer: Answer, model: str) -> Logged:
+    def _logged(
+        self, place: str, members: Members, asked: LoggedBody, body: Body, answer: LoggedAnswer, model: str
+    ) -> LoggedRequest:
         headers = headers_of(asked.headers)
         client = client_of(headers) or _client(members)
         name, previous = named(headers, body, client), previous_response(body)
@@ -170,7 +172,7 @@ class Requests:
             if len(self._last) > _MOST_LANES:
                 del self._last[next(iter(self._last))]
         kept = previous is not None or (body.dialect == "openai_responses" and "conversation" in body.members)
-        return Logged(
+        return LoggedRequest(
             session=session,
             source=place,
             model=model,
@@ -184,7 +186,7 @@ class Requests:
             dialect="" if kept else body.dialect,
         )
 
-    def _who(self, members: Members, name: Named | None) -> _Who:
+    def _who(self, members: Members, name: SessionName | None) -> _Who:
         session, agent = name_of(members, SESSION), name_of(members, AGENT)
         if session and any(name in members for name in PREDICTED):
             session = shown(" ".join(filter(None, (session, *(name_of(members, (name,)) for name in PLAYED)))))
@@ -201,7 +203,7 @@ class Requests:
         return _Who(self.session, agent, named=False, sure=bool(agent))
 
     def _lane(
-        self, members: Members, name: Named | None, body: Body, answer: Answer, previous: str | None
+        self, members: Members, name: SessionName | None, body: Body, answer: LoggedAnswer, previous: str | None
     ) -> tuple[str, str]:
         """Session and agent."""
         who = self._who(members, name)
@@ -228,11 +230,11 @@ class Requests:
         """A line without a body that can be read: what was billed still counts, in the lane that was used last."""
         answer = _any_answer(members)
         if answer.usage is None:
-            return Broken(place, why) if why and not answer.failed else None
+            return BrokenSource(place, why) if why and not answer.failed else None
         model = name_of(members, MODEL) or shown(answer.model)
         who = self._who(members, None)
         session = self._runs.get(who.session, who.session)
-        return Logged(
+        return LoggedRequest(
             session=session,
             source=place,
             model=model,
@@ -252,9 +254,9 @@ def _missing(members: Members) -> str:
     return ""
 
 
-def _any_answer(members: Members) -> Answer:
+def _any_answer(members: Members) -> LoggedAnswer:
     """The answer of a line whose dialect is not known."""
-    found = Answer()
+    found = LoggedAnswer()
     for name in DIALECTS:
         found = answer_of(members, name)
         if found.usage is not None:
@@ -281,7 +283,7 @@ def _known(client: str) -> str:
     return next((name for name in KNOWN_CLIENTS if client == name or client.startswith(f"{name}-")), client)
 
 
-def _at(members: Members, answer: Answer) -> float | None:
+def _at(members: Members, answer: LoggedAnswer) -> float | None:
     """When it was sent; inside the request that was written down, or when it was answered, where the line has none."""
     found = moment(first(members, AT))
     if found is None:

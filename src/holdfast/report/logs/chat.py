@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Usage, encode_string
 
 from . import bodies
-from .conversations import Spoken
+from .conversations import DialogueDefaults
 from .documents import first_item, outline, values, whole
 from .forms import conversation_form, is_answer, is_body, kind
 from .head_objects import first_objects
@@ -45,7 +45,7 @@ from .members import (
     read_line,
     text_of,
 )
-from .records import Advance, Broken, Logged, Record
+from .records import Advance, BrokenSource, LoggedRequest, Record
 from .trace_files import TOOLS
 from .usage import answer_of
 
@@ -80,14 +80,14 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
     reading = _Reading(path)
     if any(True for _ in first_objects(path, _start(path))):
         for line in lines(path, advance):
-            yield from [line] if isinstance(line, Broken) else reading.text(*line)
+            yield from [line] if isinstance(line, BrokenSource) else reading.text(*line)
         return
     if reading.is_one_list(_start(path)):
         found = whole(path, advance)
-        yield from [found] if isinstance(found, Broken) else reading.messages(path.name, found)
+        yield from [found] if isinstance(found, BrokenSource) else reading.messages(path.name, found)
         return
     for item in values(path, advance):
-        yield from [item] if isinstance(item, Broken) else reading.text(*item, alone=True)
+        yield from [item] if isinstance(item, BrokenSource) else reading.text(*item, alone=True)
 
 
 def is_mine(path: Path, start: bytes) -> bool:
@@ -144,7 +144,7 @@ class _Reading:
         `inside` if it is in such a list."""
         members = read_line(text)
         if isinstance(members, str):
-            yield Broken(place, members)
+            yield BrokenSource(place, members)
             return
         told = kind(members)
         if told is None and not inside and (found := _listed(members)) is not None:
@@ -165,14 +165,14 @@ class _Reading:
     def _conversation(self, place: str, members: Members) -> Iterator[Record]:
         messages = _messages(members)
         if isinstance(messages, str):
-            yield Broken(place, messages)
+            yield BrokenSource(place, messages)
             return
         if self._tools is None:
             self._tools = b"[]"
             try:
-                self._tools = Spoken(self._path.with_name(self._path.stem + TOOLS), None).tools
+                self._tools = DialogueDefaults(self._path.with_name(self._path.stem + TOOLS), None).tools
             except HoldfastError as error:  # the dialogues are read without them
-                yield Broken(self._path.stem + TOOLS, str(error))
+                yield BrokenSource(self._path.stem + TOOLS, str(error))
         tools = bytes(members["tools"]) if first(members, ("tools",)) is not None else self._tools
         yield from self._requests_of(place, members, messages, tools)
 
@@ -192,7 +192,7 @@ class _Reading:
                 at += 1
             answer = messages[end] if end < len(messages) else None
             asked = messages[end - 1].at
-            yield Logged(
+            yield LoggedRequest(
                 session=session,
                 source=place,
                 model=(answer is not None and name_of(answer.members, MODEL)) or model,

@@ -68,7 +68,7 @@ class _Request(Struct, gc=False):
     whole: bool
 
 
-class Recorded:
+class RecordedRequests:
     """The requests recorded in one file."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from .claude_transcript import Transcript
-from .dedup import Seen
+from .dedup import RecentHashes
 from .lines import gathered, lines, objects
 from .records import Advance, Reader, Record
 
@@ -57,7 +57,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 def reading() -> Reader:
     """A reader for many transcripts. Resuming or forking a session copies lines into another file under another
     session's name, with their ids and times: such a request is given where it is met first."""
-    given = Seen()
+    given = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
         return gathered(Transcript(path, given), lines(path, advance))

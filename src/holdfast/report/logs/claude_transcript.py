@@ -18,12 +18,12 @@ from msgspec import Raw, Struct
 from holdfast.records import Usage
 from holdfast.wire import anthropic_usage, count, counts_of
 
-from .claude_bodies import KINDS, Recorded
-from .dedup import Seen
+from .claude_bodies import KINDS, RecordedRequests
+from .dedup import RecentHashes
 from .growth import Growth, answered, asked
 from .lines import of_utf8
 from .providers import seconds
-from .records import Broken, Logged
+from .records import BrokenSource, LoggedRequest
 from .traces import ShapeBlock
 from .usage import tier_of
 
@@ -105,30 +105,30 @@ class _Lane(Struct, gc=False):
 class Transcript:
     """Requests from the lines of one file, given in the order of their first lines."""
 
-    def __init__(self, path: Path, given: Seen) -> None:
+    def __init__(self, path: Path, given: RecentHashes) -> None:
         self._stem = path.name.partition(".")[0]
         self._given = given
-        self._met = Seen()
+        self._met = RecentHashes()
         self._lanes: dict[str, _Lane] = {}
         self._side: dict[str, str] = {}
         self._sent: dict[str, float | None] = {}
         self._waiting: deque[_Request] = deque()
-        self._recorded = Recorded()
+        self._recorded = RecordedRequests()
 
-    def add(self, place: str, raw: bytes) -> Broken | None:
+    def add(self, place: str, raw: bytes) -> BrokenSource | None:
         """Take a line in; what is wrong with it, if it cannot be read."""
         try:
             if not of_utf8(raw):
-                return Broken(place, "not UTF-8")
+                return BrokenSource(place, "not UTF-8")
             line = _DECODE(raw)
             if line.type in KINDS:
                 self._recorded.keep(line.type, raw)
             if line.type in _SAID:
                 self._take(place, line)
         except msgspec.ValidationError as error:
-            return Broken(place, str(error)) if _matters(raw) else None
+            return BrokenSource(place, str(error)) if _matters(raw) else None
         except (msgspec.DecodeError, RecursionError) as error:
-            return Broken(place, f"not JSON ({error})")
+            return BrokenSource(place, f"not JSON ({error})")
         return None
 
     def _take(self, place: str, line: _Line) -> None:
@@ -232,11 +232,11 @@ class Transcript:
         at = next((time for time in (told, lane.asked, lane.latest, answered) if time is not None), None)
         return at if at is None or answered is None else min(at, answered)
 
-    def ready(self) -> Iterator[Logged]:
+    def ready(self) -> Iterator[LoggedRequest]:
         while self._waiting and (self._waiting[0].over or len(self._waiting) > WAITING):
             yield _logged(self._waiting.popleft())
 
-    def rest(self) -> Iterator[Logged]:
+    def rest(self) -> Iterator[LoggedRequest]:
         while self._waiting:
             yield _logged(self._waiting.popleft())
 
@@ -255,8 +255,8 @@ def _matters(raw: bytes) -> bool:
         return True
 
 
-def _logged(request: _Request) -> Logged:
-    return Logged(
+def _logged(request: _Request) -> LoggedRequest:
+    return LoggedRequest(
         session=request.session,
         source=request.source,
         model=request.model,

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Raw
 
 from .codex_lines import (
-    Event,
+    CodexTokens,
+    EventLine,
     Info,
-    Item,
-    Line,
     Meta,
-    Tokens,
+    ResponseItem,
+    RolloutLine,
     compacted_of,
     event_of,
     has_plan,
@@ -32,11 +32,11 @@ from .codex_lines import (
     turn_of,
     used_of,
 )
-from .dedup import Seen
+from .dedup import RecentHashes
 from .growth import Growth
 from .lines import gathered, lines, objects, of_utf8
 from .providers import Cuts, named, seconds, usage_of
-from .records import Advance, Broken, Logged, Reader, Record
+from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 
 CLIENT = "codex"
 COMPACTION = "compaction"
@@ -62,7 +62,7 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 def reading() -> Reader:
     """A reader for many rollouts: what a fork has copied from another thread is given once."""
-    threads = Threads()
+    threads = RolloutThreads()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
         return gathered(Rollout(path, threads), lines(path, advance))
@@ -70,20 +70,20 @@ def reading() -> Reader:
     return read
 
 
-class Threads:
+class RolloutThreads:
     """What is remembered over many rollouts: whose session a thread belongs to, which threads share a beginning, and
     what was given of them."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, str] = {}
         self.families: dict[str, str] = {}
-        self.given = Seen()
+        self.given = RecentHashes()
 
 
 class Rollout:
     """Requests from the lines of one file. The latest is held until it is known whether it made a summary."""
 
-    def __init__(self, path: Path, threads: Threads) -> None:
+    def __init__(self, path: Path, threads: RolloutThreads) -> None:
         self._stem = path.name.partition(".")[0]
         self._threads = threads
         self._thread = self._session = self._agent = ""
@@ -91,43 +91,43 @@ class Rollout:
         self._branch = self._compactions = 0
         self._family = self._stem
         self._copied = True  # whether what comes may be a copy: until the first request that is not
-        self._total: Tokens | None = None
+        self._total: CodexTokens | None = None
         self._asked: str | None = None
         self._sent: str | None = None
         self._calls = False
         self._cuts = Cuts()
         self._said = Growth()
         self._answer: int | None = None  # where the answer that is being read begins
-        self._held: tuple[Logged, str | None] | None = None
+        self._held: tuple[LoggedRequest, str | None] | None = None
         self._may_summarise = False
         self._subscription = False
-        self._ready: list[Logged] = []
+        self._ready: list[LoggedRequest] = []
 
-    def add(self, place: str, raw: bytes) -> Broken | None:
+    def add(self, place: str, raw: bytes) -> BrokenSource | None:
         """Take a line in; what is wrong with it, if it cannot be read."""
         try:
             if not of_utf8(raw):
-                return Broken(place, "not UTF-8")
+                return BrokenSource(place, "not UTF-8")
             line = line_of(raw)
             if line.type in _KINDS:
                 if not line.payload:
-                    return Broken(place, "Object missing required field `payload`")
+                    return BrokenSource(place, "Object missing required field `payload`")
                 self._take(place, line)
         except msgspec.ValidationError as error:
-            return Broken(place, str(error))
+            return BrokenSource(place, str(error))
         except (msgspec.DecodeError, RecursionError) as error:
-            return Broken(place, f"not JSON ({error})")
+            return BrokenSource(place, f"not JSON ({error})")
         return None
 
-    def ready(self) -> Iterator[Logged]:
+    def ready(self) -> Iterator[LoggedRequest]:
         yield from self._ready
         self._ready.clear()
 
-    def rest(self) -> Iterator[Logged]:
+    def rest(self) -> Iterator[LoggedRequest]:
         self._release()
         yield from self.ready()
 
-    def _take(self, place: str, line: Line) -> None:
+    def _take(self, place: str, line: RolloutLine) -> None:
         if line.type == "response_item":
             self._item(item_of(line.payload), line.timestamp, len(line.payload))
         elif line.type == "event_msg":
@@ -166,7 +166,7 @@ class Rollout:
             families = self._threads.families
             self._family = families[self._thread] = families.get(thread, thread)
 
-    def _item(self, item: Item, at: str | None, size: int) -> None:
+    def _item(self, item: ResponseItem, at: str | None, size: int) -> None:
         if item.type in _ANSWERS or (item.type == "message" and item.role == "assistant"):
             if self._answer is None:
                 self._answer = self._said.end
@@ -185,7 +185,7 @@ class Rollout:
     def _begin(self, at: str | None) -> None:
         self._asked, self._sent = at or self._asked, None
 
-    def _event(self, place: str, event: Event, at: str | None) -> None:
+    def _event(self, place: str, event: EventLine, at: str | None) -> None:
         if event.type == "token_count":
             if not self._subscription and has_plan(event.rate_limits):
                 self._subscription = True
@@ -212,11 +212,11 @@ class Rollout:
             if total == known:
                 return
             self._total = total
-            last = last or total.less(known or Tokens())
+            last = last or total.less(known or CodexTokens())
         if last is not None:
             self._used(place, last, None)
 
-    def _used(self, place: str, tokens: Tokens, response: str | None) -> None:
+    def _used(self, place: str, tokens: CodexTokens, response: str | None) -> None:
         """A request, as far as it used anything: after a compaction the size of the history is told like a usage."""
         sent, calls, answer = self._sent or self._asked, self._calls, self._answer
         self._sent, self._calls, self._answer = None, False, None
@@ -230,7 +230,7 @@ class Rollout:
         self._release()
         read = min(tokens.cached_input_tokens, tokens.input_tokens)
         written = min(tokens.cache_write_input_tokens, tokens.input_tokens - read)
-        logged = Logged(
+        logged = LoggedRequest(
             session=self._session or self._stem,
             source=place,
             model=model,
@@ -250,7 +250,7 @@ class Rollout:
         )
         self._held, self._may_summarise = (logged, response), not calls
 
-    def _known(self, tokens: Tokens, response: str | None) -> bool:
+    def _known(self, tokens: CodexTokens, response: str | None) -> bool:
         """Whether a request has been given: by its name, or by its place in the running total, as far as the beginning
         of the file repeats another."""
         first_time, family = self._threads.given.first_time, self._family

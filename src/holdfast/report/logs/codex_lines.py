@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from .providers import Count
 
 
-class Line(Struct, gc=False):
+class RolloutLine(Struct, gc=False):
     type: str = ""
     timestamp: str | None = None
     payload: Raw = Raw()
@@ -34,52 +34,52 @@ class Spawned(Struct, gc=False):
     agent_role: str | None = None
 
 
-class Turn(Struct, gc=False):
+class TurnContext(Struct, gc=False):
     model: str = ""
 
 
-class Item(Struct, gc=False):
+class ResponseItem(Struct, gc=False):
     type: str = ""
     role: str | None = None
 
 
-class Tokens(Struct, gc=False, frozen=True):
+class CodexTokens(Struct, gc=False, frozen=True):
     input_tokens: Count = 0
     cached_input_tokens: Count = 0
     cache_write_input_tokens: Count = 0
     output_tokens: Count = 0
 
-    def less(self, other: Tokens) -> Tokens:
+    def less(self, other: CodexTokens) -> CodexTokens:
         """What came to it since another total; nothing where that was larger."""
         mine, others = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
-        return Tokens(*(max(0, one - another) for one, another in zip(mine, others, strict=True)))
+        return CodexTokens(*(max(0, one - another) for one, another in zip(mine, others, strict=True)))
 
 
 class Info(Struct, gc=False):
-    last_token_usage: Tokens | None = None
-    total_token_usage: Tokens | None = None
+    last_token_usage: CodexTokens | None = None
+    total_token_usage: CodexTokens | None = None
 
 
-class Limits(Struct, gc=False):
+class PlanLimits(Struct, gc=False):
     """What is left of a plan; there is none with an API key."""
 
     plan_type: str | None = None
 
 
-class Event(Struct, gc=False):
+class EventLine(Struct, gc=False):
     type: str = ""
     info: Raw = Raw()
     rate_limits: Raw = Raw()
 
 
-class Used(Struct, gc=False):
-    usage: Tokens
+class UsageRecord(Struct, gc=False):
+    usage: CodexTokens
     thread_id: str | None = None
     response_id: str | None = None
-    thread_token_usage: Tokens | None = None
+    thread_token_usage: CodexTokens | None = None
 
 
-class Compacted(Struct, gc=False):
+class CompactedLine(Struct, gc=False):
     compaction_response_id: str | None = None
 
 
@@ -100,7 +100,7 @@ def spawned_by(source: Raw) -> Spawned | None:
 def has_plan(limits: Raw) -> bool:
     """Whether a ChatGPT plan paid."""
     try:
-        found = msgspec.json.decode(limits or b"null", type=Limits | None)
+        found = msgspec.json.decode(limits or b"null", type=PlanLimits | None)
     except msgspec.ValidationError:
         return False
     return found is not None and bool(found.plan_type)
@@ -111,11 +111,11 @@ def text(raw: Raw) -> str:
     return value if isinstance(value, str) else ""
 
 
-line_of = msgspec.json.Decoder(Line).decode
+line_of = msgspec.json.Decoder(RolloutLine).decode
 meta_of = msgspec.json.Decoder(Meta).decode
-turn_of = msgspec.json.Decoder(Turn).decode
-item_of = msgspec.json.Decoder(Item).decode
-event_of = msgspec.json.Decoder(Event).decode
+turn_of = msgspec.json.Decoder(TurnContext).decode
+item_of = msgspec.json.Decoder(ResponseItem).decode
+event_of = msgspec.json.Decoder(EventLine).decode
 info_of = msgspec.json.Decoder(Info | None).decode
-used_of = msgspec.json.Decoder(Used).decode
-compacted_of = msgspec.json.Decoder(Compacted).decode
+used_of = msgspec.json.Decoder(UsageRecord).decode
+compacted_of = msgspec.json.Decoder(CompactedLine).decode

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, ToolResult
 from holdfast.wire import DIALECTS, Unreadable
 
-from .traces import Kind, Step, Trace
+from .traces import Kind, Trace, TraceStep
 
 
 class _Role(Struct, frozen=True):
@@ -37,7 +37,7 @@ class _Chat(Struct, frozen=True):
     model: Any = None
 
 
-class Spoken:
+class DialogueDefaults:
     """What all dialogues of a file share: their tools, from the file beside them, and the model of those that name
     none."""
 
@@ -76,7 +76,7 @@ def read_session(name: str, raw: bytes, model: str | None) -> Trace:
     return Trace(name.removesuffix(".json"), name, _steps(name, request, ends, model))
 
 
-def read_chat(place: str, line: bytes, spoken: Spoken) -> Trace:
+def read_chat(place: str, line: bytes, spoken: DialogueDefaults) -> Trace:
     """One dialogue in OpenAI's form; each assistant message is a call, and what follows the last was not sent."""
     try:
         chat = msgspec.json.decode(line, type=_Chat)
@@ -112,11 +112,11 @@ def _decode(place: str, dialect: str, members: dict[str, bytes], messages: Seque
     return DIALECTS[dialect].decode(body)
 
 
-def _steps(place: str, request: Request, ends: Sequence[int], model: str) -> tuple[Step, ...]:
+def _steps(place: str, request: Request, ends: Sequence[int], model: str) -> tuple[TraceStep, ...]:
     if not ends or ends[0] == 0:
         raise HoldfastError(f"{place}: no call can be told from its messages; begin with a user message.")
     return tuple(
-        Step(
+        TraceStep(
             number=number,
             at=None,
             first_token_at=None,

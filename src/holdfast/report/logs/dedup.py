@@ -5,7 +5,7 @@ from __future__ import annotations
 REMEMBERED = 500_000
 
 
-class Seen:
+class RecentHashes:
     """Hashes of what was given, the latest half million: enough for copies, which clients make of recent sessions."""
 
     def __init__(self, most: int = REMEMBERED) -> None:

@@ -22,14 +22,14 @@ SUFFIXES = (*(name + packed for name in _LINES for packed in ("", ".gz", ".zst")
 PASSED_OVER = {".git", "node_modules", "tool-results"}
 """Directories that hold no logs: the last is where Claude Code keeps long results of tools."""
 
-Seen = set[tuple[int, int]]
+SeenFiles = set[tuple[int, int]]
 Place = tuple[str, int, str]
 """Name without ending, rank (file, directory of that name, files it owns), ending or name."""
 Key = tuple[Place, ...]
 Start = tuple[str, int]
 
 
-def first_time(state: os.stat_result, seen: Seen) -> bool:
+def first_time(state: os.stat_result, seen: SeenFiles) -> bool:
     """Whether a file or directory has not been looked at; links may lead to one twice, or round in a circle."""
     key = (state.st_dev, state.st_ino)
     if key in seen:
@@ -38,7 +38,7 @@ def first_time(state: os.stat_result, seen: Seen) -> bool:
     return True
 
 
-def tree(top: Path, seen: Seen) -> list[Source]:
+def tree(top: Path, seen: SeenFiles) -> list[Source]:
     """The logs of a file, or of a directory and all below it; what cannot be opened is among them."""
     found: list[tuple[Key, Source]] = []
     starts: dict[tuple[Key, str], Start] = {}

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 
-from .directory_walk import Seen, first_time, tree
+from .directory_walk import SeenFiles, first_time, tree
 from .formats import EMPTY, FORMATS, KNOWN, UNREADABLE, format_of, part, source
 from .homes import places
 from .lines import beginning, reason
-from .records import Advance, Broken, Reader, Record, Source
+from .records import Advance, BrokenSource, Reader, Record, Source
 
-__all__ = ["EMPTY", "FORMATS", "KNOWN", "UNREADABLE", "Reading", "home_sources", "records", "sniff", "sources"]
+__all__ = ["EMPTY", "FORMATS", "KNOWN", "UNREADABLE", "LogReader", "home_sources", "records", "sniff", "sources"]
 
 
-class Reading:
+class LogReader:
     """One run over many sources. A request that a client copied from one file into another is given once: a module
     with `reading()` makes a reader for one run, which remembers what it has given."""
 
@@ -39,19 +39,19 @@ class Reading:
 
 
 def records(source: Source, advance: Advance) -> Iterator[Record]:
-    """The requests of one source by itself; for all sources of a run, use one `Reading`."""
-    return Reading().records(source, advance)
+    """The requests of one source by itself; for all sources of a run, use one `LogReader`."""
+    return LogReader().records(source, advance)
 
 
-def _unreadable(path: Path) -> Broken:
+def _unreadable(path: Path) -> BrokenSource:
     try:
         if path.is_dir():
             list(path.iterdir())
         else:
             beginning(path)
     except OSError as error:
-        return Broken(path.name, reason(error))
-    return Broken(path.name, "could not be read when it was looked for")
+        return BrokenSource(path.name, reason(error))
+    return BrokenSource(path.name, "could not be read when it was looked for")
 
 
 def sniff(path: Path) -> str | None:
@@ -61,7 +61,7 @@ def sniff(path: Path) -> str | None:
 
 def sources(paths: Sequence[Path]) -> list[Source]:
     """The logs under the paths, each once, in a fixed order; see `walking`."""
-    seen: Seen = set()
+    seen: SeenFiles = set()
     found: list[Source] = []
     for path in paths:
         try:
@@ -94,7 +94,7 @@ def _named(path: Path, size: int) -> Source:
 
 def home_sources(home: Path, environ: Mapping[str, str]) -> list[Source]:
     """The logs of known clients under a home directory, client by client; empty where there are none."""
-    seen: Seen = set()
+    seen: SeenFiles = set()
     found: list[Source] = []
     for name, place in places(home, environ):
         found += [each for each in tree(place, seen) if each.format in (name, UNREADABLE)]

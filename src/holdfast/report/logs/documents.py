@@ -19,7 +19,7 @@ from holdfast.wire import scan
 from .compression import FAILURES, unpacked
 from .lines import LONGEST, reason
 from .members import Members
-from .records import Advance, Broken
+from .records import Advance, BrokenSource
 
 _BLOCK = 2**20
 _BOM = b"\xef\xbb\xbf"
@@ -28,7 +28,7 @@ _key = re.compile(rb'[\s,]*+("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:\s*+', re.DOTALL).
 _TOO_LONG = f"longer than {LONGEST >> 20} MiB"
 
 
-def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
+def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | BrokenSource]:
     """The items of a list, each with its place (`NAME[NUMBER]`), or the object that the document is."""
     try:
         with path.open("rb") as file:
@@ -39,22 +39,22 @@ def values(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]
             elif whole := text.rest():
                 yield path.name, whole
             else:
-                yield Broken(path.name, _TOO_LONG)
+                yield BrokenSource(path.name, _TOO_LONG)
             text.end()
     except FAILURES as error:
-        yield Broken(path.name, reason(error))
+        yield BrokenSource(path.name, reason(error))
 
 
-def whole(path: Path, advance: Advance) -> bytes | Broken:
+def whole(path: Path, advance: Advance) -> bytes | BrokenSource:
     """A document as it is."""
     try:
         with path.open("rb") as file:
             text = _Text(file, advance)
             found = text.rest()
             text.end()
-            return found if found is not None else Broken(path.name, _TOO_LONG)
+            return found if found is not None else BrokenSource(path.name, _TOO_LONG)
     except FAILURES as error:
-        return Broken(path.name, reason(error))
+        return BrokenSource(path.name, reason(error))
 
 
 class _Text:
@@ -112,7 +112,7 @@ class _Text:
             self.more()
 
 
-def _items(name: str, text: _Text) -> Iterator[tuple[str, bytes] | Broken]:
+def _items(name: str, text: _Text) -> Iterator[tuple[str, bytes] | BrokenSource]:
     text.at += 1
     number = 0
     while (sign := text.here()) != b"]":
@@ -123,10 +123,10 @@ def _items(name: str, text: _Text) -> Iterator[tuple[str, bytes] | Broken]:
         found = text.value() if sign else None
         if found is None:
             long = len(text.held) - text.at > LONGEST
-            yield Broken(place, f"{_TOO_LONG}, or the list breaks off" if long else "the list breaks off here")
+            yield BrokenSource(place, f"{_TOO_LONG}, or the list breaks off" if long else "the list breaks off here")
             return
         if not found:
-            yield Broken(place, "not JSON; what follows was not read")
+            yield BrokenSource(place, "not JSON; what follows was not read")
             return
         yield place, found
         number += 1

@@ -49,7 +49,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "stream")
 _MODELS = re.compile(r"(?:^|[/.])claude-").search
 
 
-class Asked(Struct):
+class LoggedBody(Struct):
     """A request as a line has it: its bytes, the members of its body, and what was written down with it."""
 
     raw: bytes
@@ -70,7 +70,7 @@ def _has_name(members: Members) -> bool:
     return any(name in members for name in ("model", "instructions", "previous_response_id"))
 
 
-def find(members: Members) -> Asked | str | None:
+def find(members: Members) -> LoggedBody | str | None:
     """The request of a line: under a name of its own, or the line itself without what belongs to the log. None where
     there is none; a reason where there is one that cannot be read."""
     path, headers = text_of(first(members, PATH)) or "", first(members, HEADERS)
@@ -80,7 +80,7 @@ def find(members: Members) -> Asked | str | None:
         if raw is None or begins(raw) not in (b"{", b'"'):
             continue
         found = _body(raw)
-        if isinstance(found, Asked):
+        if isinstance(found, LoggedBody):
             found.path, found.headers = path or found.path, headers or found.headers
             return found
         if isinstance(found, str) and name in BODY[:4]:
@@ -90,7 +90,7 @@ def find(members: Members) -> Asked | str | None:
     return broken
 
 
-def _body(raw: Raw) -> Asked | str | None:
+def _body(raw: Raw) -> LoggedBody | str | None:
     text = bytes_of(raw)
     if text is None:
         return "the request's body is not a text that can be read"
@@ -100,16 +100,16 @@ def _body(raw: Raw) -> Asked | str | None:
     if members is None:
         return "the request's body is not JSON that can be read"
     if is_body(members):
-        return Asked(text, members)
+        return LoggedBody(text, members)
     for name in INNER_BODY:
         inner = bytes_of(members.get(name))
         inside = None if inner is None else members_of(inner.strip())
         if inner is not None and inside is not None and is_body(inside):
-            return Asked(inner, inside, text_of(first(members, PATH)) or "", first(members, HEADERS))
+            return LoggedBody(inner, inside, text_of(first(members, PATH)) or "", first(members, HEADERS))
     return None
 
 
-def _without_log(members: Members, path: str, headers: Raw | None) -> Asked:
+def _without_log(members: Members, path: str, headers: Raw | None) -> LoggedBody:
     """The line as a body. A conversation that the provider keeps is named in the body itself (Responses)."""
     kept = {
         name: raw
@@ -117,14 +117,14 @@ def _without_log(members: Members, path: str, headers: Raw | None) -> Asked:
         if name not in LOGS or (name == "conversation" and "input" in members)
     }
     text = b"{" + b",".join(encode_string(name) + b":" + bytes(raw) for name, raw in kept.items()) + b"}"
-    return Asked(text, kept, path, headers)
+    return LoggedBody(text, kept, path, headers)
 
 
 def is_aside(path: str) -> bool:
     return path.partition("?")[0].rstrip("/").endswith(_ASIDE)
 
 
-def dialect(line: Members, asked: Asked) -> tuple[str, str]:
+def dialect(line: Members, asked: LoggedBody) -> tuple[str, str]:
     """The name of the dialect, and the model if the address names it."""
     given = name_of(line, DIALECT)
     known = dialect_of(asked.path) if asked.path else None
@@ -187,7 +187,7 @@ def kind(members: Members) -> Literal["request", "dialogue"] | None:
     """
     messages = items_of(members.get("messages"))
     if messages is None or not all("role" in (members_of(message) or {}) for message in messages[:2]):
-        return "request" if isinstance(find(members), Asked) else None
+        return "request" if isinstance(find(members), LoggedBody) else None
     if any(name in members for name in (*USAGE, *RESPONSE, *ANSWER, *PREDICTED)) and not _has_lists(members):
         return "request"
     if messages and is_answer(messages[-1]):

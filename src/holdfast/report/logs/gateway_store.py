@@ -28,7 +28,7 @@ from holdfast.store import (
 )
 
 from .members import shown
-from .records import Advance, Broken, Logged, Record, Told
+from .records import Advance, BrokenSource, LoggedBreak, LoggedRequest, Record
 
 _PAGE = 2_000
 _MOST_BREAKS = 100_000
@@ -64,9 +64,9 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
         with store:
             yield from _calls(store, path, advance)
     except HoldfastError as error:
-        yield Broken(path.name, str(error))
+        yield BrokenSource(path.name, str(error))
     except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError) as error:
-        yield Broken(path.name, f"a row that cannot be read ({type(error).__name__})")
+        yield BrokenSource(path.name, f"a row that cannot be read ({type(error).__name__})")
 
 
 def _calls(store: SqliteStore, path: Path, advance: Advance) -> Iterator[Record]:
@@ -142,7 +142,7 @@ class _Agents:
         return agent if count == 1 else f"{agent}#{count}"
 
 
-def _told_of(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -> dict[str, Told]:
+def _told_of(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -> dict[str, LoggedBreak]:
     """What was found when the calls were made, which is stored when they end."""
     if not calls:
         return {}
@@ -152,13 +152,13 @@ def _told_of(store: SqliteStore, tenant: str, session: str, calls: list[Call]) -
     return {each.call: _told(each) for each in found if each.call in ids}
 
 
-def _told(found: Break) -> Told:
+def _told(found: Break) -> LoggedBreak:
     try:
         cure = msgspec.json.decode(found.data or b"{}", type=_Cure)
     except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
         cure = _Cure()
     unpriced = found.tokens and not found.dollars and rates(found.model) is None  # stored as 0
-    return Told(
+    return LoggedBreak(
         cause=found.cause,
         reset=found.reason,
         tokens=found.tokens,
@@ -171,9 +171,9 @@ def _told(found: Break) -> Told:
     )
 
 
-def _logged(call: Call, place: str, session: str, agent: str, told: Told | None) -> Logged:
+def _logged(call: Call, place: str, session: str, agent: str, told: LoggedBreak | None) -> LoggedRequest:
     first, verdict = call.first_token_at, judged(call.verdict)
-    return Logged(
+    return LoggedRequest(
         session=session,
         source=place,
         model=call.model,

@@ -9,7 +9,7 @@ from typing import cast
 
 from .lines import START, lines
 from .members import Members, read_line
-from .records import Broken
+from .records import BrokenSource
 
 _MOST = 20
 _ENOUGH = 2**20  # bytes, where a line is longer than what is known already
@@ -34,9 +34,9 @@ def first_objects(path: Path, start: bytes) -> Iterator[Members]:
 
 def _first_lines(path: Path) -> list[bytes]:
     found, size = [], 0
-    with closing(cast(Generator[tuple[str, bytes] | Broken], lines(path, lambda _: None))) as all_lines:
+    with closing(cast(Generator[tuple[str, bytes] | BrokenSource], lines(path, lambda _: None))) as all_lines:
         for line in all_lines:
-            if not isinstance(line, Broken):
+            if not isinstance(line, BrokenSource):
                 found.append(line[1])
                 size += len(line[1])
             if size > _ENOUGH:

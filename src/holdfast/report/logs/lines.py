@@ -1,8 +1,8 @@
 """Lines of log files, one at a time, whatever the file's size, and requests gathered from them; what the
 beginning of a file says.
 
-Nothing here knows a format. A file that cannot be read, or stops being readable, is one `Broken`; a line that is too
-long to hold is another, and the lines after it go on.
+Nothing here knows a format. A file that cannot be read, or stops being readable, is one `BrokenSource`; a line that is
+too long to hold is another, and the lines after it go on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from .compression import FAILURES, unpacked
-from .records import Advance, Broken, Logged, Record
+from .records import Advance, BrokenSource, LoggedRequest, Record
 
 LONGEST = 64 * 2**20
 """Bytes of a line that are held; no client writes longer ones."""
@@ -27,32 +27,32 @@ _TELL = 2**18
 _PIECE = 2**12
 
 
-def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | Broken]:
+def lines(path: Path, advance: Advance) -> Iterator[tuple[str, bytes] | BrokenSource]:
     """Each line that says something, with its place (`NAME:NUMBER`); gzip and zstd are unpacked on the way."""
     name, number = path.name, 0
     try:
         with path.open("rb", buffering=_BLOCK) as file:
             for number, line in _numbered(file, advance):
                 if line is None:
-                    yield Broken(f"{name}:{number}", f"the line is longer than {LONGEST >> 20} MiB")
+                    yield BrokenSource(f"{name}:{number}", f"the line is longer than {LONGEST >> 20} MiB")
                 elif not line.isspace():
                     yield f"{name}:{number}", line
     except FAILURES as error:
-        yield Broken(f"{name}:{number + 1}" if number else name, reason(error))
+        yield BrokenSource(f"{name}:{number + 1}" if number else name, reason(error))
 
 
 class Gathers(Protocol):
     """Makes requests of lines: a request may be many of them, and is ready some lines after its last."""
 
-    def add(self, place: str, raw: bytes) -> Broken | None: ...
-    def ready(self) -> Iterator[Logged]: ...
-    def rest(self) -> Iterator[Logged]: ...
+    def add(self, place: str, raw: bytes) -> BrokenSource | None: ...
+    def ready(self) -> Iterator[LoggedRequest]: ...
+    def rest(self) -> Iterator[LoggedRequest]: ...
 
 
-def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | Broken]) -> Iterator[Record]:
+def gathered(log: Gathers, found: Iterable[tuple[str, bytes] | BrokenSource]) -> Iterator[Record]:
     """The requests of a log, each as soon as it is ready."""
     for line in found:
-        if isinstance(line, Broken):
+        if isinstance(line, BrokenSource):
             yield line
             continue
         broken = log.add(*line)

@@ -16,12 +16,12 @@ from msgspec import Raw, Struct
 
 from holdfast.records import Usage
 
-from .dedup import Seen
+from .dedup import RecentHashes
 from .opencode_database import Database, is_database
 from .opencode_files import Files, is_storage
-from .opencode_records import BAD, Kept, Session, Step, Stored
+from .opencode_records import BAD, SessionStorage, StepUsage, StoredMessage, StoredSession
 from .providers import Count, Cuts, named, usage_of
-from .records import Advance, Broken, Logged, Reader, Record
+from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 
 CLIENT = "opencode"
 COMPACTION, TRIMMED = "compaction", "history_trimmed"
@@ -62,18 +62,18 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 def reading() -> Reader:
     """A reader for several places: the directory stays when its sessions have been taken over into the database."""
-    given = Seen()
+    given = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        kept: Kept = Files(path, advance) if path.is_dir() else Database(path, advance)
+        kept: SessionStorage = Files(path, advance) if path.is_dir() else Database(path, advance)
         with kept:
-            sessions: dict[str, Session] = {}
+            sessions: dict[str, StoredSession] = {}
             for found in kept.sessions():
-                if isinstance(found, Broken):
+                if isinstance(found, BrokenSource):
                     yield found
                 else:
                     sessions[found.id] = found
-            families: dict[str, list[Session]] = {}
+            families: dict[str, list[StoredSession]] = {}
             for session in sessions.values():
                 families.setdefault(_root(session, sessions), []).append(session)
             for root in sorted(families, key=lambda root: (sessions[root].created, root)):
@@ -82,7 +82,7 @@ def reading() -> Reader:
     return read
 
 
-def _root(session: Session, sessions: dict[str, Session]) -> str:
+def _root(session: StoredSession, sessions: dict[str, StoredSession]) -> str:
     """The session that a user began."""
     seen = {session.id}
     while session.parent in sessions and session.parent not in seen:
@@ -91,11 +91,11 @@ def _root(session: Session, sessions: dict[str, Session]) -> str:
     return min(seen) if session.parent in seen else session.id
 
 
-def _family(root: str, sessions: list[Session], kept: Kept, given: Seen) -> Iterator[Record]:
+def _family(root: str, sessions: list[StoredSession], kept: SessionStorage, given: RecentHashes) -> Iterator[Record]:
     talks = {session.id: _Talk(root, session, kept) for session in sessions}
     messages = heapq.merge(*(kept.messages(session) for session in sessions), key=lambda each: each[0])
     for _, stored in messages:
-        if isinstance(stored, Broken):
+        if isinstance(stored, BrokenSource):
             yield stored
         elif given.first_time(stored.id):
             yield from talks[stored.session].add(stored)
@@ -104,7 +104,7 @@ def _family(root: str, sessions: list[Session], kept: Kept, given: Seen) -> Iter
 class _Talk:
     """The requests of one session."""
 
-    def __init__(self, root: str, session: Session, kept: Kept) -> None:
+    def __init__(self, root: str, session: StoredSession, kept: SessionStorage) -> None:
         self._root, self._session, self._kept = root, session, kept
         self._agent = "" if session.id == root else f"{session.agent} {session.id}".strip()
         self._cuts = Cuts()
@@ -112,17 +112,17 @@ class _Talk:
         self._trimmed = 0
         self._asked = True  # whether a user has spoken since the request before
 
-    def add(self, stored: Stored) -> Iterator[Record]:
+    def add(self, stored: StoredMessage) -> Iterator[Record]:
         try:
             message = _MESSAGE(stored.data)
         except BAD as error:
-            yield Broken(stored.source, _why(error))
+            yield BrokenSource(stored.source, _why(error))
             return
         self._asked = self._asked or message.role == "user"
         if message.role == "assistant" and stored.created >= self._session.created:
             yield from self._requests(stored, message)
 
-    def _requests(self, stored: Stored, message: _Message) -> Iterator[Record]:
+    def _requests(self, stored: StoredMessage, message: _Message) -> Iterator[Record]:
         """A message's requests: its steps, or itself where no step is stored."""
         sent, found = stored.created, False
         for step in self._kept.steps(stored):
@@ -130,13 +130,13 @@ class _Talk:
             yield from self._request(stored, message, step, sent)
             sent = step.ended or sent
         if not found and message.tokens:
-            yield from self._request(stored, message, Step(data=bytes(message.tokens)), sent)
+            yield from self._request(stored, message, StepUsage(data=bytes(message.tokens)), sent)
 
-    def _request(self, stored: Stored, message: _Message, step: Step, sent: float) -> Iterator[Record]:
+    def _request(self, stored: StoredMessage, message: _Message, step: StepUsage, sent: float) -> Iterator[Record]:
         try:
             tokens = _TOKENS(step.data)
         except BAD as error:
-            yield Broken(stored.source, _why(error))
+            yield BrokenSource(stored.source, _why(error))
             return
         model = named(message.provider, message.model)
         usage = _usage(model, tokens)
@@ -148,7 +148,7 @@ class _Talk:
         else:
             # A summary is made by an agent with instructions of its own and no tools: it goes on with nothing.
             agent = f"{self._agent} compaction {stored.id}".lstrip() if summary else self._agent
-        yield Logged(
+        yield LoggedRequest(
             session=self._root,
             source=stored.source,
             model=model,

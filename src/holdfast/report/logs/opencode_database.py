@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .lines import reason
-from .opencode_records import BAD, Session, Step, Stored
-from .records import Advance, Broken
+from .opencode_records import BAD, StepUsage, StoredMessage, StoredSession
+from .records import Advance, BrokenSource
 
 _Value = TypeVar("_Value")
 _TABLES = (
@@ -106,7 +106,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 class Database:
-    """A row that cannot be read is `Broken`; so is a session whose rows cannot be read further."""
+    """A row that cannot be read is `BrokenSource`; so is a session whose rows cannot be read further."""
 
     def __init__(self, path: Path, advance: Advance) -> None:
         self._path, self._name, self._advance = path, path.name, advance
@@ -122,7 +122,7 @@ class Database:
             self._connection.close()
         self._advance(self._size - self._told)
 
-    def sessions(self) -> Iterator[Session | Broken]:
+    def sessions(self) -> Iterator[StoredSession | BrokenSource]:
         try:
             self._size = self._path.stat().st_size
             self._connection = _open(self._path)
@@ -130,14 +130,16 @@ class Database:
             self._rows = self._connection.execute("SELECT count(*) FROM message").fetchone()[0]
             agent = "agent" if "agent" in self._columns("session") else "NULL"  # early versions did not store it
             for session, parent, name, created in self._connection.execute(_SESSIONS.format(agent=agent)):
-                yield Session(id=_text(session), parent=_text(parent), agent=_text(name), created=_number(created) or 0)
+                yield StoredSession(
+                    id=_text(session), parent=_text(parent), agent=_text(name), created=_number(created) or 0
+                )
         except (sqlite3.Error, OSError) as error:
-            yield Broken(self._name, reason(error))
+            yield BrokenSource(self._name, reason(error))
 
-    def messages(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+    def messages(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
         return heapq.merge(self._stored(session), self._removed(session), key=lambda each: each[0])
 
-    def steps(self, message: Stored) -> Iterator[Step]:
+    def steps(self, message: StoredMessage) -> Iterator[StepUsage]:
         """Where they cannot be read, the message itself tells."""
         began: float | None = None
         if message.removed:
@@ -149,9 +151,9 @@ class Database:
             if part.type == "step-start":
                 began = _number(created)
             elif part.type == "step-finish" and part.tokens:
-                yield Step(data=bytes(part.tokens), began=began, ended=_number(created))
+                yield StepUsage(data=bytes(part.tokens), began=began, ended=_number(created))
 
-    def trimmed(self, session: Session) -> set[float]:
+    def trimmed(self, session: StoredSession) -> set[float]:
         times = set()
         for (data,) in self._select(_TRIMS, session.id):
             tool = _decoded(_TOOL, data)
@@ -174,27 +176,30 @@ class Database:
         except sqlite3.Error:
             return
 
-    def _stored(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+    def _stored(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
         latest = session.created
         try:
             for key, created, data in self._execute(_MESSAGES, session.id):
                 self._passed()
                 source, at = f"{self._name}:{_text(key)}", _number(created)
                 if at is None or not isinstance(data, bytes):
-                    yield latest, Broken(source, "`time_created` is no number" if at is None else "`data` is no text")
+                    yield (
+                        latest,
+                        BrokenSource(source, "`time_created` is no number" if at is None else "`data` is no text"),
+                    )
                     continue
                 latest = at
-                yield at, Stored(id=_text(key), session=session.id, source=source, created=at, data=data)
+                yield at, StoredMessage(id=_text(key), session=session.id, source=source, created=at, data=data)
         except sqlite3.Error as error:
-            yield latest, Broken(f"{self._name}:{session.id}", reason(error))
+            yield latest, BrokenSource(f"{self._name}:{session.id}", reason(error))
 
-    def _removed(self, session: Session) -> Iterator[tuple[float, Stored]]:
+    def _removed(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage]]:
         """Answers that a user took back are deleted; what was said of them at last stands among the events."""
         if not self._events:
             return
         events = (_decoded(_REMOVED, data) for (data,) in self._select(_REMOVALS, session.id))
         removed = {event.message for event in events if event is not None}
-        found: dict[str, tuple[float, Stored]] = {}
+        found: dict[str, tuple[float, StoredMessage]] = {}
         for (data,) in self._select(_UPDATES, session.id) if removed else ():
             event = _decoded(_UPDATED, data)
             info = b"" if event is None else bytes(event.info)
@@ -203,7 +208,7 @@ class Database:
                 at, source = known.time.created, f"{self._name}:{known.id}"
                 found[known.id] = (
                     at,
-                    Stored(id=known.id, session=session.id, source=source, created=at, data=info, removed=True),
+                    StoredMessage(id=known.id, session=session.id, source=source, created=at, data=info, removed=True),
                 )
         yield from sorted(found.values(), key=lambda each: each[0])
 

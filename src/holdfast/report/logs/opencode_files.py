@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from .lines import reason
-from .opencode_records import BAD, Session, Step, Stored
-from .records import Advance, Broken
+from .opencode_records import BAD, StepUsage, StoredMessage, StoredSession
+from .records import Advance, BrokenSource
 
 LONGEST = 64 * 2**20
 """Bytes of a file that are held."""
@@ -64,39 +64,39 @@ class Files:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def sessions(self) -> Iterator[Session | Broken]:
+    def sessions(self) -> Iterator[StoredSession | BrokenSource]:
         """A session that is not described, or cannot be read, has its messages all the same."""
         known = set(_names(self._path / "message"))
         for project in _names(self._path / "session"):
             for name in _names(self._path / "session" / project):
                 data = self._read(Path("session", project, name))
                 try:
-                    found = data if isinstance(data, Broken) else _SESSION(data)
+                    found = data if isinstance(data, BrokenSource) else _SESSION(data)
                 except BAD as error:
-                    found = Broken(f"session/{project}/{name}", f"not a session ({error})")
-                if isinstance(found, Broken):
+                    found = BrokenSource(f"session/{project}/{name}", f"not a session ({error})")
+                if isinstance(found, BrokenSource):
                     yield found
                 else:
                     known.discard(_stem(name))
-                    yield Session(id=_stem(name), parent=found.parent or "", created=found.time.created or 0)
-        yield from (Session(id=name) for name in sorted(known))
+                    yield StoredSession(id=_stem(name), parent=found.parent or "", created=found.time.created or 0)
+        yield from (StoredSession(id=name) for name in sorted(known))
 
-    def messages(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+    def messages(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
         latest = session.created
         for name in _names(self._path / "message" / session.id):
             source = f"message/{session.id}/{name}"
             data = self._read(Path(source))
-            if isinstance(data, Broken):
+            if isinstance(data, BrokenSource):
                 yield latest, data
                 continue
             try:
                 latest = _MESSAGE(data).time.created or latest
             except BAD as error:
-                yield latest, Broken(source, f"not a message ({error})")
+                yield latest, BrokenSource(source, f"not a message ({error})")
                 continue
-            yield latest, Stored(id=_stem(name), session=session.id, source=source, created=latest, data=data)
+            yield latest, StoredMessage(id=_stem(name), session=session.id, source=source, created=latest, data=data)
 
-    def steps(self, message: Stored) -> Iterator[Step]:
+    def steps(self, message: StoredMessage) -> Iterator[StepUsage]:
         """A step is over when its last call of a tool is."""
         began = ended = None
         trims = self._trims.setdefault(message.session, set())
@@ -104,13 +104,13 @@ class Files:
             if part.state.time.compacted is not None:
                 trims.add(part.state.time.compacted)
             if part.type == "step-finish" and part.tokens:
-                yield Step(data=bytes(part.tokens), began=began, ended=ended)
+                yield StepUsage(data=bytes(part.tokens), began=began, ended=ended)
                 began = None
             else:
                 began = began or part.time.start
                 ended = part.state.time.end or part.time.end or ended
 
-    def trimmed(self, session: Session) -> set[float]:
+    def trimmed(self, session: StoredSession) -> set[float]:
         return self._trims.setdefault(session.id, set())
 
     def _parts(self, message: str) -> Iterator[_Part]:
@@ -118,20 +118,20 @@ class Files:
         for name in _names(self._path / "part" / message):
             data = self._read(Path("part", message, name))
             try:
-                if not isinstance(data, Broken):
+                if not isinstance(data, BrokenSource):
                     yield _PART(data)
             except BAD:
                 continue
 
-    def _read(self, name: Path) -> bytes | Broken:
+    def _read(self, name: Path) -> bytes | BrokenSource:
         try:
             path = self._path / name
             size = path.stat().st_size
             data = path.read_bytes() if size <= LONGEST else None
         except OSError as error:
-            return Broken(name.as_posix(), reason(error))
+            return BrokenSource(name.as_posix(), reason(error))
         self._advance(size)
-        return Broken(name.as_posix(), f"the file is longer than {LONGEST >> 20} MiB") if data is None else data
+        return BrokenSource(name.as_posix(), f"the file is longer than {LONGEST >> 20} MiB") if data is None else data
 
 
 def _names(path: Path) -> list[str]:

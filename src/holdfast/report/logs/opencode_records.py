@@ -8,13 +8,13 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from .records import Broken
+from .records import BrokenSource
 
 BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What is raised by JSON that is none, or not of the expected form."""
 
 
-class Session(Struct, frozen=True, kw_only=True):
+class StoredSession(Struct, frozen=True, kw_only=True):
     """`created` is in milliseconds; messages that are older were copied from another session."""
 
     id: str
@@ -23,7 +23,7 @@ class Session(Struct, frozen=True, kw_only=True):
     created: float = 0
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message, undecoded. `removed` ones were taken back by the user, after they had been paid for."""
 
     id: str
@@ -34,7 +34,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     removed: bool = False
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class StepUsage(Struct, frozen=True, kw_only=True):
     """What a step of a message used, undecoded; in milliseconds, when its answer began and when it was over."""
 
     data: bytes
@@ -42,20 +42,20 @@ class Step(Struct, frozen=True, kw_only=True):
     ended: float | None = None
 
 
-class Kept(Protocol):
+class SessionStorage(Protocol):
     """A database or a directory, open until it is left."""
 
-    def __enter__(self) -> Kept: ...
+    def __enter__(self) -> SessionStorage: ...
 
     def __exit__(self, *error: object) -> None: ...
 
-    def sessions(self) -> Iterator[Session | Broken]: ...
+    def sessions(self) -> Iterator[StoredSession | BrokenSource]: ...
 
-    def messages(self, session: Session) -> Iterator[tuple[float, Stored | Broken]]:
+    def messages(self, session: StoredSession) -> Iterator[tuple[float, StoredMessage | BrokenSource]]:
         """A session's messages with their times, in order."""
 
-    def steps(self, message: Stored) -> Iterator[Step]: ...
+    def steps(self, message: StoredMessage) -> Iterator[StepUsage]: ...
 
-    def trimmed(self, session: Session) -> Collection[float]:
+    def trimmed(self, session: StoredSession) -> Collection[float]:
         """When results of tools were left out of the session's requests from then on, in milliseconds: as far as the
         messages have been read."""

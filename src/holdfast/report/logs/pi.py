@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 
 from holdfast.records import Usage
 
-from .dedup import Seen
+from .dedup import RecentHashes
 from .growth import Growth, answered
 from .lines import lines, objects, of_utf8
 from .providers import Count, Cuts, named, seconds, usage_of
-from .records import Advance, Broken, Logged, Reader, Record
+from .records import Advance, BrokenSource, LoggedRequest, Reader, Record
 from .traces import Role
 
 CLIENT = "pi"
@@ -64,12 +64,12 @@ def read(path: Path, advance: Advance) -> Iterator[Record]:
 
 def reading() -> Reader:
     """A reader for many sessions: of a file that is there twice the requests are given once."""
-    given = Seen()
+    given = RecentHashes()
 
     def read(path: Path, advance: Advance) -> Iterator[Record]:
-        session = Session(path, given)
+        session = SessionFile(path, given)
         for line in lines(path, advance):
-            if isinstance(line, Broken):
+            if isinstance(line, BrokenSource):
                 session.lost()
                 yield line
             elif (found := session.add(*line)) is not None:
@@ -78,11 +78,11 @@ def reading() -> Reader:
     return read
 
 
-class Session:
+class SessionFile:
     """Requests from the lines of one file. Of the tree only the ends of its branches are kept: an entry either goes on
     at one of them or begins a branch."""
 
-    def __init__(self, path: Path, given: Seen) -> None:
+    def __init__(self, path: Path, given: RecentHashes) -> None:
         self._given = given
         self._id = path.name.partition(".")[0].rpartition("_")[2]
         self._forked: float | None = None
@@ -104,13 +104,13 @@ class Session:
         except (msgspec.DecodeError, RecursionError) as error:
             why = f"not JSON ({error})"
         self._torn = True
-        return Broken(place, why)
+        return BrokenSource(place, why)
 
     def lost(self) -> None:
         """A line that was too long to be held."""
         self._torn = True
 
-    def _take(self, place: str, entry: _Entry) -> Logged | None:
+    def _take(self, place: str, entry: _Entry) -> LoggedRequest | None:
         if entry.type == "session":
             self._id = entry.id or self._id
             self._forked = seconds(entry.timestamp) if entry.parent_session else None
@@ -149,7 +149,7 @@ class Session:
         self._ends[entry.id] = self._agent
         self._torn = False
 
-    def _request(self, place: str, message: _Message, *, known: bool) -> Logged | None:
+    def _request(self, place: str, message: _Message, *, known: bool) -> LoggedRequest | None:
         tokens = _TOKENS(message.usage) if message.usage else None
         if tokens == _NOTHING or (tokens is None and message.stop_reason in ("error", "aborted")):
             return None  # it failed before it was billed
@@ -157,7 +157,7 @@ class Session:
         reset = self._cuts.reason(self._agent, model)  # also if it is known: what follows may be compared with it
         if known:
             return None
-        return Logged(
+        return LoggedRequest(
             session=self._id,
             source=place,
             model=model,

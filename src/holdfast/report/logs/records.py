@@ -13,7 +13,7 @@ from holdfast.records import Usage
 from .traces import Kind, ShapeBlock
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class LoggedBreak(Struct, frozen=True, kw_only=True):
     """A break as the log itself tells it: the gateway's store has looked at the bytes when they went out."""
 
     cause: str | None
@@ -27,7 +27,7 @@ class Told(Struct, frozen=True, kw_only=True):
     setting: str | None = None
 
 
-class Logged(Struct, frozen=True, kw_only=True):
+class LoggedRequest(Struct, frozen=True, kw_only=True):
     """One provider request of a log.
 
     `source` is the file and line people find it at. `agent` names a sub-agent or side chain of the session, empty for
@@ -54,7 +54,7 @@ class Logged(Struct, frozen=True, kw_only=True):
     reset: str | None = None
     body: bytes | None = None
     dialect: str = ""
-    told: Told | None = None
+    told: LoggedBreak | None = None
     added: tuple[ShapeBlock, ...] = ()
     kind: Kind | None = None
     subscription: bool = False
@@ -66,14 +66,14 @@ class Logged(Struct, frozen=True, kw_only=True):
     repairs_exact: bool = False
 
 
-class Broken(Struct, frozen=True):
+class BrokenSource(Struct, frozen=True):
     """A line, or a whole file, that could not be read, and why."""
 
     source: str
     why: str
 
 
-Record = Logged | Broken
+Record = LoggedRequest | BrokenSource
 
 Advance = Callable[[int], None]
 """Told how many more bytes of the input have been read."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .records import Broken, Logged, Record, Source
-from .trace_builder import Tracing, is_known, is_ping
+from .records import BrokenSource, LoggedRequest, Record, Source
+from .trace_builder import TraceBuilder, is_known, is_ping
 
 SESSIONS, REQUESTS = 20, 10_000
 """Sessions that are taken where no number is given, and requests that they have together, unless one alone has more."""
@@ -18,7 +18,7 @@ NAMED = 5
 """Lines that could not be read and are named; the others are counted."""
 
 
-class Found(Struct):
+class SessionExtent(Struct):
     """A session: when its latest request was sent, how many requests are known well enough, and where they are."""
 
     origin: str
@@ -27,16 +27,16 @@ class Found(Struct):
     sources: set[int] = set()
 
 
-class Picking:
+class SessionChooser:
     """`add` every record with its source; `chosen` are the sources to read again, with `again`."""
 
     def __init__(self, session: str | None = None) -> None:
         self._begins = session or ""
-        self._sessions: dict[str, Found] = {}
+        self._sessions: dict[str, SessionExtent] = {}
         self._sources: dict[Source, int] = {}
         self._places: set[int] = set()
         self.broken = 0
-        self.named: list[Broken] = []
+        self.named: list[BrokenSource] = []
         self.repeated: set[str] = set()
         """Sessions that logs of two kinds have; the first kind counts."""
 
@@ -51,7 +51,7 @@ class Picking:
         return [name for _, name in sorted(found, key=lambda pair: pair[0])]
 
     def add(self, source: Source, record: Record) -> None:
-        if isinstance(record, Broken):
+        if isinstance(record, BrokenSource):
             self.broken += 1
             if len(self.named) < NAMED:
                 self.named.append(record)
@@ -60,7 +60,7 @@ class Picking:
             return
         found = self._sessions.get(record.session)
         if found is None:
-            found = self._sessions[record.session] = Found(source.format)
+            found = self._sessions[record.session] = SessionExtent(source.format)
         elif found.origin != source.format:
             self.repeated.add(record.session)
             return
@@ -70,7 +70,7 @@ class Picking:
             found.latest = record.at if found.latest is None else max(found.latest, record.at)
         self._places.add(_place(source, record))
 
-    def chosen(self, limit: int | None = None) -> Again:
+    def chosen(self, limit: int | None = None) -> SecondReading:
         """The latest sessions: so many, or as many as are replayed in a minute or two."""
         names = self.known[-(limit or SESSIONS) :]
         requests = 0
@@ -80,19 +80,21 @@ class Picking:
                 names = names[place + 1 :]
                 break
         numbers = {number for name in names for number in self._sessions[name].sources}
-        return Again(names, [source for source, number in self._sources.items() if number in numbers], self._places)
+        return SecondReading(
+            names, [source for source, number in self._sources.items() if number in numbers], self._places
+        )
 
 
-class Again:
+class SecondReading:
     """The second reading: `add` the records of the `sources`, in their order."""
 
     def __init__(self, sessions: list[str], sources: list[Source], places: set[int]) -> None:
         self.sessions, self.sources = sessions, sources
-        self.tracing = Tracing(sessions)
+        self.tracing = TraceBuilder(sessions)
         self._places = places
 
     def add(self, source: Source, record: Record) -> None:
-        if isinstance(record, Logged) and _place(source, record) in self._places:
+        if isinstance(record, LoggedRequest) and _place(source, record) in self._places:
             self.tracing.add(record, source.format, author_of(source))
 
 
@@ -107,5 +109,5 @@ def author_of(source: Source) -> str:
     return str(folder)
 
 
-def _place(source: Source, record: Logged) -> int:
+def _place(source: Source, record: LoggedRequest) -> int:
     return hash((source.path, record.session, record.source))

@@ -17,7 +17,7 @@ from holdfast.wire import LARGEST
 from .head_objects import first_objects
 from .lines import lines
 from .members import shown
-from .records import Advance, Broken, Logged, Record
+from .records import Advance, BrokenSource, LoggedRequest, Record
 from .trace_files import _Line, _Usage
 from .traces import ShapeBlock
 
@@ -30,23 +30,23 @@ _line = msgspec.json.Decoder(_Line).decode
 def read(path: Path, advance: Advance) -> Iterator[Record]:
     """One request for each line; without usage it counts nothing, but it counts."""
     for found in lines(path, advance):
-        if isinstance(found, Broken):
+        if isinstance(found, BrokenSource):
             yield found
             continue
         place, text = found
         try:
             line = _line(text.removeprefix(_BOM))
         except msgspec.ValidationError as error:
-            yield Broken(place, f"no request of a shape trace ({error})")
+            yield BrokenSource(place, f"no request of a shape trace ({error})")
         except (msgspec.DecodeError, UnicodeError) as error:
-            yield Broken(place, f"not JSON ({error})")
+            yield BrokenSource(place, f"not JSON ({error})")
         except RecursionError:
-            yield Broken(place, "nested too deeply to be read")
+            yield BrokenSource(place, "nested too deeply to be read")
         else:
             if line.usage is not None and not _possible(line.usage):
-                yield Broken(place, "no request of a shape trace (more tokens than any prompt has)")
+                yield BrokenSource(place, "no request of a shape trace (more tokens than any prompt has)")
                 continue
-            yield Logged(
+            yield LoggedRequest(
                 session=shown(line.session),
                 source=place,
                 model=shown(line.model),

@@ -43,7 +43,7 @@ _marker = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\
 _plain_text = re.compile(rb'\{\s*"type"\s*:\s*"text"\s*,\s*"text"\s*:\s*(?=")').match
 
 
-class Said(Struct):
+class RequestHistory(Struct):
     """What a request says, in hashes: its tools, its system text, the blocks of its messages, and which of these are
     the model's. `size` is the length of the messages."""
 
@@ -67,7 +67,7 @@ class Said(Struct):
         return sum(1 for i, is_models in enumerate(self.models) if is_models and not (i and self.models[i - 1]))
 
 
-def said_by(body: Body) -> Said:
+def said_by(body: Body) -> RequestHistory:
     """What a body says."""
     raw = body.raw
     blocks: list[int] = []
@@ -86,7 +86,7 @@ def said_by(body: Body) -> Said:
             tools = hash((tools, _bare(text)))
         else:
             system = hash((system, _bare(text)))
-    return Said(tools, system, blocks, models, size)
+    return RequestHistory(tools, system, blocks, models, size)
 
 
 def _is_models(span: BlockSpan, text: bytes) -> bool:
@@ -113,7 +113,7 @@ def _bare(text: bytes) -> bytes:
 class _Thread:
     """A conversation: what its last request said, and how many blocks its first one had."""
 
-    def __init__(self, session: str, agent: str, said: Said) -> None:
+    def __init__(self, session: str, agent: str, said: RequestHistory) -> None:
         self.session, self.agent, self.said = session, agent, said
         self.given = len(said.blocks)
         self.first = frozenset(said.blocks)
@@ -121,7 +121,7 @@ class _Thread:
         self.billed = True
         self.responses: list[str] = []
 
-    def shares(self, said: Said) -> tuple[bool, int]:
+    def shares(self, said: RequestHistory) -> tuple[bool, int]:
         """Whether a request begins with all that was said here last, and how many blocks it repeats; 0 if it does not
         go on with this conversation. Two that are alike so far are told apart by the first."""
         mine, new = self.said.blocks, said.blocks
@@ -132,7 +132,7 @@ class _Thread:
         goes_on = same > self.given or (answered and same >= self.given - _TAIL)
         return False, same if goes_on else 0
 
-    def remembers(self, said: Said) -> int:
+    def remembers(self, said: RequestHistory) -> int:
         """How much a request repeats of the answers that came in this conversation, and of its last question."""
         mine = self.said
         own = {block for block, is_models in zip(mine.blocks, mine.models, strict=True) if is_models} - self.first
@@ -140,7 +140,7 @@ class _Thread:
         behind = _past(said.models)
         return len(own.intersection(said.blocks)) + len(asked.intersection(said.blocks[:behind]))
 
-    def alike(self, said: Said) -> bool:
+    def alike(self, said: RequestHistory) -> bool:
         return self.said.tools == said.tools or self.said.system == said.system
 
 
@@ -181,7 +181,7 @@ class Threads:
     def knows(self, session: str) -> bool:
         return session in self._sessions
 
-    def going_on(self, said: Said, previous: str | None = None) -> str | None:
+    def going_on(self, said: RequestHistory, previous: str | None = None) -> str | None:
         """The session of the conversation that a request repeats, whatever it is called; None if it repeats none."""
         found = self._repeated(said, previous, None)
         return None if found is None else found.session
@@ -189,7 +189,7 @@ class Threads:
     def find(
         self,
         session: str,
-        said: Said,
+        said: RequestHistory,
         *,
         named: bool,
         previous: str | None = None,
@@ -211,7 +211,7 @@ class Threads:
         self._remember(found, said, response, billed, partial=previous is not None)
         return found.agent
 
-    def _repeated(self, said: Said, previous: str | None, session: str | None) -> _Thread | None:
+    def _repeated(self, said: RequestHistory, previous: str | None, session: str | None) -> _Thread | None:
         """The conversation that a request begins with, in a session or in all."""
         if previous is not None:
             known = self._threads if session is None else self._inside.get(session)
@@ -224,7 +224,7 @@ class Threads:
                     best, most = each, shared
         return best
 
-    def _changed(self, threads: list[_Thread], said: Said, named: bool) -> _Thread | None:
+    def _changed(self, threads: list[_Thread], said: RequestHistory, named: bool) -> _Thread | None:
         """The conversation that a request with answers is a changed form of."""
         best, most = None, 0
         for each in threads:
@@ -241,7 +241,7 @@ class Threads:
             return None
         return next((each for each in threads if each.alike(said)), threads[0] if alone else None)
 
-    def _opening(self, session: str, said: Said, named: bool) -> _Thread | None:
+    def _opening(self, session: str, said: RequestHistory, named: bool) -> _Thread | None:
         """The conversation that a request without answers belongs to, if it opens none."""
         for each in _last_first(self._beginning.get(said.first)):
             if each.session == session and not each.billed and each.said.blocks == said.blocks and each.alike(said):
@@ -260,7 +260,9 @@ class Threads:
             self._sessions.popitem(last=False)
         return f"#{count}" if count > 1 else ""
 
-    def _remember(self, found: _Thread, said: Said, response: str | None, billed: bool, *, partial: bool) -> None:
+    def _remember(
+        self, found: _Thread, said: RequestHistory, response: str | None, billed: bool, *, partial: bool
+    ) -> None:
         if id(found) in self._threads:
             self._forget(found)
         if not partial:

@@ -16,8 +16,8 @@ from holdfast.records import Message, Request, ToolResult, Usage
 from holdfast.wire import DIALECTS, Unreadable
 
 from .members import shown
-from .records import Logged
-from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Step, Trace, kind_of_shape
+from .records import LoggedRequest
+from .traces import SIDECHAIN, Kind, Shape, ShapeBlock, Trace, TraceStep, kind_of_shape
 
 PING = "ping"
 """Agents of the gateway's store that are no requests of a client."""
@@ -37,7 +37,7 @@ _CACHING = ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"
 class _Held(Struct):
     """A record without its bytes."""
 
-    record: Logged
+    record: LoggedRequest
     request: Request | None
     at: float | None
 
@@ -57,7 +57,7 @@ class _Session(Struct):
     order: list[tuple[tuple[str, str], _Held]] = []
 
 
-class Tracing:
+class TraceBuilder:
     """`add` the records of some sessions, then ask for the `traces`. `failed` counts requests that were left out since
     nothing is known of them but that they were made."""
 
@@ -66,7 +66,7 @@ class Tracing:
         self._sessions: dict[str, _Session] = {}
         self.failed = 0
 
-    def add(self, record: Logged, origin: str = "", author: str = "") -> None:
+    def add(self, record: LoggedRequest, origin: str = "", author: str = "") -> None:
         """Take a record of a log of this format; `author` is whose the session is where the record does not say it."""
         if record.session not in self._wanted or is_ping(record, origin):
             return
@@ -97,9 +97,9 @@ class Tracing:
                 found.append((begun, Trace(shown(name), shown(session.source), steps, session.author, started)))
         return [trace for _, trace in sorted(found, key=lambda each: each[0] or 0.0)]
 
-    def _steps(self, session: _Session, begun: float) -> tuple[Step, ...]:
+    def _steps(self, session: _Session, begun: float) -> tuple[TraceStep, ...]:
         _timed(session)
-        told: dict[int, Step] = {}
+        told: dict[int, TraceStep] = {}
         for (agent, model), lane in session.lanes.items():
             name = _lane_name(model, agent)
             for held, step in _spoken(lane, name) if lane.spoken else _sized(lane, name):
@@ -118,12 +118,12 @@ class Tracing:
         )
 
 
-def is_ping(record: Logged, origin: str) -> bool:
+def is_ping(record: LoggedRequest, origin: str) -> bool:
     """Whether a record is a request of the gateway's own, to keep a cache warm."""
     return origin == "store" and record.agent.partition("#")[0] == PING
 
 
-def is_known(record: Logged) -> bool:
+def is_known(record: LoggedRequest) -> bool:
     """Whether enough is known of a request to replay it."""
     return record.body is not None or (record.usage is not None and record.usage.prompt > 0)
 
@@ -152,8 +152,8 @@ def _first_token(held: _Held, begun: float) -> float | None:
 
 def _step(
     held: _Held, lane: str, kind: Kind, content: Shape | Request, usage: Usage | None, bill: Usage | None = None
-) -> Step:
-    return Step(
+) -> TraceStep:
+    return TraceStep(
         number=0,
         at=None,
         first_token_at=None,
@@ -167,7 +167,7 @@ def _step(
     )
 
 
-def _request(record: Logged, before: Request | None) -> Request | None:
+def _request(record: LoggedRequest, before: Request | None) -> Request | None:
     """A body as a request without what its client asks of the cache; None where there is none that can be read."""
     if record.body is None or record.dialect not in DIALECTS:
         return None
@@ -193,7 +193,7 @@ def _shared(before: Request, request: Request) -> Request:
     return replace(request, messages=messages, tools=tools, system_prompt=system)
 
 
-def _spoken(lane: _Lane, name: str) -> Iterator[tuple[_Held, Step]]:
+def _spoken(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
     for held in lane.held:
         assert held.request is not None
         yield held, _step(held, name, _kind(held.request.messages), held.request, held.record.usage)
@@ -206,7 +206,7 @@ def _kind(messages: Sequence[Message]) -> Kind:
     return "tools" if new and all(role == "tool" or isinstance(block, ToolResult) for role, block in new) else "user"
 
 
-def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, Step]]:
+def _sized(lane: _Lane, name: str) -> Iterator[tuple[_Held, TraceStep]]:
     """The requests of which it is known what was billed, by their sizes."""
     billed = [(held, usage) for held in lane.held if (usage := held.record.usage) is not None and usage.prompt]
     whole = sum(usage.input for _, usage in billed) * TAIL >= sum(usage.prompt for _, usage in billed)

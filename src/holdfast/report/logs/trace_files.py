@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage, usage
 
-from .conversations import Spoken, read_chat, read_session
-from .traces import Role, Shape, ShapeBlock, Step, Trace, kind_of_shape, lane_name
+from .conversations import DialogueDefaults, read_chat, read_session
+from .traces import Role, Shape, ShapeBlock, Trace, TraceStep, kind_of_shape, lane_name
 
 FORMATS = (
     "shape traces (.jsonl lines with session, request, at, added), "
@@ -90,7 +90,7 @@ def write(traces: Trace | Sequence[Trace], path: Path | str) -> None:
     Path(path).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
-def _line(trace: Trace, step: Step) -> dict[str, Any]:
+def _line(trace: Trace, step: TraceStep) -> dict[str, Any]:
     if not isinstance(step.content, Shape):
         raise HoldfastError(f"{trace.name} has texts and cannot be written as a shape trace; keep its own file.")
     billed = step.usage
@@ -150,11 +150,11 @@ def _unreadable(path: Path, error: OSError) -> HoldfastError:
 
 
 def _lines(path: Path, model: str | None) -> list[Trace]:
-    steps: dict[str, list[Step]] = {}
+    steps: dict[str, list[TraceStep]] = {}
     spoken: list[Trace] = []
     places: dict[str, str] = {}
     about: dict[str, tuple[str, float | None]] = {}
-    chat: Spoken | None = None
+    chat: DialogueDefaults | None = None
     for place, line in _numbered(path):
         names = _names(place, line)
         if "added" in names or "request" in names:
@@ -165,7 +165,7 @@ def _lines(path: Path, model: str | None) -> list[Trace]:
             before.append(_step(place, record, before[-1] if before else None))
         elif "messages" in names:
             if chat is None:
-                chat = Spoken(path.with_name(path.stem + TOOLS), model)
+                chat = DialogueDefaults(path.with_name(path.stem + TOOLS), model)
             spoken.append(read_chat(place, line, chat))
         else:
             raise HoldfastError(f"{place}: of no known format; known are {FORMATS}.")
@@ -194,11 +194,11 @@ def _shape_line(place: str, line: bytes) -> _Line:
         raise HoldfastError(f"{place}: not JSON ({error}); correct or remove the line.") from error
 
 
-def _step(place: str, line: _Line, before: Step | None) -> Step:
+def _step(place: str, line: _Line, before: TraceStep | None) -> TraceStep:
     _check_order(place, line, before)
     added = tuple(ShapeBlock(b.role, b.type, b.chars, b.tool, b.error) for b in line.added)
     billed = line.usage
-    return Step(
+    return TraceStep(
         number=line.request,
         at=line.at,
         first_token_at=line.first_token_at,
@@ -218,7 +218,7 @@ def _step(place: str, line: _Line, before: Step | None) -> Step:
     )
 
 
-def _check_order(place: str, line: _Line, before: Step | None) -> None:
+def _check_order(place: str, line: _Line, before: TraceStep | None) -> None:
     if line.at is not None and line.first_token_at is not None and line.first_token_at < line.at:
         raise HoldfastError(f"{place}: first_token_at ({line.first_token_at}) is before at ({line.at}); correct it.")
     if line.at is None and line.first_token_at is not None:

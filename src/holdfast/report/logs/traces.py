@@ -40,7 +40,7 @@ class Shape(Struct, frozen=True):
 Content = Shape | Request
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class TraceStep(Struct, frozen=True, kw_only=True):
     """One provider request. `number` is its number in the file; times are seconds on the trace's own clock.
 
     `lane` is one linear conversation: the model, with a suffix where it is a side chain. `reset` is the reason for
@@ -74,7 +74,7 @@ class Trace(Struct, frozen=True):
 
     name: str
     source: str
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     author: str = ""
     started: float | None = None
 
@@ -83,9 +83,9 @@ class Trace(Struct, frozen=True):
         return all(step.at is not None for step in self.steps)
 
 
-def lanes(trace: Trace) -> dict[str, tuple[Step, ...]]:
+def lanes(trace: Trace) -> dict[str, tuple[TraceStep, ...]]:
     """The steps of each lane, lanes in the order of their first request."""
-    found: dict[str, list[Step]] = {}
+    found: dict[str, list[TraceStep]] = {}
     for step in trace.steps:
         found.setdefault(step.lane, []).append(step)
     return {lane: tuple(steps) for lane, steps in found.items()}

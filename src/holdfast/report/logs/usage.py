@@ -48,7 +48,7 @@ AUTO = "auto"
 """The service tier of a request that leaves the choice to the provider: it does not say which one was billed."""
 
 
-class Answer(Struct):
+class LoggedAnswer(Struct):
     """What a line says of the answer. `failed` if it was an error, which is not billed."""
 
     usage: Usage | None = None
@@ -59,9 +59,9 @@ class Answer(Struct):
     tier: str = ""
 
 
-def answer_of(members: Members, dialect: str) -> Answer:
+def answer_of(members: Members, dialect: str) -> LoggedAnswer:
     """The answer of a line: usage that stands by itself first, then that of a response, then one that was predicted."""
-    found = Answer(failed=_failed(members))
+    found = LoggedAnswer(failed=_failed(members))
     found.usage = _usage(first(members, USAGE), dialect)
     found.tier = _told_tier(members)
     response = bytes_of(first(members, RESPONSE), "replace")
@@ -72,7 +72,7 @@ def answer_of(members: Members, dialect: str) -> Answer:
     return found
 
 
-def _read(response: bytes, dialect: str, found: Answer) -> None:
+def _read(response: bytes, dialect: str, found: LoggedAnswer) -> None:
     """A response: the object, its text, the events of a stream, or any of them inside what was written down of it."""
     inner = members_of(response)
     if inner is not None:

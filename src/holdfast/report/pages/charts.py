@@ -49,7 +49,7 @@ class Dots(NamedTuple):
     strong: bool = False
 
 
-class Step(NamedTuple):
+class Rise(NamedTuple):
     """A place at which a sum goes up by `by`."""
 
     at: int
@@ -120,7 +120,7 @@ def dots(title: str, rows: Sequence[Dots], form: Form, *, desc: str = "") -> Mar
     return _chart(title, desc, bottom + AXIS, drawn)
 
 
-def steps(title: str, points: Sequence[Step], end: int, form: Form, *, desc: str = "", most: int = 100) -> Markup:
+def steps(title: str, points: Sequence[Rise], end: int, form: Form, *, desc: str = "", most: int = 100) -> Markup:
     """A sum over the numbers from 1 to `end`, with a dot where it goes up: the larger, the more. Only the largest have
     a dot where there are more than `most`."""
     points = sorted(points)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ..explain.report import with_head
-from ..explain.results import CauseSum, CureSum, Explained, Money, OtherTtl, Totals
-from ..explain.sentences import with_others
+from ..explainer.report import with_head
+from ..explainer.results import CauseSum, CureSum, ExplainReport, Money, OtherTtl, Totals
+from ..explainer.sentences import with_others
 from ..repair_estimates import sentence
 from . import charts, page, scales, sessions, texts, words
 from .charts import Bar, Tone
@@ -29,7 +29,7 @@ _PARTS: tuple[tuple[str, str, Tone], ...] = (
 )
 
 
-def explain_page(report: Explained) -> str:
+def explain_page(report: ExplainReport) -> str:
     """The report as a self-contained HTML file; the same report gives the same bytes."""
     totals = report.totals
     return page.page(
@@ -71,7 +71,7 @@ def _headline(totals: Totals) -> Child:
     return [f"{start}; ", tag("strong", f"{texts.dollars(totals.break_cost_usd)} of it"), f" because {broke}."]
 
 
-def _under(report: Explained) -> Markup:
+def _under(report: ExplainReport) -> Markup:
     totals = report.totals
     said = [texts.counted(totals.requests, "request"), f"{texts.count(totals.usage.prompt)} prompt tokens"]
     ends = [at for each in report.sessions for at in (each.started, each.ended) if at is not None and texts.dated(at)]
@@ -83,7 +83,7 @@ def _under(report: Explained) -> Markup:
     return page.dotted([*said, named + more] if named else said)
 
 
-def _notices(report: Explained) -> list[Child]:
+def _notices(report: ExplainReport) -> list[Child]:
     totals, said = report.totals, []
     if report.partial:
         said.append(joined("Reading was interrupted: this is what had been read until then."))
@@ -187,7 +187,7 @@ def _cures(cures: tuple[CureSum, ...]) -> Markup | None:
     return page.section("What would save most", tag("ol", those, class_="cures"), aside=aside)
 
 
-def _tips(report: Explained) -> Markup | None:
+def _tips(report: ExplainReport) -> Markup | None:
     """Those for long-running agents that the logs show a reason for."""
     items = [
         tag(
@@ -204,7 +204,7 @@ def _tips(report: Explained) -> Markup | None:
     )
 
 
-def _heads(report: Explained) -> Markup | None:
+def _heads(report: ExplainReport) -> Markup | None:
     """New sessions that could not share the head of the one before, by what differs."""
     items = []
     for each in report.totals.heads[:MOST_CURES]:
@@ -248,7 +248,7 @@ def _ttl(ttl: OtherTtl | None) -> Markup | None:
     return page.section("Another lifetime", tag("p", verdict), chart, aside=aside)
 
 
-def _sources(report: Explained) -> Markup | None:
+def _sources(report: ExplainReport) -> Markup | None:
     if not report.read and not report.broken:
         return None
     files = report.read[:MOST_FILES]
@@ -273,7 +273,7 @@ def _sources(report: Explained) -> Markup | None:
     )  # fmt: skip
 
 
-def _foot(report: Explained) -> Child:
+def _foot(report: ExplainReport) -> Child:
     reckoned = (
         "A break is a request that read less from the cache than the request before it in the same conversation, with "
         "the same model, had covered. Its cost is what the lost tokens were billed beyond the price of reading them."

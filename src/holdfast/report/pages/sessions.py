@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from ..explain.results import BreakFound, SessionFound
+from ..explainer.results import BreakFinding, SessionFindings
 from . import charts, page, scales, texts, words
-from .charts import Step
+from .charts import Rise
 from .markup import Child, Markup, tag
 from .tables import Cell, Column, table
 
@@ -37,16 +37,16 @@ _COLUMNS = (
 )
 
 
-def lost(session: SessionFound) -> Decimal | None:
+def lost(session: SessionFindings) -> Decimal | None:
     """What the known breaks without a reason cost; None where no price is known."""
     known = [each.cost_usd for each in session.breaks if each.reset is None and each.cost_usd is not None]
     return sum(known, Decimal(0)) if known else None
 
 
-def ranked(sessions: Sequence[SessionFound]) -> list[tuple[int, SessionFound]]:
+def ranked(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindings]]:
     """The sessions with their places in the report, those first that lost most, then those that cost most."""
 
-    def weight(each: tuple[int, SessionFound]) -> tuple[Decimal, int, Decimal, int]:
+    def weight(each: tuple[int, SessionFindings]) -> tuple[Decimal, int, Decimal, int]:
         found = each[1]
         tokens = sum(one.tokens_lost for one in found.breaks if one.reset is None)
         return -(lost(found) or Decimal(0)), -tokens, -(found.cost_usd or Decimal(0)), each[0]
@@ -54,9 +54,9 @@ def ranked(sessions: Sequence[SessionFound]) -> list[tuple[int, SessionFound]]:
     return sorted(enumerate(sessions), key=weight)
 
 
-def told(sessions: Sequence[SessionFound]) -> list[tuple[int, SessionFound]]:
+def told(sessions: Sequence[SessionFindings]) -> list[tuple[int, SessionFindings]]:
     """The sessions whose breaks are told, as far as there is room for them."""
-    found: list[tuple[int, SessionFound]] = []
+    found: list[tuple[int, SessionFindings]] = []
     number = 0
     for place, each in ranked(sessions):
         number += min(len(each.breaks), MOST_BREAKS)
@@ -68,7 +68,7 @@ def told(sessions: Sequence[SessionFound]) -> list[tuple[int, SessionFound]]:
     return found
 
 
-def listed(sessions: Sequence[SessionFound], total: int) -> Markup | None:
+def listed(sessions: Sequence[SessionFindings], total: int) -> Markup | None:
     """Every session as a row."""
     if not sessions:
         return None
@@ -81,7 +81,7 @@ def listed(sessions: Sequence[SessionFound], total: int) -> Markup | None:
     return page.section("Sessions", grid, tag("p", said, class_="small") if left else None, wide=True)
 
 
-def _row(each: SessionFound, link: str | None) -> list[Cell]:
+def _row(each: SessionFindings, link: str | None) -> list[Cell]:
     name = tag("bdi", texts.clip(each.session, NAME) or "(no name)")
     number = sum(one.reset is None for one in each.breaks)
     plus = "+" if each.breaks_left_out else ""
@@ -104,7 +104,7 @@ def _row(each: SessionFound, link: str | None) -> list[Cell]:
     ]  # fmt: skip
 
 
-def broken(sessions: Sequence[SessionFound]) -> Markup | None:
+def broken(sessions: Sequence[SessionFindings]) -> Markup | None:
     """The sessions with breaks, each with its breaks in their order."""
     shown = told(sessions)
     if not shown:
@@ -118,7 +118,7 @@ def broken(sessions: Sequence[SessionFound]) -> Markup | None:
     return page.section("Break by break", items, rest, aside=aside, wide=True)
 
 
-def _session(place: int, each: SessionFound, *, opened: bool) -> Markup:
+def _session(place: int, each: SessionFindings, *, opened: bool) -> Markup:
     number = sum(one.reset is None for one in each.breaks)
     resets = len(each.breaks) - number
     said = [texts.counted(number, "break")] + ([texts.counted(resets, "reset")] if resets else [])
@@ -142,13 +142,13 @@ def _session(place: int, each: SessionFound, *, opened: bool) -> Markup:
     )
 
 
-def _chart(each: SessionFound) -> Markup | None:
+def _chart(each: SessionFindings) -> Markup | None:
     """What was lost so far, request by request."""
     if len(each.breaks) < 2:
         return None
     priced = any(one.cost_usd is not None for one in each.breaks)
     points = [
-        Step(
+        Rise(
             one.request,
             max(0.0, float(one.cost_usd or 0) if priced else float(one.tokens_lost)),
             "lost" if one.reset is None else "reset",
@@ -164,11 +164,11 @@ def _chart(each: SessionFound) -> Markup | None:
     return tag("figure", tag("figcaption", f"{title}, breaks and resets"), chart)
 
 
-def _what(one: BreakFound) -> str:
+def _what(one: BreakFinding) -> str:
     return texts.clip(f"reset: {one.reset}" if one.reset is not None else one.cause or "unknown", 60)
 
 
-def _break(one: BreakFound, session: SessionFound, where: dict[tuple[str | None, str], int]) -> Markup:
+def _break(one: BreakFinding, session: SessionFindings, where: dict[tuple[str | None, str], int]) -> Markup:
     first = tag(
         "p",
         tag("span", _what(one), class_="badge" if one.reset is None else "badge was-reset"),
@@ -187,7 +187,7 @@ def _break(one: BreakFound, session: SessionFound, where: dict[tuple[str | None,
     return tag("li", number, tag("div", body))
 
 
-def _circumstances(one: BreakFound, session: SessionFound) -> list[str]:
+def _circumstances(one: BreakFinding, session: SessionFindings) -> list[str]:
     said = [texts.moment(one.at)] if one.at is not None else []
     if one.gap_s is not None:
         said.append(f"{texts.span(one.gap_s)} after the request before")
@@ -208,7 +208,7 @@ def _side(name: str, text: str | None) -> Markup:
     return tag("div", tag("span", name, class_="soft"), shown)
 
 
-def _advice(one: BreakFound, where: dict[tuple[str | None, str], int]) -> Markup | None:
+def _advice(one: BreakFinding, where: dict[tuple[str | None, str], int]) -> Markup | None:
     """What to do, in full where it is first said in a session."""
     if not one.advice:
         return None

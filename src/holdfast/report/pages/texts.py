@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
-from ..explain.prices import DATED
+from ..explainer.prices import DATED
 
 UNKNOWN = "unknown"
 """Stands for dollars where no price is known."""

@@ -1,0 +1,121 @@
+"""What to do about a break of which only the usage is known. Causes that need no more words have the plain cures of the
+core; a pause is answered with the figures of its session."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from holdfast.core import Cause, Finding
+from holdfast.core.cures import IMPROVE as IMPROVE
+from holdfast.core.cures import MANAGE as MANAGE
+from holdfast.core.cures import Cure, case, cure_for
+from holdfast.facts import ModelFacts
+
+from .prices import DATED, ZERO
+from .results import BreakFinding, OtherTtl
+
+SHORT_EXPIRY = "ttl_expired_5m"
+HEAD = "system_prompt_changed"
+NO_MARKER = "no_marker"
+NO_CURE = frozenset({"unknown", "likely_server_side", "ttl_expired_1h"})
+"""Causes that nobody is advised to change anything for: they are not counted among the cures."""
+
+_TOLD = "Usage alone does not say which block; `holdfast run -- CLIENT` compares the bytes and names it."
+_WORDS: dict[str, str] = {
+    "messages_rewritten": (
+        "The read fell back to the tools and system text while the entry was alive, so messages that had been sent "
+        f"were changed or left out: leave them as they are and append what is new. {_TOLD}"
+    ),
+    "system_prompt_changed": (
+        "The read fell below the tools and system text that the lane had in common with others, so one of them "
+        "changed: keep both fixed for the session and send what changes in the newest user message. " + _TOLD
+    ),
+    "unknown": (
+        "Nothing was read although the entry should have lived: the first tool or the beginning of the system text "
+        "changed, a setting that the whole prefix depends on changed, or the provider lost the entry. Usage alone "
+        "cannot tell these apart; `holdfast run -- CLIENT` compares the bytes and can."
+    ),
+    SHORT_EXPIRY: "The pause was longer than the five minutes the entry lives.",
+}
+
+
+_BYTES = "`holdfast run -- CLIENT` compares the bytes and names it."
+_EVERY_TURN = (
+    "Nothing was read at {count} of {asked} first requests after a user's message although the entry lived, and what "
+    "came after tools was read: likely something in the tools or the system text is made anew for every message, such "
+    "as the time, git status or the working directory. Send it in the newest user message. " + _BYTES
+)
+_STARTED = (
+    "Nothing was read at the first request after a user's message although the entry lived, and what came after tools "
+    "was read: likely the client was started anew, or its settings were changed, and its system text holds something "
+    "of the start, such as date and time, git status or the working directory. Leave it running, and keep what changes "
+    "out of the system text. " + _BYTES
+)
+_PI_DATED = datetime(2026, 4, 1, tzinfo=UTC).timestamp()
+"""From then on pi's system text has the date without the time (its issues 1873 and 2131)."""
+_PI_CLOCK = (
+    "pi up to March 2026 writes the time into its system text at every start, /reload and --continue: a newer one "
+    "writes the date alone. "
+)
+
+
+def at_the_head(found: BreakFinding, count: int, asked: int, client: str) -> BreakFinding:
+    """A break that read nothing at the first request after a user's message, one of `count` in a lane with so many such
+    requests: likely the head changed, with every message or when the client began anew."""
+    told = _EVERY_TURN if count > 1 and 2 * count >= asked else _STARTED
+    dated = found.at is not None and DATED <= found.at < _PI_DATED
+    known = _PI_CLOCK if client == "pi" and dated else ""
+    advice = known + told.format(count=count, asked=asked)
+    return replace(found, cause=HEAD, cure=HEAD, advice=advice, setting=None)
+
+
+@lru_cache(maxsize=1024)
+def plain(cause: Cause, model: ModelFacts) -> Cure:
+    """The cure of a cause where nothing more is known."""
+    if cause in _WORDS:
+        return Cure(cause, _WORDS[cause])
+    finding = Finding(cause=cause, reason=None, tokens=0, dollars=ZERO, expected=0, read=0)
+    return cure_for(case(finding, model))
+
+
+def with_figures(found: BreakFinding, ttl: OtherTtl | None) -> BreakFinding:
+    """A pause with what the hour would have cost in this session."""
+    if found.cause != SHORT_EXPIRY or found.evidence != "usage" or ttl is None:
+        return found
+    if ttl.all_1h >= ttl.as_billed:
+        told = f"an hour for all of it would have cost this session {_dollars(ttl.all_1h)} instead of"
+        advice = f"{_WORDS[SHORT_EXPIRY]} But {told} {_dollars(ttl.as_billed)}: nothing to change."
+        return replace(found, advice=advice)
+    advice = (
+        f"{_WORDS[SHORT_EXPIRY]} Written for an hour, this session would have cost {_dollars(ttl.all_1h)} instead of "
+        f"{_dollars(ttl.as_billed)}: choose the one-hour lifetime where pauses like this are common."
+    )
+    return replace(found, advice=advice, setting=MANAGE)
+
+
+def markers_for(requests: int, saved: Decimal) -> str:
+    """The cure of requests that never asked for a cache."""
+    which = "1 request" if requests == 1 else f"{requests:,} requests"
+    return (
+        f"{which} neither wrote nor read a cache, as without a marker (or the log leaves the cache out): mark the last "
+        f"block of every request, or send a top-level cache_control. That would have saved up to {_dollars(saved)}, if "
+        "each begins with the one before."
+    )
+
+
+def hour_for(sessions: int, saved: Decimal) -> str:
+    """The cure of pauses over all sessions."""
+    where = "1 session" if sessions == 1 else f"{sessions:,} sessions"
+    return (
+        f"Pauses outlived the five-minute entries: in {where} the one-hour lifetime would have been cheaper, by "
+        f"{_dollars(saved)} in all."
+    )
+
+
+def _dollars(value: Decimal) -> str:
+    places = Decimal("0.01") if abs(value) >= 1 else Decimal("0.0001")
+    return f"${value.quantize(places, ROUND_HALF_UP):,}"

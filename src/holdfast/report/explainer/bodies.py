@@ -1,0 +1,246 @@
+"""What the bytes of requests tell: where a prompt departs from the lane's last one, and what it should have read.
+
+The engine's own core looks at a body as if it had passed through it, with the client's markers untouched: the same
+comparison, the same causes and cures. Where a log has usage, only a request that read less than it could is looked at,
+beside the one before it; where it has none, every request is, because what each reads depends on all before it. What is
+kept is bounded: the last body of the lanes in use, the entries of the sessions in use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast import facts
+from holdfast.caches import Room
+from holdfast.config.sections import Breaks, Cache
+from holdfast.core import Ledger, Tenant, planner
+from holdfast.facts import ModelFacts
+from holdfast.records import Usage
+from holdfast.wire import DIALECTS, Body, PromptReader
+
+from ..logs.records import LoggedRequest
+
+BODIES = 24_000_000
+"""Bytes of lanes' last bodies that are kept."""
+SESSIONS = 32
+"""Sessions without usage whose entries are kept."""
+STREAMS = 4_000_000
+"""Tokens, four bytes each, of prompts in caches that match token by token."""
+
+ANY_LOSS = Breaks(min_drop=0.0, min_tokens=0)
+_AS_SENT = Cache(strategy="passthrough", client_markers="respect", breaks=ANY_LOSS)
+
+_BEDROCK = re.compile(r"(?:^|[/:])((?:[a-z-]+\.)?(?:anthropic|amazon)\.[^/]+)$").search
+
+LaneName = tuple[str, str, str]
+"""Session (its key), agent and model."""
+
+
+class ComparedBody(Struct, frozen=True):
+    """A body beside the lane's last one, and how that one went out where it was looked at for this."""
+
+    body: Body
+    earlier: Body | None
+    tenant: Tenant
+    ledger: Ledger
+    prepared: planner.Prepared
+    first: planner.Prepared | None = None
+
+    @property
+    def foreseen(self) -> Usage:
+        """What it reads and writes by the cache rules."""
+        return self.prepared.outcome.usage()
+
+    @property
+    def departs(self) -> bool:
+        """Whether it changes what had been sent before."""
+        comparison = self.prepared.comparison
+        return comparison is not None and comparison.divergence is not None
+
+
+class Pair(Struct, frozen=True):
+    """A body and the one before it in its lane, which was sent at this time."""
+
+    earlier: Body
+    at: float
+    now: Body
+
+
+class _Before(Struct, frozen=True):
+    """A lane's last request, as its log has it or as it was read."""
+
+    raw: bytes
+    record: LoggedRequest | None = None
+    body: Body | None = None
+    ledger: Ledger | None = None
+    at: float | None = None
+
+    @property
+    def weight(self) -> int:
+        return 1_000 + len(self.raw)
+
+
+class BodyMemory:
+    """What is remembered of the bodies seen so far."""
+
+    def __init__(self) -> None:
+        self._reader = PromptReader()
+        self._room = Room(STREAMS)
+        self._tenants: OrderedDict[str, Tenant] = OrderedDict()
+        self._lanes: OrderedDict[LaneName, _Before] = OrderedDict()
+        self._bytes = 0
+
+    # Where the log has usage
+
+    def sent(self, record: LoggedRequest, lane: LaneName) -> None:
+        """A request that was billed: the lane's next one may have to be compared with it."""
+        if record.body is not None and record.dialect in DIALECTS:
+            self._keep(lane, _Before(record.body, record))
+
+    def beside(self, record: LoggedRequest, lane: LaneName, model: ModelFacts, covered: int) -> ComparedBody | None:
+        """A request beside the one before it in its lane, which had covered so much; None where either cannot be read
+        any more."""
+        before = self._lanes.get(lane)
+        if before is None or before.record is None:
+            return None
+        earlier, now = self._parse(before.record), self._parse(record)
+        if earlier is None or now is None:
+            return None
+        tenant, ledger = Tenant(), Ledger()
+        then = 0.0 if before.record.at is None else before.record.at
+        first = self._prepare(earlier, before.record, model, tenant, ledger, then)
+        began = before.record.first_token_at
+        planner.first_token(tenant, first, then if began is None else max(then, began))
+        if ledger.last is not None:
+            ledger.last = replace(ledger.last, first_token=first.first_token, covered=covered)
+        at = then if record.at is None else record.at
+        return ComparedBody(now, earlier, tenant, ledger, self._prepare(now, record, model, tenant, ledger, at), first)
+
+    def same(self, record: LoggedRequest, lane: LaneName) -> float | None:
+        """About which part of a body is the same as before; None where that is not at hand."""
+        before = self._lanes.get(lane)
+        if before is None or not record.body:
+            return None
+        return _common(before.raw, record.body) / len(record.body)
+
+    def departing(self, record: LoggedRequest, lane: LaneName, *, alike: float) -> Pair | None:
+        """A request that has no more than this part in common with the one before it in its lane, with that one; None
+        for others."""
+        before = self._lanes.get(lane)
+        if before is None or not record.body or _common(before.raw, record.body) > alike * len(before.raw):
+            return None
+        if before.record is not None:
+            earlier, at = self._parse(before.record), before.record.at
+        else:
+            earlier, at = before.body, before.at
+        now = self._parse(record)
+        return None if earlier is None or now is None or at is None else Pair(earlier, at, now)
+
+    def knows(self, lane: LaneName) -> bool:
+        """Whether the lane goes on from a request that was seen."""
+        return lane in self._lanes
+
+    def parsed(self, record: LoggedRequest) -> Body | None:
+        return self._parse(record)
+
+    # Where it has none
+
+    def next(self, record: LoggedRequest, lane: LaneName, model: ModelFacts, now: float) -> ComparedBody | None:
+        """A request of a session without usage, as it goes out; None where it cannot be read."""
+        body = self._parse(record)
+        if body is None:
+            return None
+        before = self._lanes.get(lane)
+        ledger = before.ledger if before is not None and before.ledger is not None else Ledger()
+        tenant = self._tenant(lane[0])
+        prepared = self._prepare(body, record, model, tenant, ledger, now)
+        return ComparedBody(body, None if before is None else before.body, tenant, ledger, prepared)
+
+    def read(self, seen: ComparedBody, lane: LaneName, usage: Usage, first_token: float | None) -> None:
+        """It has read and written what was foreseen."""
+        at = seen.prepared.outcome.at
+        began = at if first_token is None else max(at, first_token)
+        planner.first_token(seen.tenant, seen.prepared, began)
+        planner.settle(seen.tenant, seen.ledger, seen.prepared, usage, began, _AS_SENT)
+        self._keep(lane, _Before(seen.body.raw, None, seen.body, seen.ledger, at))
+
+    def forget(self, session: str) -> None:
+        """A session begins again."""
+        self._tenants.pop(session, None)
+        for lane in [lane for lane in self._lanes if lane[0] == session]:
+            self.leave(lane)
+
+    def leave(self, lane: LaneName) -> None:
+        """A lane begins again: what comes next is not compared with what was sent before."""
+        before = self._lanes.pop(lane, None)
+        self._bytes -= 0 if before is None else before.weight
+
+    def _parse(self, record: LoggedRequest) -> Body | None:
+        dialect = DIALECTS.get(record.dialect)
+        if record.body is None or dialect is None:
+            return None
+        body = self._reader.parse(dialect, record.body, model=record.model)
+        return body if isinstance(body, Body) else None
+
+    def _prepare(
+        self, body: Body, record: LoggedRequest, model: ModelFacts, tenant: Tenant, ledger: Ledger, now: float
+    ) -> planner.Prepared:
+        model = _promising(model)
+        reading = self._reader.read(body, model)
+        asked = planner.Asked(
+            call="",
+            prompt=reading.prompt,
+            alone=reading.prompt,
+            model=model,
+            settings=reading.settings,
+            reset=record.reset,
+        )
+        return planner.prepare(tenant, ledger, asked, now, _AS_SENT)
+
+    def _keep(self, lane: LaneName, new: _Before) -> None:
+        before = self._lanes.pop(lane, None)
+        self._lanes[lane] = new
+        self._bytes += new.weight - (0 if before is None else before.weight)
+        while self._bytes > BODIES and len(self._lanes) > 1:
+            self._bytes -= self._lanes.popitem(last=False)[1].weight
+
+    def _tenant(self, session: str) -> Tenant:
+        """What the lanes of a session share. Nothing in a log says which sessions share more."""
+        tenant = self._tenants.get(session)
+        if tenant is None:
+            tenant = self._tenants[session] = Tenant()
+            tenant.room = self._room
+            if len(self._tenants) > SESSIONS:
+                self._tenants.popitem(last=False)
+        self._tenants.move_to_end(session)
+        return tenant
+
+
+def _common(old: bytes, new: bytes) -> int:
+    """About how many leading bytes are the same: large pieces first, then small ones of the piece that differs."""
+    at, size = 0, min(len(old), len(new))
+    for step in (65_536, 1_024, 16):
+        while at < size and old[at : at + step] == new[at : at + step]:
+            at += step
+    return min(at, size)
+
+
+def _promising(model: ModelFacts) -> ModelFacts:
+    """The model with implicit hits that come whenever they can: what is worked out is not left to chance."""
+    if model.knobs.implicit_hit_probability is None:
+        return model
+    return replace(model, knobs=replace(model.knobs, implicit_hit_probability=1.0))
+
+
+def facts_of(name: str, dialect: str) -> ModelFacts:
+    """What is known of a model as a log names it, called in this dialect if the log says so. Bedrock's ids (also inside
+    an ARN) have a colon before their version: what stands before it is no provider."""
+    if (found := _BEDROCK(name)) is not None:
+        return facts.model(f"bedrock:{found[1]}")
+    if ":" in name or not dialect:
+        return facts.model(name)
+    return DIALECTS.get(dialect, DIALECTS["openai_chat"]).facts(name)

@@ -1,0 +1,302 @@
+"""Reads the records of logs one by one and finds the breaks.
+
+A break is a request that read less than the request before it in its lane had covered. What was billed decides that;
+why, and where, the bytes tell where a log has them, the log itself where it has looked, else the usage alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holdfast.config import Settings
+from holdfast.core.cures import Cure, reset_cure
+from holdfast.engine import Where
+from holdfast.facts import Rates
+from holdfast.records import Usage
+
+from ..logs.records import BrokenSource, LoggedRequest, Record
+from ..logs.traces import Kind, kind_of_shape
+from ..tips import applicable
+from . import advice, report
+from .bodies import BodyMemory, ComparedBody, facts_of
+from .break_details import shown
+from .causes import cause_of
+from .heads import Heads
+from .lanes import LaneUsage
+from .lifetimes import reads
+from .no_markers import is_unmarked
+from .prices import DatedPrices, TokenBill
+from .repairs import RepairCandidate, RepairEstimates
+from .results import BreakFinding, BrokenLine, Evidence, ExplainReport, FileRead, utf8
+from .session_dedup import RequestWindow, SessionIndex
+from .sessions import SessionTally
+from .signs import Signs
+
+NAMED = 20
+"""Broken lines that are named; the others are counted."""
+STEP = 10.0
+"""Seconds between the requests of a log that has no times."""
+
+
+class _Why(Struct, frozen=True):
+    cause: str | None
+    reset: str | None
+    cure: Cure | None
+    evidence: Evidence
+    where: Where = Where()
+
+
+class Explainer:
+    """`add` each record, then ask for the `result`. A break needs more lost tokens than `min_tokens`; tips are those
+    that the `settings` do not follow yet. `model` is that of requests whose log names none, `tier` the service tier of
+    those whose log does not say it."""
+
+    def __init__(
+        self,
+        *,
+        min_tokens: int = 0,
+        model: str = "",
+        tier: str = "",
+        window: RequestWindow = RequestWindow(),  # noqa: B008
+        settings: Settings = Settings(),  # noqa: B008
+    ) -> None:
+        self._least, self._model, self._window = min_tokens, model, window
+        self.sessions = SessionIndex(window.session)
+        self._prices = DatedPrices(tier)
+        self._bodies = BodyMemory()
+        self._heads = Heads(self._bodies)
+        self._settings, self._signs = settings, Signs(settings)
+        self._repairs = RepairEstimates(self._bodies)
+        self._broken: list[BrokenLine] = []
+        self.broken = 0
+
+    def add(self, record: Record, origin: str = "", file: str = "") -> None:
+        """One more record, of a kind of log (`origin`) and of a file of it: see `whose.py`."""
+        if isinstance(record, BrokenSource):
+            self.broken += 1
+            if len(self._broken) < NAMED:
+                self._broken.append(BrokenLine(source=utf8(record.source), why=utf8(record.why)))
+            return
+        if not record.model and self._model:
+            record = replace(record, model=self._model)
+        session = self.sessions.of(record, origin, file)
+        if session is not None:
+            self._request(session, record)
+
+    def result(self, read: Sequence[FileRead] = ()) -> ExplainReport:
+        """What was found. Nothing is to be added afterwards."""
+        sessions = self.sessions.all()
+        for session in sessions:
+            session.end()
+        sessions = [session for session in sessions if session.requests]
+        return report.explained(
+            sessions,
+            repairs=self._repairs.result(self._settings.cache.repair),
+            tips=applicable(self._signs.evidence(sessions), self._settings),
+            read=tuple(read),
+            broken=self.broken,
+            lines=tuple(self._broken),
+            prices="; ".join(sorted(self._prices.versions)),
+            heads_left_out=self._heads.left_out,
+            tier=self._prices.tier,
+            tier_unlisted=tuple(utf8(name) for name in self._prices.unlisted),
+        )
+
+    def _request(self, session: SessionTally, record: LoggedRequest) -> None:
+        session.numbered += 1
+        session.subscription = session.subscription or record.subscription
+        usage, at = record.usage, record.at
+        prompt = 0 if usage is None else usage.prompt
+        if prompt and not session.billed:
+            session.billed = True
+            if session.estimated:  # those before it were failures, not a log without usage
+                session.begin_again()
+                self._bodies.forget(session.key)
+        if at is not None and (session.latest_at is None or at > session.latest_at):
+            session.latest_at = at
+        key = (record.agent, record.model)
+        lane = session.lane(key)
+        if lane is None or (lane.file != session.file and self._departs(session, lane, usage)):
+            session.begin(key, lane := LaneUsage(facts_of(record.model, record.dialect), session.file))
+            self._bodies.leave((session.key, *key))
+        inside = self._window.holds(at)
+        if inside:
+            session.counted(record.model, at)
+            session.cut += record.cut
+            self._signs.took(session, lane, record)
+        seen = None
+        if record.body is not None and not session.billed:
+            session.clock = session.clock + STEP if at is None else at
+            seen = self._bodies.next(record, (session.key, *key), lane.model, session.clock)
+        if seen is not None:
+            usage, session.estimated = seen.foreseen, True
+            prompt = usage.prompt
+        if usage is None or not prompt:
+            lane.reset = lane.reset or record.reset
+            if usage is not None and inside:
+                self._paid(session, lane, usage, record)
+            return
+        self._billed(session, lane, record, usage, seen, inside)
+
+    def _departs(self, session: SessionTally, lane: LaneUsage, usage: Usage | None) -> bool:
+        """Whether a lane of an earlier file may not be the one of this name here: a read of all that it had covered
+        proves it. What is only worked out proves nothing."""
+        return not session.billed or (usage is not None and bool(usage.prompt and lane.lost(usage, self._least)))
+
+    def _billed(
+        self,
+        session: SessionTally,
+        lane: LaneUsage,
+        record: LoggedRequest,
+        usage: Usage,
+        seen: ComparedBody | None,
+        inside: bool,
+    ) -> None:
+        at, told, name = record.at, record.told, (session.key, record.agent, record.model)
+        usage = lane.as_written(usage)
+        reset, gap = record.reset or lane.reset, lane.gap(at)
+        lane.file = session.file
+        session.settle(lane, usage)
+        lost = lane.lost(usage, self._least)
+        if lost and seen is None and told is None and not record.judged:
+            seen = self._bodies.beside(record, name, lane.model, lane.covered)
+        if lost and lane.by_chance(usage) and not (seen is not None and seen.departs):
+            lost = 0
+        if told is not None or record.judged:
+            lost = 0 if told is None else told.tokens
+        rates, bill = self._paid(session, lane, usage, record) if inside else (None, None)
+        passed = lane.expired(usage, gap)
+        why = None
+        if lost or told is not None:
+            why = self._why(lane, record, usage, seen, rates, reset, passed)
+        expired = why is not None and why.cause is not None and why.cause.startswith("ttl_expired")
+        if bill is not None and bill.sells:
+            short, long = reads(lane, usage, gap, lost=lost, expired=expired)
+            bill.short_read += short
+            bill.long_read += long
+        if rates is not None and why is None and is_unmarked(usage, lane.model, record.body):
+            unmarked = session.unmarked_of((record.agent, record.model))
+            unmarked.add(usage, lane.model, rates, gap, self._bodies.same(record, name))
+        if inside and why is not None:
+            self._broke(session, lane, record, usage, why, rates, lost, gap)
+        moment = session.clock if at is None and not session.billed else at
+        self._repairs.add(
+            RepairCandidate(
+                record=record, lane=name, model=lane.model, usage=usage, rates=rates, at=moment, inside=inside
+            )
+        )
+        if session.billed:
+            if record.body is not None:
+                self._share(session, lane, record, usage, rates, inside)
+            self._bodies.sent(record, name)
+        elif seen is not None:
+            self._bodies.read(seen, name, usage, record.first_token_at)
+        if not lane.by_chance(usage) or lost or not lane.requests:
+            was_reset = why is not None and why.reset is not None
+            lane.asked += bool(lane.requests) and _kind(record) == "user"
+            lane.took(usage, at, record.first_token_at, gap, lost=lost, reset=was_reset, expired=expired)
+            lane.settle_lifetimes()
+        else:
+            lane.at = at
+        lane.reset = None
+
+    def _share(
+        self,
+        session: SessionTally,
+        lane: LaneUsage,
+        record: LoggedRequest,
+        usage: Usage,
+        rates: Rates | None,
+        inside: bool,
+    ) -> None:
+        """Note what a lane that begins could not share with the session before, and remember it for the next."""
+        if not lane.requests and inside:
+            note = self._heads.first(session, lane, record, usage, rates)
+            if note is not None:
+                session.noted(note)
+        self._heads.sent(session, lane, record)
+
+    def _paid(
+        self, session: SessionTally, lane: LaneUsage, usage: Usage, record: LoggedRequest
+    ) -> tuple[Rates | None, TokenBill]:
+        prompt = usage.prompt
+        rates = self._prices.rates(lane.model.ref, record.at, prompt, record.tier)
+        bill = session.bill(rates, lane.sells and prompt > 0)
+        bill.add(usage)
+        lane.billed(bill, usage)
+        return rates, bill
+
+    def _why(
+        self,
+        lane: LaneUsage,
+        record: LoggedRequest,
+        usage: Usage,
+        seen: ComparedBody | None,
+        rates: Rates | None,
+        reset: str | None,
+        passed: float | None,
+    ) -> _Why:
+        if (told := record.told) is not None:
+            cure = None if told.cure is None else Cure(told.cure, told.advice or "", told.setting)
+            cause = told.cause or (None if told.reset else "unknown")
+            return _Why(cause, told.reset, cure, "log", Where(told.path, told.offset))
+        by_bytes = None if seen is None else shown(seen, usage, lane.covered, rates, passed)
+        if by_bytes is not None:
+            return _Why(by_bytes.cause, by_bytes.reset, by_bytes.cure, "bytes", by_bytes.where)
+        if reset is not None:
+            return _Why(None, reset, reset_cure(reset), "usage")
+        cause = cause_of(lane, usage, record.at, passed)
+        return _Why(cause, None, advice.plain(cause, lane.model), "usage")
+
+    def _broke(
+        self,
+        session: SessionTally,
+        lane: LaneUsage,
+        record: LoggedRequest,
+        usage: Usage,
+        why: _Why,
+        rates: Rates | None,
+        lost: int,
+        gap: float | None,
+    ) -> None:
+        self._signs.broke(lane, why.cause)
+        cost: Decimal | None = record.told.dollars if record.told is not None else None
+        if rates is not None:
+            cost = session.paid_again(lost, usage, rates, reset=why.reset is not None)
+        place = why.where.place
+        found = BreakFinding(
+            request=session.numbered,
+            at=record.at,
+            cause=why.cause,
+            reset=why.reset,
+            gap_s=gap,
+            tokens_lost=lost,
+            cost_usd=cost,
+            path=why.where.path,
+            cure=None if why.cure is None else why.cure.name,
+            advice=None if why.cure is None else why.cure.sentence or None,
+            setting=None if why.cure is None else why.cure.setting,
+            offset=why.where.offset,
+            before=None if place is None else place.before,
+            after=None if place is None else place.after,
+            model=utf8(record.model),
+            agent=utf8(record.agent),
+            expected=usage.read + lost,
+            read=usage.read,
+            evidence=why.evidence,
+            source=utf8(record.source),
+            kind=_kind(record),
+        )
+        if why.cause == "unknown" and why.evidence == "usage":
+            lane.pending = found  # the next request may tell
+        else:
+            session.broke(found)
+
+
+def _kind(record: LoggedRequest) -> Kind | None:
+    """Whether a request goes on after a user's message or after results of tools, as far as its log tells."""
+    return record.kind or (kind_of_shape(record.added) if record.added else None)
