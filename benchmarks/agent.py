@@ -27,7 +27,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.core.call import Verdict
-from holdfast.engine import Engine, Prepared
+from holdfast.engine import EngineCore, PreparedCall
 from holdfast.facts import estimate
 from holdfast.records import Request, Text, Usage, usage
 from holdfast.simulator import Simulator, VirtualClock
@@ -66,12 +66,12 @@ class Played(Struct, frozen=True, kw_only=True):
     done: bool
 
 
-class Counting(Engine):
+class Counting(EngineCore):
     """An engine that counts what it takes for a break of the cache."""
 
     breaks = 0
 
-    def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
+    def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
         verdict = super().settle(prepared, usage, now=now)
         self.breaks += verdict.finding is not None
         return verdict

@@ -10,7 +10,7 @@ from benchmarks import Result
 from benchmarks.simulator import Sessions
 from holdfast.config.schema import Settings
 from holdfast.core.ledger import encode
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body, rewrite
 
@@ -30,7 +30,7 @@ class _Through:
 
     def __init__(self) -> None:
         self.clock = VirtualClock(START)
-        self.simulator, self.engine = Simulator(clock=self.clock), Engine(Settings())
+        self.simulator, self.engine = Simulator(clock=self.clock), EngineCore(Settings())
         self.spent = 0.0
 
     def send(self, raw: bytes) -> None:

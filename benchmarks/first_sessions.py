@@ -35,7 +35,7 @@ from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
 from holdfast.core.counterfactuals import BOUND
 from holdfast.core.planner import Tenant
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
@@ -110,7 +110,7 @@ class Bill:
 
 def through(requests: Sequence[Sent], *, gap: float = GAP, settings: Cache | None = None) -> tuple[Bill, list[str]]:
     """Requests of a client nobody knows, through the engine; with each what was done about its markers."""
-    engine = Engine(Settings(cache=settings or Cache()), strict=True)
+    engine = EngineCore(Settings(cache=settings or Cache()), strict=True)
     identities = Identities(b"a key of this benchmark, 32 bytes")
     bill, told = Bill(), list[str]()
     for number, request in enumerate(requests):
@@ -221,7 +221,7 @@ async def _chat(name: str, settings: Cache) -> list[tuple[bytes, float]]:
             workspace=workspace,
             home=Path(scratch, "home"),
             provider=provider,
-            engine=Engine(whole, strict=True),
+            engine=EngineCore(whole, strict=True),
             clock=clock.now,
         )
         session = await sessions.create()

@@ -24,7 +24,7 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Deferral, Delegates, Offload, Tools
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.facts import estimate
 from holdfast.records import Message, Request, Text
 from holdfast.simulator import Simulator, VirtualClock
@@ -55,7 +55,7 @@ class Placed:
             workspace=workspace,
             home=Path(scratch, "home"),
             provider=Ticking(self.simulator, self.clock),
-            engine=Engine(settings, strict=True),
+            engine=EngineCore(settings, strict=True),
             clock=self.clock.now,
             tools=tools,
         )
@@ -181,7 +181,7 @@ def stripping() -> Iterator[Effect]:
 async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[str, ...]]:
     ref, dialect, clock = "openai:gpt-6.1-sol", "openai_responses", VirtualClock(START)
     simulator = Simulator(script=Script(name="mechanisms", function=searching.reply), clock=clock)
-    engine, lane = Engine(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="s", client="bench")
+    engine, lane = EngineCore(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="s", client="bench")
     paid, messages, answers = Decimal(0), list[Message](), list[str]()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
         room = Path(scratch, "workspace")

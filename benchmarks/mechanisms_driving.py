@@ -18,7 +18,7 @@ from holdfast import facts
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.call import Verdict
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
 from holdfast.simulator import Call, Simulator, VirtualClock
@@ -89,7 +89,7 @@ class Client:
     ) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = Engine(Settings(cache=cache or Cache()), reports=reports, strict=True)
+        self.engine = EngineCore(Settings(cache=cache or Cache()), reports=reports, strict=True)
         self.dialect, self.paid, self.used = dialect, Decimal(0), list[Usage]()
 
     def body(self, request: Mapping[str, Any]) -> Body:
@@ -103,7 +103,7 @@ class Client:
 
     def send(
         self, request: Mapping[str, Any] | Body, *, lane: str = "main", subagent: bool = False, **more: Any
-    ) -> tuple[Prepared, Verdict]:
+    ) -> tuple[PreparedCall, Verdict]:
         now = self.clock.now()
         body = request if isinstance(request, Body) else self.body(request)
         prepared = self.engine.prepare(body, lane=self.lane(lane, subagent=subagent), now=now, **more)

@@ -33,7 +33,7 @@ from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini, OpenAI
 from holdfast.core.call import Verdict
 from holdfast.core.gemini_contents import Create
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.engine.lane import SideCall
 from holdfast.engine.reports import Reports
 from holdfast.simulator import Call, Simulator, VirtualClock
@@ -254,7 +254,7 @@ class Gem:
     def __init__(self, *, enabled: bool) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = Engine(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
+        self.engine = EngineCore(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
         self.paid, self.created = Decimal(0), 0
 
     def talk(self, turns: int, gap: float) -> Decimal:

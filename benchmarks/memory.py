@@ -26,7 +26,7 @@ from holdfast.agent.session import Session
 from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Memory
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.facts import estimate
 from holdfast.memory.entries import KnowledgeEntry
 from holdfast.memory.knowledge import Knowledge
@@ -129,7 +129,7 @@ def _sessions(scratch: Path, name: str, arm: Arm, clock: VirtualClock, store: St
         workspace=scratch / "workspace",
         home=scratch / "home",
         provider=Ticking(simulator, clock),
-        engine=Engine(settings, strict=True),
+        engine=EngineCore(settings, strict=True),
         store=None if arm in ("none", "in system") else store,
         tenant=TENANT,
         clock=clock.now,

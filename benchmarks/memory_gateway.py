@@ -27,7 +27,7 @@ from holdfast.agent.costs import add
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Incoming, Passages
 from holdfast.memory.injection import Injecting
@@ -107,7 +107,7 @@ def play(name: str, arm: Arm, *, marks: bool) -> Played:
     simulator, own = Simulator(clock=clock), Own(name)
     said, spent = list[tuple[str, str]](), list[Usage]()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch, open_store(Path(scratch, "h.db")) as store:
-        engine, identities = Engine(settings, store=store, bus=bus, strict=True), Identities(KEY, store=store)
+        engine, identities = EngineCore(settings, store=store, bus=bus, strict=True), Identities(KEY, store=store)
         injecting = Injecting(engine, store, lambda _agent: settings, clock=clock.now)
         passages = Passages(engine, identities, settings, clock=clock.now, remembering=injecting)
         known = Knowledge(store, identities.tenant(HEADERS, ""), project=PROJECT, clock=clock.now)

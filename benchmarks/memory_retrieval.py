@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from benchmarks import Result
 from benchmarks.make_data import DATA
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.memory.embedders import embedder
 from holdfast.memory.knowledge import Knowledge
 from holdfast.memory.vectors import Vectors
@@ -78,7 +78,7 @@ def questions() -> list[Question]:
 
 
 def run(*, quick: bool) -> Iterator[Result]:
-    settings = load_here().settings.memory
+    settings = load_config().settings.memory
     with tempfile.TemporaryDirectory() as scratch, open_store(Path(scratch, "memory.db")) as store:
         fill(store)
         yield from _reported("words alone", by_words(store), LEAST_BY_WORDS)

@@ -22,7 +22,7 @@ from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
 from holdfast.core.padding import Outlook, SkillBody, pad
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
@@ -92,7 +92,7 @@ async def session_cost(name: str, mode: Mode, turns: int, added: int) -> Decimal
             workspace=workspace,
             home=Path(scratch, "home"),
             provider=Simulated(simulator),
-            engine=Engine(settings, strict=True),
+            engine=EngineCore(settings, strict=True),
             clock=clock.now,
         )
         session = await sessions.create()
@@ -120,7 +120,7 @@ def _paid(calls: int, added: int, mode: Mode, strategy: Strategy) -> float:
     texts = [json.dumps(tool) for tool in TOOLS]
     stable = pad(texts, PERSONA, [SKILL], mode=mode, models=[facts], outlook=Outlook(calls=calls)).text
     clock = VirtualClock(1_700_000_000.0)
-    simulator, engine = Simulator(clock=clock), Engine(Settings(cache=Cache(strategy=strategy)), strict=True)
+    simulator, engine = Simulator(clock=clock), EngineCore(Settings(cache=Cache(strategy=strategy)), strict=True)
     lane, paid = Lane(tenant="t", session="s", id="l", client="bench"), 0.0
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Please begin. " * (added // 3)}]
     for number in range(calls):

@@ -24,7 +24,7 @@ from benchmarks.tools import START, exchanged, said
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
@@ -172,7 +172,7 @@ def _asked(messages: tuple[Message, ...]) -> tuple[int, str, str, str]:
 async def _play(arm: Arm, tasks: list[str]) -> Played:
     clock = VirtualClock(START)
     simulator = Simulator(script=Script(name="bench", function=reply), clock=clock)
-    engine, played, messages = Engine(Settings(), strict=True), Played(), list[Message]()
+    engine, played, messages = EngineCore(Settings(), strict=True), Played(), list[Message]()
     lane = Lane(tenant="t", session=arm.name, id=arm.name, client="bench")
     with tempfile.TemporaryDirectory() as scratch:
         room, root = Path(scratch, "workspace"), Path(scratch, "skills")
@@ -219,7 +219,7 @@ def _system(arm: Arm, store: SkillStore, skills: SessionSkills | None) -> str:
 
 
 def _send(
-    engine: Engine,
+    engine: EngineCore,
     simulator: Simulator,
     toolbox: Toolbox,
     system: str,

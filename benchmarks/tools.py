@@ -27,7 +27,7 @@ from benchmarks.tools_catalogue import ASKED, Definition, catalogue
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Offload, Tools
 from holdfast.core.call import Verdict
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.script import Script
@@ -219,7 +219,7 @@ def _definition(tool: str) -> Definition:
 async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: list[str]) -> Played:
     clock = VirtualClock(START)
     simulator = Simulator(script=Script(name="bench", function=reply), clock=clock)
-    engine = Engine(Settings(), strict=True)
+    engine = EngineCore(Settings(), strict=True)
     lane = Lane(tenant="t", session=mode, id=f"{model}/{mode}", client="bench")
     played, messages, answers = Played(), list[Message](), list[str]()
     with tempfile.TemporaryDirectory() as scratch:
@@ -262,7 +262,7 @@ async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: l
 
 
 def _send(
-    engine: Engine,
+    engine: EngineCore,
     simulator: Simulator,
     toolbox: Toolbox,
     dialect: str,
@@ -295,8 +295,8 @@ def _send(
 
 
 def exchanged(
-    engine: Engine, simulator: Simulator, toolbox: Toolbox, request: Request, dialect: str, lane: Lane, now: float
-) -> tuple[Prepared, Verdict, bytes]:
+    engine: EngineCore, simulator: Simulator, toolbox: Toolbox, request: Request, dialect: str, lane: Lane, now: float
+) -> tuple[PreparedCall, Verdict, bytes]:
     """A request through the engine to the simulator, and what came back."""
     spoken = DIALECTS[dialect]
     body = engine.parse(spoken, spoken.encode(request))

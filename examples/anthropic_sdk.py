@@ -11,7 +11,7 @@ from typing import Any
 
 import anthropic
 
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.engine import Engine
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
@@ -40,7 +40,7 @@ def converse(client: anthropic.Anthropic) -> tuple[int, int]:
 def compare(**where: Any) -> None:
     read, prompt = converse(anthropic.Anthropic(**where))
     print(f"as it is:      {read:,} of {prompt:,} tokens read from the cache")
-    engine = Engine(load_here({"cache.repair": "on"}).settings)  # "on": the clock goes to the newest message
+    engine = Engine(load_config({"cache.repair": "on"}).settings)  # "on": the clock goes to the newest message
     read, prompt = converse(anthropic.Anthropic(**where, http_client=engine.http_client()))
     print(f"with Holdfast: {read:,} of {prompt:,} tokens read from the cache")
 

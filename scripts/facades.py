@@ -20,7 +20,7 @@ from pathlib import Path
 PACKAGE = "holdfast"
 SOURCE = Path(__file__).parents[1] / "src"
 # These stand above or below all packages.
-SINGLE_MODULES = frozenset({"errors", "notices", "lru", "lazy_exports", "__main__"})
+SINGLE_MODULES = frozenset({"errors", "notices", "lru", "lazy_exports", "version", "__main__"})
 
 
 @dataclass

@@ -14,10 +14,9 @@ from decimal import Decimal
 
 import anthropic
 
-from holdfast import facts
+from holdfast import Engine, facts
 from holdfast.config.schema import Settings
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
 from holdfast.facts import estimate, rates
 from holdfast.records import usage
 

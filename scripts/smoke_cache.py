@@ -28,7 +28,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Upstream
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, usage
 from holdfast.simulator import Simulator
@@ -109,7 +109,7 @@ async def _turns(model: str, capped: Capped) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         workspace, home = Path(scratch, "workspace"), Path(scratch, "home")
         workspace.mkdir()
-        sessions = Sessions(settings, workspace=workspace, home=home, provider=capped, engine=Engine(settings))
+        sessions = Sessions(settings, workspace=workspace, home=home, provider=capped, engine=EngineCore(settings))
         session, read = await sessions.create(), 0
         try:
             for number, question in enumerate(QUESTIONS, start=1):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from holdfast import Engine
 from holdfast.agent import Session, Sessions, Task, open_agent
 from holdfast.config.schema import Settings
-from holdfast.engine import Engine, Lane
 from holdfast.errors import ArgumentError, HoldfastError
 from holdfast.tools import Section, Tool, tool
 from tests.agent.driving import Bench
@@ -39,7 +39,7 @@ class TestEngine:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            ({}, "Engine got a dict; give settings, such as Engine(load_here("),
+            ({}, "Engine got a dict; give settings, such as Engine(load_config("),
             ({"cache.strategy": "economic"}, "Engine got a dict"),
             ("x", "Engine got a str"),
             (5, "Engine got an int"),
@@ -65,12 +65,8 @@ class TestEngine:
 
     def test_what_it_is_asked(self) -> None:
         engine = Engine()
-        with pytest.raises(
-            HoldfastError, match=r"engine\.prepare got bytes; give a body that was read, such as engine"
-        ):
-            engine.prepare(b"{}", lane=Lane(tenant="", session="s", id="l"), now=0)  # type: ignore[arg-type]
         with pytest.raises(HoldfastError, match=r"engine\.announce got a str; give a lane, such as Lane\("):
-            engine.announce("l", "compaction", now=0)  # type: ignore[arg-type]
+            engine.announce("l", "compaction")  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("way", ["http_client", "async_http_client"])
     def test_its_clients(self, way: str) -> None:

@@ -80,7 +80,7 @@ def test_a_model_without_a_known_price_is_not_asked() -> None:
 def test_a_client_is_ready_before_its_first_request() -> None:
     """Vocabulary and prices are loaded when it is made: otherwise the first request would take too long."""
     code = (
-        "import sys; from holdfast.engine import Engine; engine = Engine();"
+        "import sys; from holdfast import Engine; engine = Engine();"
         "assert 'tiktoken' not in sys.modules; engine.http_client();"
         "print('tiktoken' in sys.modules, 'genai_prices' in sys.modules)"
     )

@@ -14,7 +14,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure, case, cure_for, reset_cure
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.byte_diff import Where, where
 from holdfast.records import Usage
 from holdfast.records.events import Bus
@@ -93,7 +93,7 @@ class Played(Struct, frozen=True):
 class _Open(Struct):
     number: int
     at: float
-    prepared: Prepared
+    prepared: PreparedCall
     exchange: Exchange
 
 
@@ -103,7 +103,7 @@ class _Player:
         self.simulator = Simulator(clock=self.clock)
         bus = Bus()
         self.resets = bus.subscribe(types=("cache.reset",))
-        self.engine = Engine(Settings(cache=cache), bus=bus, strict=True)
+        self.engine = EngineCore(Settings(cache=cache), bus=bus, strict=True)
         self.example = example
         self.lane = Lane(tenant="t", session="s", id="l", client="example")
         self.open: list[_Open] = []

@@ -1,3 +1,49 @@
-"""Holdfast: a cache-first context engine for LLM agents."""
+"""Holdfast: a cache-first context engine for LLM agents.
 
-__version__ = "0.1.0"
+This is what programs import; beside it stand `holdfast.facts`, `holdfast.simulator` and `holdfast.pytest_plugin`. Names
+are loaded when they are first asked for.
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+from holdfast.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from holdfast.agent import Task as Task
+    from holdfast.agent import Watch as Watch
+    from holdfast.agent import open_agent as open_agent
+    from holdfast.config import load_config as load_config
+    from holdfast.core import Plan as Plan
+    from holdfast.core import Verdict as Verdict
+    from holdfast.engine import Lane as Lane
+    from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.records import Message as Message
+    from holdfast.records import Text as Text
+    from holdfast.records import ToolUse as ToolUse
+    from holdfast.records import Usage as Usage
+    from holdfast.records.events import Bus as Bus
+    from holdfast.sdk import Call as Call
+    from holdfast.sdk import Engine as Engine
+    from holdfast.sdk import message_of as message_of
+    from holdfast.store import open_store as open_store
+    from holdfast.tools import Cancel as Cancel
+    from holdfast.tools import Decision as Decision
+    from holdfast.tools import Question as Question
+    from holdfast.tools import tool as tool
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "holdfast.agent": "Task Watch open_agent",
+            "holdfast.config": "load_config",
+            "holdfast.core": "Plan Verdict",
+            "holdfast.engine": "Lane",
+            "holdfast.errors": "HoldfastError",
+            "holdfast.records": "Message Text ToolUse Usage",
+            "holdfast.records.events": "Bus",
+            "holdfast.sdk": "Call Engine message_of",
+            "holdfast.store": "open_store",
+            "holdfast.tools": "Cancel Decision Question tool",
+        },
+    )

@@ -13,7 +13,7 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Mask, Skills, Tools
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.records import Message, Request, Text, Usage, validate
 from holdfast.records.events import Bus, Envelope
 from holdfast.records.events.agent import WindowSent
@@ -117,7 +117,7 @@ class Bench:
         self.store: SqliteStore = open_store(self.place / "h.db")
         found = self.config
         one = (lambda _: found) if isinstance(found, Settings) else found
-        self.engine = Engine(one, store=self.store, bus=self.bus)
+        self.engine = EngineCore(one, store=self.store, bus=self.bus)
         self.sessions = Sessions(
             one,
             workspace=self.workspace,

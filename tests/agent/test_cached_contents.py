@@ -21,7 +21,7 @@ from holdfast.agent.session import Session
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache, Gemini
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 from holdfast.records import Request, ToolResult
 from holdfast.simulator import Call
 from holdfast.simulator.faults import Fault, Match, Options
@@ -254,7 +254,7 @@ class TestSameWords:
             mask=Mask(keep_window=1, trigger_chars=2_000, release_chars=1_000), compaction={"anchor_turns": 0}
         )
         async with bench(tmp_path, chosen) as found:
-            plans: list[Prepared] = []
+            plans: list[PreparedCall] = []
             session = await found.sessions.create()
             session.on_planned = plans.append
             for number in range(12):

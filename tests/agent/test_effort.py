@@ -16,7 +16,7 @@ from holdfast.agent.contract import Answering, Outgoing, Task, Watch
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 from holdfast.errors import HoldfastError
 from holdfast.records import Request, Thinking
 from holdfast.records.events.agent import EffortSet, WindowSent
@@ -136,7 +136,7 @@ def test_a_change_is_a_reset_with_its_reason_and_its_price(tmp_path: Path, model
     async def main() -> None:
         async with Bench(tmp_path, config=config(model, "low")) as bench:
             session = await bench.sessions.create()
-            planned: list[Prepared] = []
+            planned: list[PreparedCall] = []
             session.on_planned = planned.append
             for number in range(4):
                 await session.ask(f"{WORDS} {number}")

@@ -56,13 +56,13 @@ def test_what_it_opened_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             closed.append("connections")
             await super().close()
 
-    class Closing(program.Engine):
+    class Closing(program.EngineCore):
         def close(self, **given: Any) -> None:
             closed.append("engine")
             super().close(**given)
 
     monkeypatch.setattr(program, "HttpProvider", Way)
-    monkeypatch.setattr(program, "Engine", Closing)
+    monkeypatch.setattr(program, "EngineCore", Closing)
     with running(Simulator()) as address:
         assert asked(tmp_path, f'[upstream]\nanthropic = "{address}"\n').text
     assert sorted(closed) == ["connections", "engine"]

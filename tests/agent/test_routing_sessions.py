@@ -15,7 +15,7 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Match, Options
@@ -50,7 +50,7 @@ class Room:
             workspace=workspace,
             home=home,
             provider=Simulated(self.simulator),
-            engine=Engine(settings, strict=True),
+            engine=EngineCore(settings, strict=True),
             clock=clock.now,
             sleep=_no_pause,
         )

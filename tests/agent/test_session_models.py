@@ -16,7 +16,7 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Upstream
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.records.events.agent import ModelRouted
 from holdfast.simulator import Simulator
@@ -173,7 +173,7 @@ def test_a_session_over_http(tmp_path: Path) -> None:
             workspace=tmp_path,
             home=tmp_path / "home",
             provider=provider,
-            engine=Engine(settings()),
+            engine=EngineCore(settings()),
             tools=(ECHO,),
         )
         session = await sessions.create()

@@ -23,7 +23,7 @@ from holdfast.cli.doctor.facts import OLD_DAYS, dates
 from holdfast.cli.doctor.findings import Line, checked, side_by_side
 from holdfast.cli.doctor.machine import KEYS, extras, home
 from holdfast.cli.doctor.network import VERSION_S, upstream
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.facts import default
 from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
@@ -223,14 +223,14 @@ def test_the_port_free_taken_or_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gateway_that_runs_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", str(free.getsockname()[1]))
-    config = load_here()
+    config = load_config()
     with running(config, port=config.settings.gateway.port) as address:
         (line,) = of(doctor(), "gateway")
     assert (line.state, line.what) == ("ok", f"runs on {address} (process {os.getpid()})")
 
 
 def test_a_gateway_that_stores_nothing_says_why() -> None:
-    config = load_here()
+    config = load_config()
     with running(config) as address:
         for file in config.home.glob("holdfast.db*"):
             if file.is_file():
@@ -242,7 +242,7 @@ def test_a_gateway_that_stores_nothing_says_why() -> None:
 
 def test_a_gateway_that_is_switched_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_OFF", "1")
-    with running(load_here()):
+    with running(load_config()):
         line, _ = of(doctor(), "gateway")
     assert (line.state, "switched off" in line.what) == ("warning", True)
     assert line.cure == f"`kill -USR2 {os.getpid()}` turns it on"
@@ -252,8 +252,8 @@ def test_a_gateway_on_any_port_is_known(monkeypatch: pytest.MonkeyPatch) -> None
     """Two of this home, the second with other upstreams; and when they have ended, none."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         monkeypatch.setenv("HOLDFAST_GATEWAY_PORT", str(free.getsockname()[1]))
-    other = load_here({"upstream.anthropic": "http://127.0.0.1:9"})
-    with running(load_here()) as first, running(other) as second:
+    other = load_config({"upstream.anthropic": "http://127.0.0.1:9"})
+    with running(load_config()) as first, running(other) as second:
         lines = of(doctor(), "gateway")
     assert [line.state for line in lines] == ["note", "ok", "ok"]
     assert f"runs on {second} (process {os.getpid()}), and forwards or stores elsewhere" in lines[0].what
@@ -265,7 +265,7 @@ def test_a_gateway_on_any_port_is_known(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_gateway_that_was_killed_is_not_taken_for_one_that_runs() -> None:
     """Its file is there, and somebody else may have its port."""
-    config = load_here()
+    config = load_config()
     with running(config) as address:
         (file,) = (config.home / "gateways").iterdir()
         left = file.read_bytes()

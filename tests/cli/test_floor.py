@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from holdfast.cli import run as main
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.core.operating_context import SECTIONS
 from holdfast.gateway.server import running as gateway
 from holdfast.records import Request, Text
@@ -139,7 +139,7 @@ def test_the_prompts_of_a_client_are_not_padded_and_the_doctor_says_that_they_ar
 ) -> None:
     """Through the gateway: what arrives is what was sent, and nothing of it is cached."""
     body = {"model": "claude-haiku-4-5", "max_tokens": 9, "system": "Be brief.", "messages": []}
-    with gateway(load_here()) as address, httpx.Client(base_url=address) as client:
+    with gateway(load_config()) as address, httpx.Client(base_url=address) as client:
         for number in range(3):
             asked = body | {"messages": [{"role": "user", "content": f"Question {number}?"}]}
             answer = client.post("/v1/messages", json=asked, headers=HEADERS)

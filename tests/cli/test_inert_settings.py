@@ -12,12 +12,12 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
+from holdfast import Engine
 from holdfast.agent import open_agent
 from holdfast.cli import cli
 from holdfast.config import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Facts
-from holdfast.engine import Engine
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.server import running as simulating

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.cli import cli
-from holdfast.config import KEYS, SECTIONS, load, load_here
+from holdfast.config import KEYS, SECTIONS, load, load_config
 from holdfast.config.origin import DEFAULT
 from holdfast.config.template import FIRST, as_toml
 
@@ -54,7 +54,7 @@ def test_it_says_what_it_wrote_and_never_overwrites(workspace: Path) -> None:
     assert done.exit_code == 0
     assert "Wrote holdfast.toml" in done.output
     assert "holdfast doctor" in done.output
-    assert load_here().files == (str(workspace / "holdfast.toml"),)
+    assert load_config().files == (str(workspace / "holdfast.toml"),)
     (workspace / "holdfast.toml").write_text("# mine\n")
     assert "--force" in str(init().exception)
     assert (workspace / "holdfast.toml").read_text() == "# mine\n"

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from holdfast.cli import bill, breaks, repair, run_client
 from holdfast.cli.doctor import command as doctor
 from holdfast.cli.explain import command as explain
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.config.writer import NoPlaceError, with_value
 from holdfast.errors import HoldfastError
 from holdfast.simulator.provider import Simulator
@@ -66,7 +66,7 @@ class TestWriting:
         file = workspace / "home" / ".holdfast" / "holdfast.toml"
         assert file.read_text() == '[cache]\nrepair = "values"\n'
         assert f'Wrote cache.repair = "values" to {file}.' in said
-        assert load_here().settings.cache.repair == "values"
+        assert load_config().settings.cache.repair == "values"
         assert "memory and other prose stays" in said
 
     def test_without_a_word_it_is_shown(self, workspace: Path) -> None:
@@ -98,7 +98,7 @@ class TestWriting:
 
     def test_letters_may_be_of_any_case(self) -> None:
         piped(repair.command, "Values")
-        assert load_here().settings.cache.repair == "values"
+        assert load_config().settings.cache.repair == "values"
 
     def test_json(self, workspace: Path) -> None:
         found = json.loads(piped(repair.command, "--json"))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
 from holdfast.store import Call as Row
 from holdfast.store import Session, SqliteStore, open_store
 
@@ -21,9 +22,13 @@ LIMITS = Limits(stages_ms=60_000, wait_ms=60_000)  # a busy machine must not dec
 class Inside:
     """An engine with a store."""
 
-    def __init__(self, store: SqliteStore, cache: Cache | None, gateway: Gateway | None) -> None:
+    def __init__(
+        self, store: SqliteStore, cache: Cache | None, gateway: Gateway | None, clock: Callable[[], float]
+    ) -> None:
         self.store = store
-        self.engine = Engine(Settings(cache=cache or Cache(), gateway=gateway or Gateway(limits=LIMITS)), store=store)
+        self.engine = Engine(
+            Settings(cache=cache or Cache(), gateway=gateway or Gateway(limits=LIMITS)), store=store, clock=clock
+        )
 
     def rows(self) -> list[Row]:
         """The calls that are stored, oldest first."""
@@ -36,9 +41,11 @@ class Inside:
 
 
 @contextmanager
-def opened(path: Path, cache: Cache | None = None, gateway: Gateway | None = None) -> Iterator[Inside]:
+def opened(
+    path: Path, cache: Cache | None = None, gateway: Gateway | None = None, clock: Callable[[], float] = time.time
+) -> Iterator[Inside]:
     with open_store(path / "inside.db") as store:
-        yield Inside(store, cache, gateway)
+        yield Inside(store, cache, gateway, clock)
 
 
 def used(rows: list[Row]) -> list[Used]:

@@ -161,12 +161,10 @@ class TestLifecycle:
         clock = VirtualClock(1_800_000_000.0)
         simulator = Simulator(clock=clock)
         with (
-            opened(place, Cache(gemini=settings)) as inside,
+            opened(place, Cache(gemini=settings), clock=clock.now) as inside,
             running(simulator) as address,
             inside.engine.http_client() as http,
         ):
-            assert inside.engine._passages is not None
-            inside.engine._passages.clock = clock.now
             yield Served(http, address, simulator, clock)
 
     def test_refreshed_at_half_life(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +268,7 @@ class TestFailingBeside:
         def fails(*_args: Any, **_more: Any) -> None:
             raise RuntimeError
 
-        monkeypatch.setattr(contents.engine, "chore_done", fails)
+        monkeypatch.setattr(contents.engine.core, "chore_done", fails)
         with contents.engine.http_client(transport=httpx2.MockTransport(refusing(lambda: None, []))) as http:
             client = genai.Client(api_key="k", http_options=with_http("http://p", httpx_client=http))
             for said in turns(4):
@@ -286,14 +284,14 @@ class TestFailingBeside:
 
         brought: list[int] = []
         under_way: list[int] = []
-        done = contents.engine.chore_done
+        done = contents.engine.core.chore_done
 
         def noting(lane: Any, call: Any, status: int, raw: bytes, *, now: float) -> None:
             brought.append(status)
             done(lane, call, status, raw, now=now)
 
         async def run() -> None:
-            contents.engine.chore_done = noting  # type: ignore[method-assign]
+            contents.engine.core.chore_done = noting  # type: ignore[method-assign]
             async with contents.engine.async_http_client(transport=Slow()) as http:
                 client = genai.Client(api_key="k", http_options=with_http("http://p", httpx_async_client=http))
                 for said in turns(4):

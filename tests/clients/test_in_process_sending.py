@@ -17,9 +17,9 @@ import httpx2
 import openai
 import pytest
 
+from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.server import Gateway
-from holdfast.engine import Engine
 from holdfast.errors import HoldfastError
 
 from . import test_anthropic_sdk as claude

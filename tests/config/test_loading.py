@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from holdfast.config import KEYS, Config, Key, load, load_here
+from holdfast.config import KEYS, Config, Key, load, load_config
 from holdfast.config.keys import SERVERS
 from holdfast.config.parse import shown
 from holdfast.errors import HoldfastError
@@ -321,7 +321,7 @@ def test_load_here_reads_the_current_directory_and_the_environment(
     monkeypatch.chdir(place.workspace)
     monkeypatch.setenv("HOLDFAST_HOME", str(place.home))
     monkeypatch.setenv("HOLDFAST_CACHE_STRATEGY", "rolling")
-    config = load_here({"memory.inject": True})
+    config = load_config({"memory.inject": True})
     assert (config.settings.gateway.port, config.settings.cache.strategy) == (7, "rolling")
     assert config.settings.memory.inject is True
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agent import open_agent
 from holdfast.config.private_home import close_to_others
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.simulator import Simulator
 from holdfast.simulator.in_process import Simulated
 from holdfast.simulator.server import running
@@ -100,7 +100,7 @@ def test_an_engine_with_a_store_closes_it(tmp_path: Path, monkeypatch: pytest.Mo
     home = opened(tmp_path / "home")
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     with open_store(home / "holdfast.db") as store:
-        Engine(store=store).close(now=0.0)
+        EngineCore(store=store).close(now=0.0)
     closed(home)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import KEYS, load, load_here
+from holdfast.config import KEYS, load, load_config
 from holdfast.config.keys import nearest
 from holdfast.errors import HoldfastError
 
@@ -340,7 +340,7 @@ def test_a_current_directory_that_is_gone_is_said_so(tmp_path: Path, monkeypatch
     monkeypatch.chdir(gone)
     gone.rmdir()
     with pytest.raises(HoldfastError, match="the current directory no longer exists"):
-        load_here()
+        load_config()
     monkeypatch.chdir(tmp_path)
 
 

@@ -18,7 +18,7 @@ from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.records import Request, Text, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
@@ -53,7 +53,7 @@ async def session(home: Path, settings: Settings) -> int:
     config = configured(home, NOWHERE)
     store = open_store(config.settings.store.url)
     try:
-        engine = Engine(settings, store=store, strict=True)
+        engine = EngineCore(settings, store=store, strict=True)
         sessions = Sessions(
             settings,
             workspace=workspace,

@@ -13,10 +13,10 @@ from typing import Any
 import anthropic
 import pytest
 
+from holdfast import Engine
 from holdfast.agent import Session, Sessions, open_agent
 from holdfast.cli import run as command
 from holdfast.config import load
-from holdfast.engine import Engine
 from holdfast.engine.reports import KEYS_MASKED, NOT_AT_HAND, WORDS_MASKED, Reports
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated

@@ -16,10 +16,10 @@ from anthropic import Anthropic
 from msgspec.structs import replace
 from openai import OpenAI
 
+from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, OpenRouter
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
 from holdfast.simulator.faults import Fault, Match, Options
 from tests.agent.driving import Bench, settings
 from tests.gateway.gate import Provider, gated

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.passage import Passage
 from holdfast.memory.prompt_texts import ANNOUNCEMENT_AGENT, END, NOTES
 from holdfast.records import Usage
@@ -36,7 +36,7 @@ TOO_LONG = b'{"type":"error","error":{"type":"invalid_request_error","message":"
 class Parts:
     """The tokens of a request: what stands before the context block, and what comes from there on."""
 
-    def __init__(self, engine: Engine, raw: bytes, *, context: bool = True) -> None:
+    def __init__(self, engine: EngineCore, raw: bytes, *, context: bool = True) -> None:
         body = DIALECTS["anthropic"].parse(raw)
         assert isinstance(body, Body)
         blocks = engine.read(body).prompt.blocks

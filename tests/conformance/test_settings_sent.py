@@ -12,12 +12,12 @@ import httpx2
 import pytest
 from openai import OpenAI
 
+from holdfast import Engine
 from holdfast.agent.stable_text import PERSONA
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.cache import OpenAI as StoreCompletions
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.server import running as simulating
 from tests.agent.driving import START

@@ -16,7 +16,7 @@ from holdfast.core.ledger import Ledger, Position
 from holdfast.core.reuse_odds import odds
 from holdfast.core.situation import Situation
 from holdfast.core.strategies.economic import economic
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.wire import DIALECTS, Body
 from tests.caches.prompts import SMALL
 from tests.core.lanes import SOL, places, said, situation, system, tool
@@ -181,13 +181,13 @@ def body(task: str) -> Body:
 
 
 @pytest.fixture
-def engine() -> Iterator[Engine]:
-    made = Engine()
+def engine() -> Iterator[EngineCore]:
+    made = EngineCore()
     yield made
     made.close(now=1_000.0)
 
 
-def test_the_engine_is_told_the_place_by_its_path(engine: Engine) -> None:
+def test_the_engine_is_told_the_place_by_its_path(engine: EngineCore) -> None:
     path = "messages[0].content[0]"
     read = []
     for number in range(3):
@@ -201,7 +201,7 @@ def test_the_engine_is_told_the_place_by_its_path(engine: Engine) -> None:
     assert read == [0, common, common]
 
 
-def test_a_place_that_is_not_there_is_none(engine: Engine) -> None:
+def test_a_place_that_is_not_there_is_none(engine: EngineCore) -> None:
     lane = Lane(tenant="t", session="s", id="l", client="c")
     prepared = engine.prepare(body("Task."), lane=lane, now=0.0, common="messages[7].content[0]")
     assert [place for place, _ in prepared.markers] == ["system[0]", "messages[0].content[1]"]

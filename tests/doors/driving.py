@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
+from holdfast import Engine
 from holdfast.agent import keepalive as keepalive_module
 from holdfast.agent.keepalive import Keepalive
 from holdfast.agent.program import open_agent
@@ -26,7 +27,6 @@ from holdfast.agent.sessions import Sessions
 from holdfast.cli import run as command
 from holdfast.cli.chat import setup
 from holdfast.config import load
-from holdfast.engine import Engine
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.gateway import assembly
 from holdfast.gateway.assembly import Gateway
@@ -266,9 +266,8 @@ class SdkDoor:
         config = load(workspace=None, home=place.home, environ=os.environ)
         upstream = config.settings.upstream.anthropic
         with open_store(config.settings.store.url) as store:
-            engine = Engine(config.for_agent, store=store)
+            engine = Engine(config.for_agent, store=store, clock=clock.now)
             http = {library: engine.http_client(library=library) for library in ("httpx2", "httpx")}
-            engine._passages.clock = clock.now  # the one thing that is not real here
             shown = _converse(play, provider, place, clock, simulator, upstream, http, _beside_done)
             for client in http.values():
                 client.close()

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.reports import Reports
 from holdfast.records import Usage
 from holdfast.records.events import Bus
@@ -54,26 +54,26 @@ class Driver:
         path: Path | None = None,
         bus: Bus | None = None,
         reports: Reports | None = None,
-        patience: float = 10.0,
+        timeout: float = 10.0,
         busy_timeout: float = 5.0,
     ) -> None:
         self.settings, self.path, self.bus, self.reports = Settings(cache=cache or Cache()), path, bus, reports
-        self.patience, self.busy_timeout = patience, busy_timeout
+        self.timeout, self.busy_timeout = timeout, busy_timeout
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
         self.store: SqliteStore | None = None
         self.engine = self._start()
         self.lane = Lane(tenant="t", session="s", id="l", client="cli")
 
-    def _start(self) -> Engine:
+    def _start(self) -> EngineCore:
         self.store = None if self.path is None else open_store(self.path, busy_timeout=self.busy_timeout)
-        return Engine(
+        return EngineCore(
             self.settings,
             store=self.store,
             bus=self.bus,
             reports=self.reports,
             strict=True,
-            patience=self.patience,
+            timeout=self.timeout,
         )
 
     def restart(self) -> None:
@@ -100,11 +100,11 @@ class Driver:
 
     def prepare(
         self, raw: bytes | Talk, *, dialect: str = "anthropic", lane: Lane | None = None, model: str = "", **more: Any
-    ) -> Prepared:
+    ) -> PreparedCall:
         raw = raw_of(raw, dialect, model) if isinstance(raw, Talk) else raw
         return self.engine.prepare(self.body(raw, dialect, model), lane=lane or self.lane, now=self.now, **more)
 
-    def bill(self, prepared: Prepared, *, check: bool = True) -> Exchange:
+    def bill(self, prepared: PreparedCall, *, check: bool = True) -> Exchange:
         """What the provider makes of it; refused if it would refuse it."""
         dialect = prepared.client.dialect
         path = PATHS[dialect].format(model=prepared.client.model)
@@ -113,11 +113,11 @@ class Driver:
         assert exchange.record.usage is not None, exchange.answer
         return exchange
 
-    def begin(self, prepared: Prepared, exchange: Exchange) -> None:
+    def begin(self, prepared: PreparedCall, exchange: Exchange) -> None:
         exchange.first_token(self.now)
         self.engine.first_token(prepared, now=self.now)
 
-    def finish(self, prepared: Prepared, exchange: Exchange) -> Verdict:
+    def finish(self, prepared: PreparedCall, exchange: Exchange) -> Verdict:
         self.begin(prepared, exchange)
         self.wait(1)
         exchange.finish()
@@ -125,7 +125,7 @@ class Driver:
         assert usage is not None
         return self.engine.settle(prepared, usage, now=self.now)
 
-    def send(self, raw: bytes | Talk, gap: float = 10.0, **more: Any) -> tuple[Prepared, Usage, Verdict]:
+    def send(self, raw: bytes | Talk, gap: float = 10.0, **more: Any) -> tuple[PreparedCall, Usage, Verdict]:
         """A whole exchange, `gap` seconds after the one before."""
         self.wait(gap)
         prepared = self.prepare(raw, **more)

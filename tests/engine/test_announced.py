@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.wire import DIALECTS, Body
 from tests.engine.driving import START, raw_of, talk
 
@@ -21,7 +21,7 @@ def body(raw: bytes) -> Body:
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_reset_that_was_announced_is_no_break(announced: bool) -> None:
-    engine = Engine()
+    engine = EngineCore()
     first = engine.prepare(body(raw_of(talk(8))), lane=LANE, now=START)
     engine.settle(first, first.core.outcome.usage(5), now=START + 1)
     if announced:

@@ -19,7 +19,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.experience import encode as encode_experience
 from holdfast.core.ledger import encode
 from holdfast.core.strategies import STRATEGIES
-from holdfast.engine import Prepared, persistence
+from holdfast.engine import PreparedCall, persistence
 from holdfast.engine import engine as engine_core
 from holdfast.errors import HoldfastError
 from holdfast.records import Usage
@@ -38,7 +38,7 @@ def clocked(turns: int, minute: int) -> bytes:
     return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
 
 
-def told(prepared: Prepared) -> list[int]:
+def told(prepared: PreparedCall) -> list[int]:
     """The messages that something was told behind."""
     found = json.loads(prepared.raw)["messages"]
     return [n for n, each in enumerate(found) if "Current values" in json.dumps(each["content"])]
@@ -150,7 +150,7 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is recorded, so that it counts from now on; what went out meanwhile was the original."""
-    driver = Driver(path=tmp_path / "h.db", patience=0.01)
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -174,12 +174,12 @@ def test_an_edit_that_was_kept_too_late_is_made_with_the_reason(
     driver.close()
 
 
-@pytest.mark.parametrize(("patience", "own"), [(10.0, 0.01), (0.01, 10.0)])
-def test_who_gives_a_patience_goes_without_what_is_not_kept_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: float, own: float
+@pytest.mark.parametrize(("timeout", "own"), [(10.0, 0.01), (0.01, 10.0)])
+def test_who_gives_a_timeout_goes_without_what_is_not_kept_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout: float, own: float
 ) -> None:
     """Planned all the same, with what was edited before; the edit counts from when it is kept, with its reason."""
-    driver = Driver(path=tmp_path / "h.db", patience=patience)
+    driver = Driver(path=tmp_path / "h.db", timeout=timeout)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -192,7 +192,7 @@ def test_who_gives_a_patience_goes_without_what_is_not_kept_in_time(
 
     with monkeypatch.context() as slow:
         slow.setattr(driver.store, "put_edit", waits)
-        prepared = driver.prepare(worked(4), edits={digest: data}, patience=own)
+        prepared = driver.prepare(worked(4), edits={digest: data}, timeout=own)
     assert data not in prepared.raw
     assert prepared.markers
     assert prepared.reset is None
@@ -209,7 +209,7 @@ def test_who_gives_a_patience_goes_without_what_is_not_kept_in_time(
 def test_an_edit_that_is_kept_after_other_requests_went_out_is_a_reset_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(path=tmp_path / "h.db", patience=0.01)
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))
@@ -421,11 +421,11 @@ def test_other_lanes_go_on_while_one_waits_for_the_store(tmp_path: Path, monkeyp
     other = next(lane for lane in names if driver.engine._turn(lane) is not driver.engine._turn(driver.lane))
     wait = persistence.wait
 
-    def slow(writes: list[Future[Any]], patience: float) -> None:
+    def slow(writes: list[Future[Any]], timeout: float) -> None:
         if threading.current_thread() is thread:
             waiting.set()
             assert gate.wait(60)
-        wait(writes, patience)
+        wait(writes, timeout)
 
     monkeypatch.setattr(engine_core, "wait", slow)
     body, found = driver.body(clocked(1, 1)), []
@@ -460,7 +460,7 @@ def test_other_lanes_go_on_while_a_body_is_read(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(prompts, "read_block", slow)
     now = driver.now + 20
-    found: list[Prepared] = []
+    found: list[PreparedCall] = []
 
     def large() -> None:
         body = driver.engine.parse(DIALECTS["anthropic"], raw_of(talk(7)))
@@ -487,9 +487,9 @@ def test_what_is_drafted_is_durable_before_it_goes_out(tmp_path: Path, monkeypat
     waited: list[int] = []
     wait = persistence.wait
 
-    def counted(writes: list[Future[Any]], patience: float) -> None:
+    def counted(writes: list[Future[Any]], timeout: float) -> None:
         waited.append(len(writes))
-        wait(writes, patience)
+        wait(writes, timeout)
 
     monkeypatch.setattr(engine_core, "wait", counted)
     driver.send(clocked(1, 1))

@@ -301,7 +301,7 @@ def test_a_store_that_was_closed_is_no_error(tmp_path: Path) -> None:
 
 def test_a_request_that_waits_in_vain_goes_as_it_came(tmp_path: Path) -> None:
     """The first to find out; `patience` is how long it takes."""
-    driver = Driver(path=tmp_path / "h.db", patience=0.01)
+    driver = Driver(path=tmp_path / "h.db", timeout=0.01)
     driver.send(worked(3))
     driver.wait(4_000)
     digest, data = edit_of(driver, worked(4))

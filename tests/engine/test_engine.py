@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.config.sections.cache import Cache, OpenAI
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.engine import state as engine_state
 from holdfast.engine.state import facts_of
 from holdfast.wire import DIALECTS, Unreadable
@@ -64,7 +64,7 @@ def test_an_automatic_marker_is_replaced_where_markers_are_managed() -> None:
 
 
 def test_an_unreadable_body_is_told_not_raised() -> None:
-    found = Engine().parse(DIALECTS["anthropic"], b'{"model": "claude')
+    found = EngineCore().parse(DIALECTS["anthropic"], b'{"model": "claude')
     assert isinstance(found, Unreadable)
 
 
@@ -351,7 +351,7 @@ def test_volatile_pinned_and_summary_blocks_are_named_by_path() -> None:
 def test_settings_are_those_of_the_lane_s_agent() -> None:
     from holdfast.config.schema import Settings
 
-    engine = Engine(lambda agent: Settings(cache=Cache(strategy="passthrough" if agent == "plain" else "rolling")))
+    engine = EngineCore(lambda agent: Settings(cache=Cache(strategy="passthrough" if agent == "plain" else "rolling")))
     driver = Driver()
     driver.engine = engine
     for agent in ("plain", ""):

@@ -14,7 +14,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache, Keepalive
 from holdfast.core.keepalive import Pings
 from holdfast.core.planner import Verdict
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.engine.keepalive import DuePing
 from holdfast.errors import HoldfastError
 from holdfast.records import usage
@@ -43,7 +43,7 @@ class Caller:
         cache = Cache(strategy="rolling", keepalive=keepalive)  # fixed lifetimes: the economic one would buy the hour
         self.settings, self.path = Settings(cache=cache), path
         self.store = None if path is None else open_store(path)
-        self.engine = Engine(self.settings, store=self.store, bus=self.bus, strict=True)
+        self.engine = EngineCore(self.settings, store=self.store, bus=self.bus, strict=True)
         self.members = members
         self.pings: list[int] = []
 
@@ -53,7 +53,7 @@ class Caller:
         assert self.path is not None
         self.store.close()
         self.store = open_store(self.path)
-        self.engine = Engine(self.settings, store=self.store, bus=self.bus, strict=True)
+        self.engine = EngineCore(self.settings, store=self.store, bus=self.bus, strict=True)
 
     def send(self, raw: bytes) -> Any:
         answer = self.simulator.answer(Call("POST", "/v1/messages", HEADERS, {}, raw))

@@ -15,7 +15,7 @@ from holdfast.caches.prompts import Entry
 from holdfast.config.sections.cache import Cache
 from holdfast.core.ledger import Ledger, encode
 from holdfast.core.pool import Effect, Pool
-from holdfast.engine import Engine, Lane, persistence
+from holdfast.engine import EngineCore, Lane, persistence
 from holdfast.engine.persistence import REBUILT, Keeper
 from holdfast.engine.pool_effects import Effects, effects_from, effects_of
 from holdfast.errors import HoldfastError
@@ -205,7 +205,7 @@ def test_what_another_process_announces_for_a_lane_is_heard(tmp_path: Path) -> N
     assert driver.store is not None
     driver.store.append_events("t", []).result()  # what was written behind the request is there
     with open_store(tmp_path / "h.db") as other:
-        beside = Engine(driver.settings, store=other)
+        beside = EngineCore(driver.settings, store=other)
         beside.announce(LANE, "compaction", now=driver.now)
         beside.announce(LANE, "history_trimmed", now=driver.now)
     assert driver.prepare(talk(1)).core.expectation.reset == "history_trimmed"
@@ -362,7 +362,7 @@ def test_one_of_another_process_that_lives_ends_all_the_same(tmp_path: Path) -> 
     driver.begin(begun, billed)
     driver.store.flush()
     with open_store(tmp_path / "h.db") as store:
-        Engine(store=store)
+        EngineCore(store=store)
         store.flush()
         assert [call.status for call in store.calls()] == ["unknown"]
     driver.finish(begun, billed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.records import Usage, usage
 from holdfast.records.events import Bus
 from holdfast.records.events.calls import LlmCallCompleted, LlmCallStarted
@@ -34,7 +34,7 @@ def test_a_call_that_was_not_planned_is_a_row_and_two_events(
     tmp_path: Path, used: Usage | None, error: str, status: str, told: str
 ) -> None:
     with open_store(tmp_path / "h.db") as store:
-        engine = Engine(store=store)
+        engine = EngineCore(store=store)
         call = engine.note(
             LANE,
             kind="side",
@@ -70,7 +70,7 @@ def test_a_call_that_was_not_planned_is_a_row_and_two_events(
 def test_without_a_store_a_call_that_was_not_planned_is_told_to_the_bus() -> None:
     bus = Bus()
     heard = bus.subscribe()
-    call = Engine(bus=bus).note(LANE, kind="bypassed", model=MODEL, started=START, ended=START + 1, usage=BILLED)
+    call = EngineCore(bus=bus).note(LANE, kind="bypassed", model=MODEL, started=START, ended=START + 1, usage=BILLED)
     first, second = (event.payload for event in heard.drain())
     assert isinstance(first, LlmCallStarted)
     assert isinstance(second, LlmCallCompleted)
@@ -82,7 +82,7 @@ def test_events_of_others_reach_store_and_bus(tmp_path: Path) -> None:
     heard = bus.subscribe()
     told = GatewayPreflight(call="c", action="warned", dollars=Decimal("0.75"), limit=Decimal("0.5"))
     with open_store(tmp_path / "h.db") as store:
-        Engine(store=store, bus=bus).tell(LANE, told, now=START)
+        EngineCore(store=store, bus=bus).tell(LANE, told, now=START)
     assert [event.payload for event in heard.drain()] == [told]
     with open_store(tmp_path / "h.db") as store:
         assert [event.payload for event in store.events("t", "s")] == [told]

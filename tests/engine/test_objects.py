@@ -15,7 +15,7 @@ from holdfast.config.sections.cache import Cache, Gemini
 from holdfast.core.experience import Experience
 from holdfast.core.gemini_contents import Create
 from holdfast.core.planner import Verdict
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.lane import SideCall
 from holdfast.records import usage
 from holdfast.simulator import Call, Simulator, VirtualClock
@@ -47,7 +47,7 @@ class Caller:
     def __init__(self, *, enabled: bool = True) -> None:
         self.clock = VirtualClock(START)
         self.simulator = Simulator(clock=self.clock)
-        self.engine = Engine(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
+        self.engine = EngineCore(Settings(cache=Cache(gemini=Gemini(enabled=enabled))), strict=True)
         self.made: list[str] = []
         self.fail = False
 
@@ -63,7 +63,7 @@ class Caller:
         answer = self.simulator.answer(Call("GET", "/v1beta/cachedContents", KEY, {}, b""))
         return [each["name"] for each in json.loads(answer.body).get("cachedContents", [])]
 
-    def turn(self, turns: int, lane: Lane = LANE) -> tuple[Prepared, Verdict]:
+    def turn(self, turns: int, lane: Lane = LANE) -> tuple[PreparedCall, Verdict]:
         now = self.clock.now()
         body = self.engine.parse(DIALECTS["gemini"], request(turns), model=MODEL)
         assert isinstance(body, Body)
@@ -80,7 +80,7 @@ class Caller:
         assert used is not None
         return prepared, self.engine.settle(prepared, used, now=now)
 
-    def talk(self, first: int, last: int, pause: float = 30) -> list[tuple[Prepared, Verdict]]:
+    def talk(self, first: int, last: int, pause: float = 30) -> list[tuple[PreparedCall, Verdict]]:
         told = []
         for turns in range(first, last + 1):
             told.append(self.turn(turns))
@@ -97,11 +97,11 @@ class Caller:
         return self.engine._state.tenant(LANE.tenant).experience
 
 
-def of_contents(told: list[tuple[Prepared, Verdict]]) -> Decimal:
+def of_contents(told: list[tuple[PreparedCall, Verdict]]) -> Decimal:
     return sum((verdict.storage for _, verdict in told), Decimal(0))
 
 
-def created(told: list[tuple[Prepared, Verdict]]) -> Decimal:
+def created(told: list[tuple[PreparedCall, Verdict]]) -> Decimal:
     """What every creation is billed: its tokens as input."""
     assert RATES is not None
     tokens = 0

@@ -15,7 +15,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core import experience
 from holdfast.core.experience import Experience
 from holdfast.core.planner import Verdict
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 from holdfast.store import SqliteStore
 from tests.properties.sessions import Talk
 
@@ -31,7 +31,7 @@ class Pair:
         for driver in self.both:
             driver.clock, driver.simulator = self.both[0].clock, self.both[0].simulator
 
-    def send(self, which: int, raw: bytes | Talk, gap: float = 10.0, **more: Any) -> tuple[Prepared, Verdict]:
+    def send(self, which: int, raw: bytes | Talk, gap: float = 10.0, **more: Any) -> tuple[PreparedCall, Verdict]:
         prepared, _, verdict = self.both[which].send(raw, gap, **more)
         self.durable(which)
         return prepared, verdict
@@ -63,7 +63,7 @@ def clocked(turns: int, minute: int) -> bytes:
     return raw_of(talk(turns, system=(f"Current time: 2026-11-02T09:{minute:02d}:00Z\n\n{HOST}",)))
 
 
-def extends(after: Prepared, before: Prepared) -> bool:
+def extends(after: PreparedCall, before: PreparedCall) -> bool:
     blocks = [[block.digest for block in each.core.prompt.blocks] for each in (after, before)]
     return blocks[0][: len(blocks[1])] == blocks[1]
 
@@ -71,7 +71,7 @@ def extends(after: Prepared, before: Prepared) -> bool:
 @pytest.mark.parametrize("minutes", [(0, 1, 2, 3, 4, 5, 6, 7), (0, 1, 2, 2, 2, 2, 3, 3)], ids=["moving", "resting"])
 def test_a_lane_that_moves_between_processes_goes_on_to_the_byte(pair: Pair, minutes: tuple[int, ...]) -> None:
     """Also where the process has nothing new to say itself: it replays what the other has told."""
-    before: Prepared | None = None
+    before: PreparedCall | None = None
     for turns, (which, minute) in enumerate(zip((0, 0, 1, 1, 0, 0, 1, 0), minutes, strict=True)):
         prepared, verdict = pair.send(which, clocked(turns, minute))
         assert prepared.reset is None
@@ -132,7 +132,7 @@ def test_what_is_written_between_the_decision_and_its_write_is_decided_again(
     pair.send(0, clocked(1, 1))
     pair.send(1, clocked(2, 2))
     store, put = pair.store(0), pair.store(0).put_ledger
-    between: list[Prepared] = []
+    between: list[PreparedCall] = []
 
     def crossed(*args: Any, **more: Any) -> Future[int]:
         if not between:

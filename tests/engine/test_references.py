@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine import Lane as EngineLane
 from holdfast.records import usage
 from holdfast.wire import DIALECTS, Body
@@ -66,7 +66,7 @@ class Sent:
     """An engine and one lane; what it predicts is what is billed."""
 
     def __init__(self) -> None:
-        self.engine, self.now = Engine(), 1_800_000_000.0
+        self.engine, self.now = EngineCore(), 1_800_000_000.0
         self.lane = EngineLane(tenant="t", session="s", id="s/main", client="c")
 
     def send(self, request: dict[str, Any], **options: Any) -> Any:

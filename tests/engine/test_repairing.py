@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.repairs import Mode
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine import Lane as EngineLane
 from holdfast.lab import FAULTS, SEEDS, timed_prompts, with_gaps
 from holdfast.records import usage
@@ -284,7 +284,7 @@ def test_a_request_sent_again_is_the_same_bytes_whatever_came_before(seed: int) 
     ids=["tool", "message", "ttl"],
 )
 def test_a_block_that_says_odd_things_is_left_alone(raw: bytes) -> None:
-    engine, lane = Engine(), EngineLane(tenant="t", session="s", id="s/main")
+    engine, lane = EngineCore(), EngineLane(tenant="t", session="s", id="s/main")
     for turn in range(3):
         body = engine.parse(DIALECTS["anthropic"], raw)
         assert isinstance(body, Body)
@@ -294,7 +294,7 @@ def test_a_block_that_says_odd_things_is_left_alone(raw: bytes) -> None:
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
 def test_a_prompt_of_nothing_may_come_twice(dialect: str) -> None:
     """Also where the provider says that it read something."""
-    engine, lane = Engine(), EngineLane(tenant="t", session="s", id="s/main")
+    engine, lane = EngineCore(), EngineLane(tenant="t", session="s", id="s/main")
     for turn in range(2):
         body = engine.parse(DIALECTS[dialect], b"{}", model="gemini-2.5-pro")
         assert isinstance(body, Body)

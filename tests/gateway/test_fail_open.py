@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.gateway import assembly
 from holdfast.gateway.assembly import Gateway
@@ -46,14 +46,14 @@ def test_an_engine_that_fails(gate: Gated, provider: Provider, stage: str, monke
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("sk-ant-dummy must not be told")
 
-    monkeypatch.setattr(Engine, stage, fail)
+    monkeypatch.setattr(EngineCore, stage, fail)
     heard = hear(gate.address, ASKED)
     assert (heard.status, bypass(heard), provider.received[0].body) == (200, "error", BODY)
     assert b"must not be told" not in heard.data
 
 
 def test_an_engine_that_is_slow(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = Engine.parse
+    parse = EngineCore.parse
 
     def slowly(*arguments: Any, **options: Any) -> Any:
         until = time.thread_time() + 0.1
@@ -61,7 +61,7 @@ def test_an_engine_that_is_slow(provider: Provider, tmp_path: Path, monkeypatch:
             pass
         return parse(*arguments, **options)
 
-    monkeypatch.setattr(Engine, "parse", slowly)
+    monkeypatch.setattr(EngineCore, "parse", slowly)
     with gated(tmp_path, provider.address, gateway__limits__stages_ms=50) as gate:
         heard = hear(gate.address, ASKED)
     assert (heard.status, bypass(heard), provider.received[0].body) == (200, "slow", BODY)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from benchmarks.restart_clients import Client
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.gateway import assembly
 from holdfast.gateway.server import Server
 from holdfast.simulator import Simulator
@@ -135,13 +135,13 @@ def test_a_machine_that_is_busy_with_something_else_lets_nothing_pass_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only our own processor time counts: what a request waits in vain is not its fault."""
-    parse = Engine.parse
+    parse = EngineCore.parse
 
     def waits(*arguments: Any, **options: Any) -> Any:
         time.sleep(0.12)
         return parse(*arguments, **options)
 
-    monkeypatch.setattr(Engine, "parse", waits)
+    monkeypatch.setattr(EngineCore, "parse", waits)
     with running(Simulator()) as upstream, gated(tmp_path, upstream, gateway__limits__stages_ms=50) as gate:
         heard = hear(
             gate.address, spoken(headers=(("x-api-key", "k"), ("anthropic-version", "2023-06-01")), body=PLAIN.body(0))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from holdfast.cli.serve import introduction, line
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.request_reader import Call
 from holdfast.gateway.server import running
@@ -116,7 +116,7 @@ class Everything:
             raise RuntimeError(f"the header was {SECRETS['x-api-key']}, the query {query}")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Engine, "prepare", fail)
+            patch.setattr(EngineCore, "prepare", fail)
             assert self.post(f"/v1/messages{query}", turn(1), anthropic).status == 200
 
     def left_behind(self) -> dict[str, bytes]:

@@ -13,7 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from holdfast.engine import Engine
+from holdfast import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.passage import Passages
 from holdfast.simulator.server import running as simulating
 from holdfast.store import open_existing
@@ -185,11 +186,11 @@ def test_run_leaves_its_client_alone(tmp_path: Path) -> None:
 def test_no_chore_is_done_while_it_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def due(self: Engine, *_: object, **__: object) -> tuple[()]:
+    def due(self: EngineCore, *_: object, **__: object) -> tuple[()]:
         asked.append("pings")
         return ()
 
-    monkeypatch.setattr(Engine, "pings", due)
+    monkeypatch.setattr(EngineCore, "pings", due)
     with driven(tmp_path) as gate:
         gate.round()
         assert asked == ["pings"]

@@ -12,7 +12,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passage, Passages
 from holdfast.memory.injection import Injecting
@@ -52,7 +52,7 @@ class MemoryDoor(Door):
 
     def open(self) -> None:
         self.store = open_store(self.path)
-        self.engine = Engine(lambda _agent: self.settings, store=self.store, bus=self.bus, strict=True)
+        self.engine = EngineCore(lambda _agent: self.settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)
         self.injecting = Injecting(self.engine, self.store, lambda _agent: self.settings, clock=self.clock.now)
         self.passages = Passages(

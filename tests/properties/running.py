@@ -20,7 +20,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
 from holdfast.core.planner import Verdict
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
@@ -44,7 +44,7 @@ class Played(Struct, frozen=True):
     """
 
     step: Step
-    prepared: Prepared
+    prepared: PreparedCall
     billed: Usage
     alone: Usage
     verdict: Verdict | None = None
@@ -93,9 +93,9 @@ class Runner(AbstractContextManager["Runner"]):
         self.clock = VirtualClock(START)
         self.simulator, self.alone = Provider(self.clock, raises), Provider(self.clock, raises)
         self.played: list[Played] = []
-        self.sent: list[tuple[Step, Prepared]] = []
+        self.sent: list[tuple[Step, PreparedCall]] = []
         self._path, self._raises, self._edits, self._automatic = path, raises, edits, automatic
-        self._open: dict[int, tuple[Step, Prepared, Exchange, Exchange]] = {}
+        self._open: dict[int, tuple[Step, PreparedCall, Exchange, Exchange]] = {}
         self._store: Store | None = None
         self._restarts = 0
         self.engine = self._start()
@@ -103,10 +103,10 @@ class Runner(AbstractContextManager["Runner"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self) -> Engine:
+    def _start(self) -> EngineCore:
         if self._path is not None:
             self._store = open_store(self._path)
-        return Engine(self.settings, store=self._store, strict=True)
+        return EngineCore(self.settings, store=self._store, strict=True)
 
     def play(self, steps: Iterable[Step]) -> Iterator[Played]:
         """Play all steps; gives each request when it is settled or over."""
@@ -211,6 +211,6 @@ def begins_with(prompt: Prompt, earlier: Prompt) -> bool:
     return prompt.keys[: len(earlier.keys)] == earlier.keys
 
 
-def dollars(prepared: Prepared, usage: Usage) -> float:
+def dollars(prepared: PreparedCall, usage: Usage) -> float:
     """What a prompt costs; the answer's price is the same whoever asks."""
     return costs(facts_of(prepared.client), usage.prompt).of(usage)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Block, Prompt
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.state import facts_of
 from holdfast.records import Usage
 from holdfast.store import open_store
@@ -53,7 +53,7 @@ class Sent:
 
     def __init__(self, run: Runner) -> None:
         theirs, ours = PromptReader(), PromptReader()
-        self.lanes: dict[str, list[tuple[Step, Prompt, Prompt, Prepared]]] = {}
+        self.lanes: dict[str, list[tuple[Step, Prompt, Prompt, PreparedCall]]] = {}
         for step, prepared in run.sent:
             pair = prompt_of(step, step.body, theirs), prompt_of(step, prepared.raw, ours)
             self.lanes.setdefault(step.lane, []).append((step, *pair, prepared))
@@ -108,7 +108,7 @@ def test_plans_are_legal_and_touch_nothing_without_need(
 @given(st.data(), CACHES)
 def test_odd_bodies_are_sent_as_legal_as_they_came(dialect: str, data: st.DataObject, cache: Cache) -> None:
     """Also as the second request of a lane, with any first one."""
-    engine, lane = Engine(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="l")
+    engine, lane = EngineCore(Settings(cache=cache), strict=True), Lane(tenant="t", session="s", id="l")
     model = "gemini-3-pro" if dialect == "gemini" else ""
     for number in range(2):
         raw = data.draw(BODIES[dialect])
@@ -254,7 +254,7 @@ def _turns(turns: int) -> bytes:
     return json.dumps(RENDER["anthropic"](said, "claude-opus-4-6")).encode()
 
 
-def _send(engine: Engine, lane: Lane, turns: int, at: float, *, shorten: int | None = None) -> Prepared:
+def _send(engine: EngineCore, lane: Lane, turns: int, at: float, *, shorten: int | None = None) -> PreparedCall:
     body = engine.parse(DIALECTS["anthropic"], _turns(turns))
     assert isinstance(body, Body)
     edits = {}
@@ -271,7 +271,7 @@ def _send(engine: Engine, lane: Lane, turns: int, at: float, *, shorten: int | N
 def test_a_fork_keeps_the_edits_it_was_born_with_and_gets_no_others(how: str, tmp_path: Path) -> None:
     path = None if how == "in memory" else tmp_path / "h.db"
     store = None if path is None else open_store(path)
-    engine = Engine(Settings(), store=store, strict=True)
+    engine = EngineCore(Settings(), store=store, strict=True)
     parent = Lane(tenant="t", session="s", id="p")
     child = Lane(tenant="t", session="s", id="c", parent="p")
     _send(engine, parent, 3, 0)
@@ -281,7 +281,7 @@ def test_a_fork_keeps_the_edits_it_was_born_with_and_gets_no_others(how: str, tm
     if how == "restarted" and store is not None and path is not None:
         store.close()
         store = open_store(path)
-        engine = Engine(Settings(), store=store, strict=True)
+        engine = EngineCore(Settings(), store=store, strict=True)
     assert _send(engine, child, 5, 9_010).raw.count(b"[gone]") == 1
     if store is not None:
         store.close()
@@ -331,7 +331,7 @@ def test_parallel_calls_lose_nothing_and_cost_what_automatic_caching_costs(tmp_p
     """Eight threads at once on one engine; each request is new, so that whatever is written is paid in advance."""
     credit, threads, each = 0.02, 8, 12
     store = open_store(tmp_path / "h.db")
-    engine = Engine(Settings(cache=Cache(probe_credit_usd=credit)), store=store, strict=True)
+    engine = EngineCore(Settings(cache=Cache(probe_credit_usd=credit)), store=store, strict=True)
     problems: list[BaseException] = []
     settled: list[tuple[float, float]] = []
     ready = Barrier(threads)

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.wire import DIALECTS, Body
 
@@ -61,7 +61,7 @@ def test_what_was_accepted_is_accepted(strategy: Any, how: Any) -> None:
         clock = VirtualClock(1_700_000_000.0)
         simulator, said = Simulator(clock=clock), list[dict[str, Any]]()
         cache = Cache(strategy=strategy, client_markers=how, probe_credit_usd=random.choice([0.0, 0.001, 0.25]))
-        engine = Engine(Settings(cache=cache), strict=True)
+        engine = EngineCore(Settings(cache=cache), strict=True)
         for turn in range(4):
             text = f"question {turn} " + "with some words " * random.choice([5, 300])
             said.append({"role": "user", "content": [{"type": "text", "text": text}]})

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.config.sections.cache import Cache, Keepalive
 from holdfast.core.planner import Verdict
-from holdfast.engine import Lane, Prepared
+from holdfast.engine import Lane, PreparedCall
 from holdfast.records import Usage, usage
 from holdfast.records.events.sessions import GatewayPreflight
 from holdfast.simulator import Call
@@ -29,7 +29,7 @@ class Worked(Struct, frozen=True):
     calls: Mapping[str, str]
     usages: Mapping[str, Usage]
     verdicts: Mapping[str, Verdict]
-    prepared: Mapping[str, Prepared]
+    prepared: Mapping[str, PreparedCall]
 
     @property
     def cost(self) -> Decimal:
@@ -42,7 +42,7 @@ class Work(Driver):
         self.calls: dict[str, str] = {}
         self.usages: dict[str, Usage] = {}
         self.verdicts: dict[str, Verdict] = {}
-        self.requests: dict[str, Prepared] = {}
+        self.requests: dict[str, PreparedCall] = {}
 
     def turn(
         self, name: str, lane: Lane, said: Talk, gap: float = 10.0, dialect: str = "anthropic", **more: str

@@ -10,10 +10,10 @@ from typing import Any
 import anthropic
 import pytest
 
-from holdfast.config import Settings, load_here
+from holdfast import Engine
+from holdfast.config import Settings, load_config
 from holdfast.config.sections.cache import Breaks, Cache
 from holdfast.config.sections.server import Store
-from holdfast.engine import Engine
 from holdfast.engine.reports import WORDS_MASKED, Reports
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
@@ -69,7 +69,7 @@ def test_an_engine_with_a_store_writes_them_into_the_home(tmp_path: Path, home: 
 
 
 def test_the_configured_settings_say_where_how_many_and_with_which_words(tmp_path: Path, home: Path) -> None:
-    chosen = load_here({"cache.breaks.dir": "broken", "store.keep_bodies": True})
+    chosen = load_config({"cache.breaks.dir": "broken", "store.keep_bodies": True})
     played(tmp_path, chosen.settings)
     (line,) = lines(tmp_path / "broken")
     assert [(each["removed"], each["added"]) for each in line["changes"]] == [("red", "green")]

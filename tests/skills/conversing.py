@@ -10,12 +10,12 @@ from typing import Any
 
 import anthropic
 
+from holdfast import Engine
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
 from holdfast.core.padding import Outlook
-from holdfast.engine import Engine
 from holdfast.records import Message, Request, Text, ToolResult, Usage
 from holdfast.records.events import Bus, Envelope
 from holdfast.simulator import Simulator

@@ -13,7 +13,7 @@ import pytest
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Confirm, Deferral, Mask, Offload, Skills, Tools
 from holdfast.config.sections.cache import Cache
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, validate
 from holdfast.skills.session import SessionSkills
@@ -351,7 +351,7 @@ class TestThroughTheEngine:
         mask = Mask(keep_window=1, trigger_chars=95_000, release_chars=1_000)
         settings = Tools(mask=mask, offload=Offload(per_tool={"skill_load": 10}, max_result_chars=5_000))
         box = room.open(session(self.LARGE), (made("look", "some words " * 300),), settings=settings)
-        engine, messages = Engine(Settings()), [Message("user", (Text("Begin. " * 600),))]
+        engine, messages = EngineCore(Settings()), [Message("user", (Text("Begin. " * 600),))]
         prepared = None
         for turn in range(8):
             name = load("large", f"c{turn}") if turn == 0 else call("look", f"c{turn}", at=turn)

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.config.sections.agent import Mask
 from holdfast.config.sections.cache import Cache
 from holdfast.core.planner import Verdict
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 from holdfast.tools.edit_requests import Masked
 from holdfast.tools.masking import Masker
 from tests.engine.driving import Driver
@@ -32,7 +32,7 @@ class Session:
         self.driver, self.dialect = Driver(cache, path=path), dialect
         self.masker = Masker(settings, strip=strip)
         self.defined: tuple[str, ...] = ()
-        self.sent: list[Prepared] = []
+        self.sent: list[PreparedCall] = []
         self.verdicts: list[Verdict] = []
         self.masked: list[tuple[Masked, ...]] = []
         self.asked: list[int] = []
@@ -49,10 +49,10 @@ class Session:
     def edits(self) -> Any:
         return self.driver.engine.ledger(self.driver.lane, now=self.driver.now).edits
 
-    def send(self, turns: Sequence[Did | Sequence[Did]], gap: float = 10.0) -> Prepared:
+    def send(self, turns: Sequence[Did | Sequence[Did]], gap: float = 10.0) -> PreparedCall:
         return self.send_raw(raw_of(turns, self.dialect), gap)
 
-    def send_raw(self, raw: bytes, gap: float = 10.0, *, check: bool = True, model: str = "") -> Prepared:
+    def send_raw(self, raw: bytes, gap: float = 10.0, *, check: bool = True, model: str = "") -> PreparedCall:
         driver, lane = self.driver, self.driver.lane
         driver.wait(gap)
         engine, now = driver.engine, driver.now

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config import load
 from holdfast.config.schema import Settings
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json
 from holdfast.tools import Decision, Question, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
@@ -78,7 +78,7 @@ class Agent:
             result = ToolResult(call.id, (Text(f"{number}:".ljust(length, "x")),))
             messages += [Message("assistant", (call,)), Message("user", (result,))]
         messages += [Message("assistant", (Text("Well."),)), Message("user", (Text("Go on."),))]
-        spoken, engine = DIALECTS["anthropic"], Engine(Settings())
+        spoken, engine = DIALECTS["anthropic"], EngineCore(Settings())
         request = Request(model=MODEL, tools=self.box.definitions(), messages=tuple(messages), output_limit=10)
         body = engine.parse(spoken, spoken.encode(request))
         assert isinstance(body, Body)

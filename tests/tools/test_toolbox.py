@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json, validate
 from holdfast.records.events import Bus
@@ -245,7 +245,7 @@ class TestToolsThatComeAndGo:
         for turn in range(20):
             do(box, call("mcp__box__take", f"c{turn}"))
             box.turn_over()
-        engine, before = Engine(Settings()), array(box)
+        engine, before = EngineCore(Settings()), array(box)
         send(engine, box, 1)
         assert box.redeclare(engine, LANE, now=20.0, behind=500_000, requests=1) is None
         assert array(box) == before
@@ -277,7 +277,7 @@ class TestToolsThatComeAndGo:
     def test_what_is_found_is_declared_anew_where_that_is_set(self, room: Room) -> None:
         settings = Tools(deferral=Deferral(mode="always", carrier="redeclare"))
         box = room.open([mcp("send", description="Send " + "a letter " * 200)], settings=settings)
-        engine = Engine(Settings())
+        engine = EngineCore(Settings())
         send(engine, box, 1)
         do(box, call("discover_tools", query="select:mcp__box__send"))
         changed = box.redeclare(engine, LANE, now=20.0, behind=3_000, requests=1)
@@ -287,7 +287,7 @@ class TestToolsThatComeAndGo:
         assert box.redeclare(engine, LANE, now=40.0, behind=3_000, requests=1) is None
 
 
-def send(engine: Engine, box: Toolbox, count: int) -> Any:
+def send(engine: EngineCore, box: Toolbox, count: int) -> Any:
     """A request of so many turns with a call and a long result each."""
     spoken, messages = DIALECTS["anthropic"], [Message("user", (Text("Begin. " * 600),))]
     for number in range(count):
@@ -304,7 +304,7 @@ def send(engine: Engine, box: Toolbox, count: int) -> Any:
 
 def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
     settings = Tools(mask=Mask(keep_window=2, trigger_chars=6_000, release_chars=3_000))
-    box, engine = room.open([made("look")], settings=settings), Engine(Settings())
+    box, engine = room.open([made("look")], settings=settings), EngineCore(Settings())
     for count in range(1, 8):
         prepared = send(engine, box, count)
     assert b"[Tool result cleared: look, 1383 characters." in prepared.raw

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.engine import Engine, Lane, Prepared, SideCall
+from holdfast.engine import EngineCore, Lane, PreparedCall, SideCall
 from holdfast.engine.passage import quiet
 from holdfast.errors import HoldfastError
 from holdfast.tools import dialect_of_model
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class CachedContents:
     """The calls of all sessions of one `Sessions`. Lives in the loops that these are used in."""
 
-    def __init__(self, engine: Engine, provider: Provider, clock: Callable[[], float]) -> None:
+    def __init__(self, engine: EngineCore, provider: Provider, clock: Callable[[], float]) -> None:
         self._engine, self._provider, self._clock = engine, provider, clock
         self._lanes: dict[str, Lane] = {}
         """Lanes of open sessions that have, or may soon have, an object."""
@@ -46,7 +46,7 @@ class CachedContents:
 
     # Around a request
 
-    def begin(self, prepared: Prepared) -> None:
+    def begin(self, prepared: PreparedCall) -> None:
         """The request was accepted: what it asked for is done now, beside it."""
         calls, prepared.before = prepared.before, ()
         if not calls and prepared.use is None:
@@ -60,14 +60,14 @@ class CachedContents:
         if self._ticker is None or self._ticker.done() or self._ticker.get_loop() is not asyncio.get_running_loop():
             self._ticker = asyncio.create_task(self._tick())
 
-    def drop(self, prepared: Prepared) -> None:
+    def drop(self, prepared: PreparedCall) -> None:
         """The request was not accepted: what it asked for is left undone, and may be asked for again."""
         calls, prepared.before = prepared.before, ()
         for call in calls:
             with quiet("a call beside the request"):
                 self._engine.chore_dropped(prepared.lane, call)
 
-    def forgotten(self, prepared: Prepared, status: int, raw: bytes) -> bool:
+    def forgotten(self, prepared: PreparedCall, status: int, raw: bytes) -> bool:
         """Whether a request was refused because the provider does not know the object it names: `prepared.raw` is then
         the whole request."""
         if prepared.use is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.engine import Partial, Prepared
+from holdfast.engine import Partial, PreparedCall
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, Request
 from holdfast.records.events import ResetReason, WindowSent
@@ -131,7 +131,7 @@ async def _attempt(
     return _settled(session, prepared, answer, reader.output)
 
 
-async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, watch: Watch) -> Answer:
+async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerReader, watch: Watch) -> Answer:
     asked = Outgoing(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
     session.log(
         WindowSent(
@@ -152,7 +152,7 @@ async def _exchange(session: Session, prepared: Prepared, reader: AnswerReader, 
 
 
 async def _read(
-    session: Session, prepared: Prepared, asked: Outgoing, reader: AnswerReader, watch: Watch
+    session: Session, prepared: PreparedCall, asked: Outgoing, reader: AnswerReader, watch: Watch
 ) -> Outgoing | None:
     """Send a request and read its answer. Where the provider has forgotten the cached content that it names, gives
     the request to send instead, which names none."""
@@ -190,7 +190,7 @@ def _refuse(session: Session, status: int, headers: dict[str, str], raw: bytes) 
 
 
 async def _left(
-    session: Session, prepared: Prepared, reader: AnswerReader, work: asyncio.Future[Answer]
+    session: Session, prepared: PreparedCall, reader: AnswerReader, work: asyncio.Future[Answer]
 ) -> Message | None:
     """Give up an answer that is on its way: what had come of it."""
     work.cancel()
@@ -209,7 +209,7 @@ def _partial(reader: AnswerReader) -> Partial | None:
     return Partial(reader.usage, reader.output) if reader.started else None
 
 
-def _settled(session: Session, prepared: Prepared, answer: Answer, output: int) -> Answered:
+def _settled(session: Session, prepared: PreparedCall, answer: Answer, output: int) -> Answered:
     """`output` are the tokens of the answer, estimated, for a provider that does not tell them."""
     now, finding = session.clock(), None
     session.began(prepared)

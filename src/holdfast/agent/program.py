@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.config import Config, close_to_others, configured_facts, inert, load
-from holdfast.engine import Engine, Reports
+from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import LOCAL
 from holdfast.facts import using
 from holdfast.notices import warn_once
@@ -64,7 +64,7 @@ async def open_agent(
     close_to_others(chosen.home, workspace=place)
     http = HttpProvider(chosen.settings.upstream, os.environ, limits=chosen.settings.gateway.limits)
     with using(configured_facts(chosen)), open_store(chosen.settings.store.url) as store:
-        engine = Engine(chosen.for_agent, store=store, bus=bus, reports=Reports.configured(chosen))
+        engine = EngineCore(chosen.for_agent, store=store, bus=bus, reports=Reports.configured(chosen))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(http.close)
             hub = await _hub(chosen, place, bus) if mcp else None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import facts
 from holdfast.core.strategies import takes_markers
-from holdfast.engine import Lane, Prepared
+from holdfast.engine import Lane, PreparedCall
 from holdfast.records import Document, Image, Message, Request, Usage
 from holdfast.records.events import (
     Actor,
@@ -103,7 +103,7 @@ class Session:
         self._turn, self._asking = asyncio.Lock(), Cancel()
         self.confirmations: Confirmations
         self.crew = delegates.Crew(self)
-        self.on_planned: Callable[[Prepared], None] | None = None
+        self.on_planned: Callable[[PreparedCall], None] | None = None
         self.on_begun: Callable[[], None] | None = None
         """Called for each request: when it is planned, and when its answer begins."""
         self.box: Toolbox
@@ -239,7 +239,7 @@ class Session:
         """Why the next request may depart from the last one."""
         return self.resets.of(self.model, effort_matters=lost_section(self.facts, self.dialect) is not None)
 
-    def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> Prepared:
+    def prepare(self, body: Body, *, turn: str | None, masking: bool = True) -> PreparedCall:
         """Make a request ready. Without `masking` it says all that the last one said, in the same words."""
         prepared = self.box.prepare(
             self.engine,
@@ -258,7 +258,7 @@ class Session:
             self.on_planned(prepared)
         return prepared
 
-    def began(self, prepared: Prepared, usage: Usage | None = None) -> None:
+    def began(self, prepared: PreparedCall, usage: Usage | None = None) -> None:
         """The answer begins; `usage` is what the provider has told by then."""
         if prepared.core.first_token is None:
             self.engine.first_token(prepared, now=self.clock(), usage=usage)

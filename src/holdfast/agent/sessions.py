@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config import Settings
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.memory import Knowledge, MemoryFiles, knowledge_tools, memory_tools
 from holdfast.records.events import (
@@ -97,7 +97,7 @@ class Sessions:
         workspace: Path,
         home: Path,
         provider: Provider,
-        engine: Engine,
+        engine: EngineCore,
         store: Store | None = None,
         bus: Bus | None = None,
         tenant: str = "",

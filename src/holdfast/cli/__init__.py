@@ -17,8 +17,8 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from holdfast import __version__
 from holdfast.errors import HoldfastError
+from holdfast.version import __version__
 
 from .lazy_group import Lazy
 

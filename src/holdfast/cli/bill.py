@@ -12,7 +12,7 @@ from holdfast import report
 from holdfast.cli.repair_words import sentence
 from holdfast.cli.subscriptions import STARRED, priced
 from holdfast.cli.tables import Column, counted, dollars
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.report import Bill, SessionSums, Sums
 
 from . import completions, tables
@@ -66,7 +66,7 @@ def command(
                 session, tenant = named.id, named.tenant
             zone = UTC if json_ else None
             found = report.bill(store, start=since, end=until, tenant=tenant, session=session, zone=zone)
-            level = load_here().settings.cache.repair
+            level = load_config().settings.cache.repair
             repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
             found = replace(found, repairs=repairs)
     if json_:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from holdfast.cli.tables import cut, printable
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.engine import WORDS_MASKED, Reports
 from holdfast.report import BreakReport
 
@@ -20,7 +20,7 @@ _WIDEST = 300
 
 def with_changes(breaks: tuple[BreakReport, ...]) -> tuple[BreakReport, ...]:
     """The breaks, each with what its report says of it."""
-    reports = Reports.configured(load_here())
+    reports = Reports.configured(load_config())
     return tuple(_with_changes(each, reports) for each in breaks)
 
 

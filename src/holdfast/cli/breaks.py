@@ -13,7 +13,7 @@ from holdfast.cli.break_changes import change_lines, shown_words, with_changes
 from holdfast.cli.repair_words import or_set, sentence
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.report import MISSED, BreakReport, BreakReports
 from holdfast.report.explainer import CATALOGUE, others, with_others
 
@@ -84,7 +84,7 @@ def command(
             found = report.breaks(
                 store, start=since, end=until, tenant=tenant, session=session, resets=resets, limit=limit
             )
-            level = load_here().settings.cache.repair
+            level = load_config().settings.cache.repair
             repairs = report.repair_savings(store, level, start=since, end=until, tenant=tenant, session=session)
             found = replace(found, breaks=with_changes(found.breaks), repairs=repairs)
     if json_:

@@ -32,10 +32,10 @@ def _quiet(names: Callable[[str], Iterable[str]]) -> Callable[[click.Context, cl
 
 
 def _sessions(incomplete: str) -> Iterable[str]:
-    from holdfast.config import load_here
+    from holdfast.config import load_config
     from holdfast.store import open_existing
 
-    store = open_existing(load_here().settings.store.url, busy_timeout=0.2)
+    store = open_existing(load_config().settings.store.url, busy_timeout=0.2)
     if store is None:
         return ()
     with store:
@@ -77,9 +77,9 @@ def _settings(incomplete: str) -> Iterable[str]:
 
 
 def _agents(incomplete: str) -> Iterable[str]:
-    from holdfast.config import load_here
+    from holdfast.config import load_config
 
-    return load_here().agents
+    return load_config().agents
 
 
 sessions, models, providers = _quiet(_sessions), _quiet(_models), _quiet(_providers)

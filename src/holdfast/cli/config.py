@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from holdfast.config import Config, as_json, as_text, load_here, printable, quoted
+from holdfast.config import Config, as_json, as_text, load_config, printable, quoted
 from holdfast.errors import HoldfastError
 
 from . import completions
@@ -60,7 +60,7 @@ def show(agent: str | None, json_: bool, flags: dict[str, object], changed: bool
       holdfast config show --agent scout --json
       holdfast config show --set cache.strategy=zones
     """
-    config = load_here(flags)
+    config = load_config(flags)
     if agent is not None:
         _known(config, agent)
     if json_:

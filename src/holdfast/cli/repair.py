@@ -13,7 +13,7 @@ from holdfast import report
 from holdfast.cli import tables
 from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import FILE, Config, holdfast_home, load_here, resolve, write_value
+from holdfast.config import FILE, Config, holdfast_home, load_config, resolve, write_value
 from holdfast.gateway import presence, reach
 
 from .store_options import looking, print_json
@@ -71,7 +71,7 @@ def command(level: str | None, json_: bool) -> None:
     """
     file = None if level is None else _write(level)
     use_configured_facts()
-    found = _report(load_here(), level, file)
+    found = _report(load_config(), level, file)
     if json_:
         print_json(found)
         return

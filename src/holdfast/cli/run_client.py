@@ -26,7 +26,7 @@ from holdfast.cli import bill, tables
 from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
-from holdfast.config import Config, inert, load_here
+from holdfast.config import Config, inert, load_config
 from holdfast.config.sections import Upstream
 from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
@@ -81,7 +81,7 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
         _say(f"{name} {past}; whatever it spent is not counted.")
         return code
     use_configured_facts()
-    config = load_here({"cache.repair": repair})
+    config = load_config({"cache.repair": repair})
     if launch.subscribed(client, os.environ):
         _say(f"{treatment(config)}.")
     with _kept_quiet() as said, tempfile.TemporaryDirectory(prefix="holdfast-") as scratch:
@@ -134,7 +134,7 @@ def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> I
         return
     if not upstreams and not repair and reach.answers(config):
         _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
-    own = load_here({**{f"upstream.{name}": value for name, value in upstreams.items()}, "cache.repair": repair})
+    own = load_config({**{f"upstream.{name}": value for name, value in upstreams.items()}, "cache.repair": repair})
     if without_effect := inert.warning(own, "gateway"):
         _say(without_effect.rstrip("."))
     gateway = Gateway(own)

@@ -11,7 +11,7 @@ from holdfast.cli.repair_words import repair_option, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
-from holdfast.config import Config, inert, load_here
+from holdfast.config import Config, inert, load_config
 from holdfast.engine.passage import Switch
 from holdfast.gateway import ACCESS_KEY, ADMIN_TOKEN, Call, Gateway, Refused, serve
 from holdfast.report import worth_saying
@@ -51,7 +51,7 @@ def command(host: str | None, port: int | None, repair: str | None, verbose: boo
       holdfast sessions
     """
     use_configured_facts()
-    config = load_here({"gateway.host": host, "gateway.port": port, "cache.repair": repair})
+    config = load_config({"gateway.host": host, "gateway.port": port, "cache.repair": repair})
     chosen = config.settings.gateway
     address = chosen.host.removeprefix("[").removesuffix("]")
     switch = Switch.from_environment()

@@ -16,7 +16,7 @@ import msgspec
 from holdfast import report
 from holdfast.cli.setup import use_configured_facts
 from holdfast.cli.tables import printable, uncut
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.store import SqliteStore, Store, open_existing
 
@@ -101,7 +101,7 @@ def in_window(since: int | None, until: int | None) -> str:
 def looking() -> Iterator[SqliteStore | None]:
     """The configured store, to be read; None where nothing was stored yet. What it is counted with is in place."""
     use_configured_facts()
-    store = open_existing(load_here().settings.store.url)
+    store = open_existing(load_config().settings.store.url)
     if store is None:
         yield None
         return
@@ -116,7 +116,7 @@ def whose(store: Store, tenant: str | None, *, events: bool = False) -> str | No
 
 def nothing_yet() -> str:
     """What is said where there is no database."""
-    url = printable(load_here().settings.store.url)
+    url = printable(load_config().settings.store.url)
     return f"Nothing is stored yet in {url}. `holdfast serve` or `holdfast run -- CLIENT` stores what goes through."
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .keys import Key as Key
     from .loader import holdfast_home as holdfast_home
     from .loader import load as load
-    from .loader import load_here as load_here
+    from .loader import load_config as load_config
     from .origin import Origin as Origin
     from .origin import printable as printable
     from .overrides import configured_facts as configured_facts
@@ -49,7 +49,7 @@ else:
             ".document": "FILE",
             ".inert": "notes",
             ".keys": "KEYS Key SECTIONS SERVER_KEYS",
-            ".loader": "holdfast_home load load_here",
+            ".loader": "holdfast_home load load_config",
             ".origin": "Origin printable",
             ".overrides": "configured_facts",
             ".parse": "NotAllowedError check expand mask quoted",

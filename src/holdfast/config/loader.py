@@ -36,7 +36,7 @@ def load(
     return resolve(documents, environ, flags, home=home, user_home=user_home, workspace=workspace, unread=unread)
 
 
-def load_here(flags: Mapping[str, object] = {}) -> Config:
+def load_config(flags: Mapping[str, object] = {}) -> Config:
     """The configuration of the current directory, as the command line sees it."""
     try:
         workspace = Path.cwd()

@@ -14,7 +14,7 @@ from msgspec import Struct
 from holdfast import facts
 from holdfast.agent import PERSONA, Session, Sessions, Task
 from holdfast.config import Config, load
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
 from holdfast.memory import Knowledge
 from holdfast.records import Usage, usage
@@ -95,7 +95,7 @@ async def _play(
     simulator = Simulator(script=Script(name="demo", function=model(turns)), clock=clock, keep=_KEPT)
     provider = Provided(simulator, clock, together=SCOUTS if arm.at_once else 0, cold_summary=arm.cold_summary)
     settings = config.settings
-    engine = Engine(settings, store=store, bus=bus)
+    engine = EngineCore(settings, store=store, bus=bus)
     sessions = Sessions(
         settings,
         workspace=workspace,

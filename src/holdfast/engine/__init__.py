@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from .byte_diff import Where as Where
     from .byte_diff import where as where
     from .edits import is_signed as is_signed
-    from .engine import Engine as Engine
+    from .engine import EngineCore as EngineCore
     from .keepalive import DuePing as DuePing
     from .lane import Lane as Lane
-    from .lane import Prepared as Prepared
+    from .lane import PreparedCall as PreparedCall
     from .lane import SideCall as SideCall
     from .marker_splices import marked as marked
     from .partial_usage import Partial as Partial
+    from .persistence import DURABLE_TIMEOUT_S as DURABLE_TIMEOUT_S
     from .reports import WORDS_MASKED as WORDS_MASKED
     from .reports import Reports as Reports
     from .state import facts_of as facts_of
@@ -28,11 +29,12 @@ else:
         {
             ".byte_diff": "Where where",
             ".edits": "is_signed",
-            ".engine": "Engine",
+            ".engine": "EngineCore",
             ".keepalive": "DuePing",
-            ".lane": "Lane Prepared SideCall",
+            ".lane": "Lane PreparedCall SideCall",
             ".marker_splices": "marked",
             ".partial_usage": "Partial",
+            ".persistence": "DURABLE_TIMEOUT_S",
             ".reports": "Reports WORDS_MASKED",
             ".state": "facts_of",
         },

@@ -12,7 +12,7 @@ from holdfast.wire import Body
 from .lane import Lane
 
 _SETTINGS = (
-    "settings, such as Engine(load_here({'cache.strategy': 'economic'}).settings) with load_here of holdfast.config, "
+    "settings, such as Engine(load_config({'cache.strategy': 'economic'}).settings) with load_config of holdfast, "
     "or nothing for the defaults: Engine()"
 )
 
@@ -25,10 +25,10 @@ def check_engine(settings: object, store: object, bus: object) -> None:
         raise ArgumentError(f"Engine got a function for its settings that returns {kind_of(found)}; give {_SETTINGS}")
     if isinstance(store, (str, bytes, Path)) or (store is not None and not hasattr(store, "put_call")):
         raise wrong_argument(
-            "Engine(store=…)", store, "an open store, such as Engine(store=open_store('holdfast.db')) of holdfast.store"
+            "Engine(store=…)", store, "an open store, such as Engine(store=open_store('holdfast.db')) of holdfast"
         )
     if bus is not None and not isinstance(bus, Bus):
-        raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast.records.events, such as Engine(bus=Bus())")
+        raise wrong_argument("Engine(bus=…)", bus, "a Bus of holdfast, such as Engine(bus=Bus())")
 
 
 def check_request(body: object, lane: object) -> None:

@@ -30,7 +30,7 @@ from holdfast.records.events import (
 )
 from holdfast.store import Call, CallStatus, EventRow
 
-from .lane import Lane, Prepared
+from .lane import Lane, PreparedCall
 from .pool_effects import effect_of, effects_of
 from .repairs.saving import Saving
 
@@ -92,7 +92,11 @@ class Row(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def row_of(
-    prepared: Prepared, status: CallStatus, now: float | None = None, verdict: Verdict | None = None, error: str = ""
+    prepared: PreparedCall,
+    status: CallStatus,
+    now: float | None = None,
+    verdict: Verdict | None = None,
+    error: str = "",
 ) -> Row:
     """A planned call as it stands, with what it did to the pools once it began to be answered: it refreshed what it
     read even if it was never answered whole."""

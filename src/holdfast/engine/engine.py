@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -31,10 +30,10 @@ from .arguments import check_engine, check_lane, check_request
 from .call_records import Row, row_of
 from .draft import Draft
 from .journal import REASONS
-from .lane import Lane, Prepared, SideCall
+from .lane import Lane, PreparedCall, SideCall
 from .marker_splices import marked
 from .partial_usage import Partial, billed
-from .persistence import WAIT, wait
+from .persistence import DURABLE_TIMEOUT_S, wait
 from .repairs.saving import Saving
 from .repairs.savings import RepairSavings, Totals
 from .reports import Reports
@@ -45,9 +44,9 @@ TURNS = 256
 """Lanes share so many turns: of two with the same one, the second waits while the first waits for the store."""
 
 
-class Engine(Beside):
+class EngineCore(Beside):
     """The engine of one process. `settings` are those of an agent by its name; `strict` makes a bad plan an error;
-    `patience` is how many seconds a request waits for what must be durable before it is sent."""
+    `timeout` is how many seconds a request waits for what must be durable before it is sent."""
 
     def __init__(
         self,
@@ -57,12 +56,11 @@ class Engine(Beside):
         bus: Bus | None = None,
         reports: Reports | None = None,
         strict: bool = False,
-        patience: float = WAIT,
+        timeout: float = DURABLE_TIMEOUT_S,
     ) -> None:
         check_engine(settings, store, bus)
         self._store = store
-        self._passages: Any = None  # one identity for all HTTP clients of this engine
-        self._strict, self._patience = strict, patience
+        self._strict, self._timeout_s = strict, timeout
         super().__init__(State(settings, store), bus, reports)
         self._repair_savings = RepairSavings()
         self._turns = tuple(threading.RLock() for _ in range(TURNS))
@@ -92,16 +90,16 @@ class Engine(Beside):
         summary: str | None = None,
         common: str | None = None,
         turn: str | None = None,
-        patience: float | None = None,
+        timeout: float | None = None,
         reading: Reading | None = None,
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Make a client's body ready to be sent, and register it as pending.
 
         `reset` announces why it may depart from the lane's last one; `skip` are repairs to go without; `edits` are
         replacements asked for, by the digest of the block; `volatile`, `pinned`, `summary` and `common` name blocks
         by path: the last is where what the agent's other conversations begin with ends. `reading` is that of the body,
         where it was read already (`given`).
-        `patience` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
+        `timeout` is how long this one waits for what must be durable, if that is shorter than the engine's own; then
         it goes without what is new in it, with markers, and with what was repaired and edited before.
 
         If it raises, the client's own bytes are taken to go out (law 8): nothing was planned, repaired or edited; only
@@ -113,8 +111,8 @@ class Engine(Beside):
             try:
                 if reset is not None:
                     _check_reason(reset)
-                seconds = self._patience if patience is None else min(patience, self._patience)
-                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, patience is not None)
+                seconds = self._timeout_s if timeout is None else min(timeout, self._timeout_s)
+                draft = self._durable(body, alone, lane, now, skip, edits or {}, seconds, timeout is not None)
                 with self._lock:
                     call, *ids = ulids(self._ids.take(3), 3)  # and of the two events that are told of it
                     asked = draft.asked(
@@ -138,7 +136,7 @@ class Engine(Beside):
                     self._bypassed(body, alone, lane, now)
                 raise
 
-    def first_token(self, prepared: Prepared, *, now: float, usage: Usage | None = None) -> None:
+    def first_token(self, prepared: PreparedCall, *, now: float, usage: Usage | None = None) -> None:
         """The answer begins: the entries it writes can be read, and the provider bills for it. `usage` is what it has
         told of that by now; it is booked at once, so that it is known even if this process ends."""
         with self._lock:
@@ -151,7 +149,7 @@ class Engine(Beside):
                     assert row is not None
                     self._state.keeper.leave_call(LateCall(prepared.lane.tenant, prepared.call, row))
 
-    def settle(self, prepared: Prepared, usage: Usage, *, now: float) -> Verdict:
+    def settle(self, prepared: PreparedCall, usage: Usage, *, now: float) -> Verdict:
         """The answer is complete: what it read and wrote, against what was predicted.
 
         A call ends once. Settled again it gives its first verdict; settled after it was abandoned, one that only
@@ -178,7 +176,7 @@ class Engine(Beside):
             state.keeper.save_tenant(lane.tenant, tenant)
             return verdict
 
-    def _judged(self, prepared: Prepared, usage: Usage, now: float) -> Verdict:
+    def _judged(self, prepared: PreparedCall, usage: Usage, now: float) -> Verdict:
         """What was billed against what was predicted."""
         state, lane, found = self._state, prepared.lane, prepared.core
         tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
@@ -192,7 +190,7 @@ class Engine(Beside):
             keepalive.returned(ledger, prepared, verdict)
         return verdict
 
-    def _play_repaired(self, prepared: Prepared, usage: Usage, row: Row | None, now: float) -> None:
+    def _play_repaired(self, prepared: PreparedCall, usage: Usage, row: Row | None, now: float) -> None:
         """Work out, on a thread that nobody waits for, what repairs would have saved; then the row is written again."""
         state, lane = self._state, prepared.lane
 
@@ -206,7 +204,7 @@ class Engine(Beside):
         self._repair_savings.play(prepared, usage, experience, state.settings(lane), now, save)
 
     def abandon(
-        self, prepared: Prepared, *, now: float, error: str = "", partial: Partial | None = None
+        self, prepared: PreparedCall, *, now: float, error: str = "", partial: Partial | None = None
     ) -> Usage | None:
         """It was cancelled, failed (`error` names how) or was cut. `partial` is what had come of an answer that began:
         the provider has billed for that, and what it did not tell is estimated. Gives what was booked."""
@@ -289,22 +287,6 @@ class Engine(Beside):
         with self._lock:
             return self._state.ledger(lane, now)
 
-    def http_client(self, *, library: str | None = None, **options: Any) -> Any:
-        """An HTTP client with this engine inside, for an SDK: `Anthropic(http_client=engine.http_client())`. It is one
-        of httpx2, or of the `library` named; `options` are those of its `Client`."""
-        return self._client(library, False, options)
-
-    def async_http_client(self, *, library: str | None = None, **options: Any) -> Any:
-        """The same for the asynchronous SDKs."""
-        return self._client(library, True, options)
-
-    def _client(self, library: str | None, asynchronous: bool, options: Mapping[str, Any]) -> Any:
-        from holdfast.sdk import http_client, passages_of  # upwards, for this door alone
-
-        with self._lock:
-            self._passages = self._passages or passages_of(self)
-        return http_client(self._passages, library=library, asynchronous=asynchronous, **options)
-
     @property
     def store(self) -> Store | None:
         return self._store
@@ -351,7 +333,7 @@ class Engine(Beside):
         now: float,
         skip: frozenset[str],
         edits: Mapping[bytes, bytes],
-        patience: float,
+        timeout: float,
         without: bool,
         again: bool = True,
     ) -> Draft:
@@ -360,30 +342,30 @@ class Engine(Beside):
         with self._lock:
             draft = drafting.draft(self._state, body, alone, lane, skip=skip, edits=edits, now=now)
         try:
-            wait(draft.writes, patience)
+            wait(draft.writes, timeout)
         except VersionConflictError:
             if not again:
                 raise
-            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
+            return self._durable(body, alone, lane, now, skip, edits, timeout, without, again=False)
         except HoldfastError as problem:
             if not again or not without:
                 raise
             with self._lock:
                 self._state.keeper.undo(lane)
                 self._state.keeper.late(problem)
-            return self._durable(body, alone, lane, now, skip, edits, patience, without, again=False)
+            return self._durable(body, alone, lane, now, skip, edits, timeout, without, again=False)
         return draft
 
     def _planned(
         self, draft: Draft, asked: planner.Asked, body: Body, lane: Lane, turn: str | None, ids: list[str], now: float
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Plan a draft and register it; `ids` are those of what is told of it."""
         state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
         tenant, ledger = state.tenant(lane.tenant), state.ledger(lane, now)
         waited = None if ledger.pings.uncovered is None else keepalive.waited(tenant, ledger, now)
         found = planner.prepare(tenant, ledger, asked, now, settings)
         try:
-            prepared = Prepared(
+            prepared = PreparedCall(
                 call=asked.call,
                 lane=lane,
                 raw=marked(draft.sent, dialect, draft.reading.prompt, found.plan, asked.model),
@@ -417,7 +399,7 @@ class Engine(Beside):
 
     def _row(
         self,
-        prepared: Prepared,
+        prepared: PreparedCall,
         status: CallStatus,
         now: float | None = None,
         verdict: Verdict | None = None,

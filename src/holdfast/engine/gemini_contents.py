@@ -34,7 +34,7 @@ from holdfast.facts import ModelFacts, Rates, rates
 from holdfast.wire import Body
 
 from . import gemini_content_calls as wire
-from .lane import Lane, Prepared, SideCall
+from .lane import Lane, PreparedCall, SideCall
 from .state import State
 
 _HOUR = 3600.0
@@ -149,7 +149,7 @@ class _Held:
         self.owe(agent, _dollars(charge))
 
 
-def offer(state: State, prepared: Prepared, ledger: Ledger, now: float) -> None:
+def offer(state: State, prepared: PreparedCall, ledger: Ledger, now: float) -> None:
     """Let a request name an object where there is one, and say what is to be done first where one would pay."""
     asked, lane = prepared.core.asked, prepared.lane
     experience = state.tenant(lane.tenant).experience
@@ -172,7 +172,7 @@ def offer(state: State, prepared: Prepared, ledger: Ledger, now: float) -> None:
     _reckon(state, prepared, now, sum((_creation(prepared, each.offer.tokens) for each in made), Decimal(0)))
 
 
-def answered(state: State, prepared: Prepared, call: SideCall, status: int, raw: bytes, now: float) -> None:
+def answered(state: State, prepared: PreparedCall, call: SideCall, status: int, raw: bytes, now: float) -> None:
     held = _held(state, prepared.lane)
     use = held.answered(call, status, raw, now)
     if use is not None:
@@ -183,7 +183,7 @@ def answered(state: State, prepared: Prepared, call: SideCall, status: int, raw:
     _save(state, prepared.lane)
 
 
-def gone(state: State, prepared: Prepared, status: int, raw: bytes, now: float) -> bytes | None:
+def gone(state: State, prepared: PreparedCall, status: int, raw: bytes, now: float) -> bytes | None:
     if prepared.use is None or prepared.plain is None or not wire.is_lost(status, raw):
         return None
     _held(state, prepared.lane).lost(prepared.lane.agent, prepared.use, now)
@@ -194,7 +194,7 @@ def gone(state: State, prepared: Prepared, status: int, raw: bytes, now: float) 
     return prepared.raw
 
 
-def with_storage(state: State, prepared: Prepared, verdict: Verdict, now: float) -> Verdict:
+def with_storage(state: State, prepared: PreparedCall, verdict: Verdict, now: float) -> Verdict:
     """The verdict and the client's account with what cached contents have cost and nobody was charged for yet."""
     held, lane = _held(state, prepared.lane), prepared.lane
     storage, prepared.created = prepared.created + held.charge(lane.agent, prepared.use, now), Decimal(0)
@@ -207,7 +207,7 @@ def with_storage(state: State, prepared: Prepared, verdict: Verdict, now: float)
     return replace(verdict, usage=replace(verdict.usage, cost=cost), storage=storage, saved=saved)
 
 
-def abandoned(state: State, prepared: Prepared) -> None:
+def abandoned(state: State, prepared: PreparedCall) -> None:
     """What was made for a request that never was is paid for all the same."""
     if prepared.created:
         _held(state, prepared.lane).owe(prepared.lane.agent, prepared.created)
@@ -259,7 +259,7 @@ def _save(state: State, lane: Lane) -> None:
     state.keeper.save_tenant(lane.tenant, state.tenant(lane.tenant))
 
 
-def _name(prepared: Prepared, use: Use, held: _Held, now: float) -> None:
+def _name(prepared: PreparedCall, use: Use, held: _Held, now: float) -> None:
     """The request names the object, and is predicted to read it."""
     held.used(prepared.lane.agent, prepared.lane.id, use, now)
     prepared.use, prepared.raw = use, wire.rewrite(prepared.sent, use)
@@ -271,12 +271,12 @@ def _name(prepared: Prepared, use: Use, held: _Held, now: float) -> None:
     _foresee(prepared, Outcome(prompt, found.outcome.at, read, prompt.tokens - read, why=why))
 
 
-def _foresee(prepared: Prepared, outcome: Outcome) -> None:
+def _foresee(prepared: PreparedCall, outcome: Outcome) -> None:
     prepared.core.outcome = outcome
     prepared.core.expectation = replace(prepared.core.expectation, outcome=outcome)
 
 
-def _reckon(state: State, prepared: Prepared, now: float, making: Decimal = Decimal(0)) -> None:
+def _reckon(state: State, prepared: PreparedCall, now: float, making: Decimal = Decimal(0)) -> None:
     """The pre-flight as things are; `making` is what the calls before the request will cost."""
     found, lane = prepared.core, prepared.lane
     calibration = state.tenant(lane.tenant).experience.calibration
@@ -293,7 +293,7 @@ def _blocks(prompt: Prompt, contents: int) -> int:
     return next(beyond, len(prompt.blocks))
 
 
-def _creation(prepared: Prepared, tokens: int) -> Decimal:
+def _creation(prepared: PreparedCall, tokens: int) -> Decimal:
     return _made(prepared.core.asked.model.ref, tokens)
 
 

@@ -34,7 +34,7 @@ from . import call_records
 from .byte_diff import where
 from .call_records import Row, completed, failed, micro, name, reason_of
 from .fallible_store import Shelf
-from .lane import Lane, Prepared
+from .lane import Lane, PreparedCall
 from .owners import owner_of
 from .reports import Reports
 from .unplanned_calls import Noted
@@ -60,7 +60,7 @@ class Teller:
 
     # Moments
 
-    def planned(self, prepared: Prepared, ids: Sequence[str], row: Row | None = None) -> None:
+    def planned(self, prepared: PreparedCall, ids: Sequence[str], row: Row | None = None) -> None:
         """A call before it is sent; `ids` are those of the two events."""
         if self._store is None and self._bus is None:
             return
@@ -77,7 +77,7 @@ class Teller:
         )
         self._tell(prepared, found.outcome.at, ids, call_records.planned, known, row)
 
-    def settled(self, prepared: Prepared, verdict: Verdict, now: float, row: Row | None = None) -> Break | None:
+    def settled(self, prepared: PreparedCall, verdict: Verdict, now: float, row: Row | None = None) -> Break | None:
         found: Break | None = None
         more: tuple[Event, ...] = ()
         if verdict.finding is not None:
@@ -104,7 +104,7 @@ class Teller:
         return found
 
     def abandoned(
-        self, prepared: Prepared, now: float, error: str, row: Row | None = None, verdict: Verdict | None = None
+        self, prepared: PreparedCall, now: float, error: str, row: Row | None = None, verdict: Verdict | None = None
     ) -> None:
         """A call without a whole answer; `verdict` where the provider had told what it read."""
         more: tuple[Event, ...] = ()
@@ -158,7 +158,7 @@ class Teller:
 
     # Breaks
 
-    def _broken(self, prepared: Prepared, finding: Finding, now: float) -> tuple[Break, Event]:
+    def _broken(self, prepared: PreparedCall, finding: Finding, now: float) -> tuple[Break, Event]:
         """A break or a reset: its row, its report, its event."""
         lane = prepared.lane
         keep_bodies = self._reports is not None and self._reports.keep_bodies
@@ -202,7 +202,7 @@ class Teller:
 
     def _tell(
         self,
-        prepared: Prepared,
+        prepared: PreparedCall,
         at: float,
         ids: Sequence[str],
         events: Callable[..., tuple[Event, ...]],

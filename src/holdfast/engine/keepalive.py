@@ -34,7 +34,7 @@ from holdfast.records import Usage
 from holdfast.store import Call, CallStatus
 from holdfast.wire import DIALECTS, Body, object_of, string_of
 
-from .lane import Lane, Prepared
+from .lane import Lane, PreparedCall
 from .marker_splices import marked
 from .pool_effects import effects_of
 from .state import State
@@ -191,7 +191,7 @@ def waited(tenant: Tenant, ledger: Ledger, now: float) -> Idle | None:
     return None if found is None else _idle(ledger.last, found[1])
 
 
-def returned(ledger: Ledger, prepared: Prepared, verdict: Verdict) -> None:
+def returned(ledger: Ledger, prepared: PreparedCall, verdict: Verdict) -> None:
     """What a lane's pings have brought, now that it came back."""
     if prepared.waited is None:
         return

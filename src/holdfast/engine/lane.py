@@ -45,7 +45,7 @@ class SideCall(Struct, frozen=True):
     send: Send
 
 
-class Prepared(Struct, kw_only=True):
+class PreparedCall(Struct, kw_only=True):
     """A request that may go out. `raw` are the bytes to send; `sent` is the body they were made of, without markers of
     ours, and `client` the body as it came.
 
@@ -74,7 +74,7 @@ class Prepared(Struct, kw_only=True):
     waited: Idle | None = None
     """The pause before it, if pings were sent in it."""
     before: tuple[SideCall, ...] = ()
-    """Calls to make first, each brought back with `Engine.answered`."""
+    """Calls to make first, each brought back with `EngineCore.answered`."""
     verdict: Verdict | None = None
     """What became of it, once it is settled."""
     repairs_save: Saving | None = None

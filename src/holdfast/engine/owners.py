@@ -10,13 +10,13 @@ from holdfast.core.cures import Case, Cure, skill_owner
 from holdfast.records import ToolUse
 from holdfast.wire import DIALECTS, Body
 
-from .lane import Prepared
+from .lane import PreparedCall
 
 _answers = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id)"\s*:\s*"([^"\\]{1,256})"').search
 _response = re.compile(rb'"function_?[Rr]esponse"\s*:\s*\{[^{}]*?"name"\s*:\s*"([^"\\]{1,128})"').search
 
 
-def owner_of(prepared: Prepared, finding: Finding, told: Case, cure: Cure) -> str | None:
+def owner_of(prepared: PreparedCall, finding: Finding, told: Case, cure: Cure) -> str | None:
     """`told` and `cure` are what is known of the texts at the divergence: a system text has parts of several owners."""
     divergence, prompt = finding.divergence, prepared.core.prompt
     if (skills := skill_owner(told, cure)) is not None:

@@ -36,7 +36,7 @@ from .versions import Theirs, Version
 REBUILT = 3_700.0
 """Seconds of calls from which a pool is rebuilt: what no call used for longer than an hour is dead."""
 
-WAIT = 10.0
+DURABLE_TIMEOUT_S = 10.0
 """Seconds to wait for what must be durable; beyond it the request goes out as the client sent it."""
 
 BLOBS = 32_000_000
@@ -374,14 +374,14 @@ def _instead(data: bytes) -> Merge:
     return lambda _stored: data
 
 
-def wait(futures: Iterable[Future[Any]], patience: float = WAIT) -> None:
+def wait(futures: Iterable[Future[Any]], timeout: float = DURABLE_TIMEOUT_S) -> None:
     """Until these writes are durable; an error if that takes too long altogether or is not possible."""
-    until = monotonic() + patience
+    until = monotonic() + timeout
     for future in futures:
         try:
             future.result(timeout=max(0.0, until - monotonic()))
         except TimeoutError as error:
-            raise HoldfastError(f"the store did not keep an edit within {patience:g} s; check its disk.") from error
+            raise HoldfastError(f"the store did not keep an edit within {timeout:g} s; check its disk.") from error
 
 
 def _micro(now: float) -> int:

@@ -16,7 +16,7 @@ from holdfast.wire import Body, Dialect, Reading
 from . import gemini_contents, keepalive, succession
 from .journal import Teller
 from .keepalive import DuePing
-from .lane import Lane, Prepared, SideCall
+from .lane import Lane, PreparedCall, SideCall
 from .reports import Reports
 from .state import State, facts_of
 from .unplanned_calls import Noted
@@ -132,12 +132,12 @@ class Beside:
 
     # Cached contents (Gemini) and keep-alive
 
-    def answered(self, prepared: Prepared, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
+    def answered(self, prepared: PreparedCall, call: SideCall, status: int, raw: bytes, *, now: float) -> None:
         """A call that had to be made first has been answered: the request may name what was created (Gemini)."""
         with self._lock:
             gemini_contents.answered(self._state, prepared, call, status, raw, now)
 
-    def gone(self, prepared: Prepared, status: int, raw: bytes, *, now: float) -> bytes | None:
+    def gone(self, prepared: PreparedCall, status: int, raw: bytes, *, now: float) -> bytes | None:
         """The request was refused: the bytes to send instead if the provider does not know the object that it named;
         None where the error is something else."""
         with self._lock:

@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from holdfast import __version__, report
+from holdfast import report
 from holdfast.engine.passage import Switch, by_name
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
+from holdfast.version import __version__
 
 from .auth import Admin
 from .health import StoreHealth

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config import Config, close_to_others, secret
-from holdfast.engine import Engine, Reports
+from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passages, Switch, warm_up
 from holdfast.errors import HoldfastError
@@ -64,11 +64,11 @@ class Gateway:
         self.store, trouble = _store(settings.store.url)
         self.switch.remember(self.store)
         self.retention = Retention.configured(config)
-        self.engine = Engine(
+        self.engine = EngineCore(
             config.for_agent,
             store=self.store,
             reports=Reports.configured(config),
-            patience=limits.wait_ms / 1_000,
+            timeout=limits.wait_ms / 1_000,
         )
         self.identities = Identities(_secret(config.home, TENANT_KEY).encode(), store=self.store, continues=loopback)
         memory = _memory(config, self.engine, self.store, clock)
@@ -122,7 +122,7 @@ class Gateway:
                 self.store.close()
 
 
-def _memory(config: Config, engine: Engine, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
+def _memory(config: Config, engine: EngineCore, store: Store | None, clock: Callable[[], float]) -> Injecting | None:
     """Memory for the clients. What is known stands in the store: none without one. Where nobody's settings ask for it,
     conversations that were given some before are told apart from those that the client itself changed."""
     if store is None:

@@ -16,12 +16,12 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from holdfast import __version__
 from holdfast.config import Settings
-from holdfast.engine import DuePing, Engine, Lane, SideCall
+from holdfast.engine import DuePing, EngineCore, Lane, SideCall
 from holdfast.engine.passage import place_of
 from holdfast.errors import HoldfastError
 from holdfast.store import Store
+from holdfast.version import __version__
 from holdfast.wire import DIALECTS
 
 from .headers import to_send
@@ -65,7 +65,7 @@ class Chores:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineCore,
         settings: Callable[[str], Settings],
         relay: Relay,
         *,

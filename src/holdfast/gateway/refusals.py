@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.engine.identity import LOCAL
 from holdfast.engine.passage import place_of
 from holdfast.records.events import GatewayAuthFailed
@@ -19,7 +19,7 @@ LANE = Lane(tenant=LOCAL, session="gateway", id="gateway")
 class Refusals:
     """Tells of each door once a second at most."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+    def __init__(self, engine: EngineCore, clock: Callable[[], float]) -> None:
         self._engine, self._clock = engine, clock
         self._told: dict[str, float] = {}
 

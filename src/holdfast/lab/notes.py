@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from holdfast import __version__
 from holdfast.caches import Noise
 from holdfast.facts import ModelFacts, rates
 from holdfast.report.logs import Shape, Trace
+from holdfast.version import __version__
 
 from . import bounds
 from .contenders import OPTIMAL, Contender

@@ -21,8 +21,8 @@ from holdfast.config import Settings
 from holdfast.config.sections import Cache
 from holdfast.core import Ledger, Plan
 from holdfast.core import planner as core
-from holdfast.engine import Engine, Lane, marked
-from holdfast.engine import Prepared as Whole
+from holdfast.engine import EngineCore, Lane, marked
+from holdfast.engine import PreparedCall as Whole
 from holdfast.facts import ModelFacts
 from holdfast.records import Usage
 from holdfast.wire import DIALECTS, Body, cache_parameters
@@ -174,7 +174,7 @@ class Through:
     def __init__(
         self, settings: Cache, model: ModelFacts | Believed, *, mode: str | Mode = "", automatic: bool = False
     ) -> None:
-        self._engine = Engine(Settings(cache=settings))
+        self._engine = EngineCore(Settings(cache=settings))
         self._believed, self._mode = _believed(model), _mode(mode)
         self._automatic = automatic
         self._session = 0

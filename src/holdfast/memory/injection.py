@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from holdfast.caches import Prompt
 from holdfast.config import Settings
 from holdfast.core import DIGEST, Sent, marks_nothing
-from holdfast.engine import Engine, Lane, facts_of
+from holdfast.engine import EngineCore, Lane, facts_of
 from holdfast.engine.identity import LOCAL
 from holdfast.engine.passage import BYPASSED, Remembered, Reminder
 from holdfast.errors import HoldfastError
@@ -48,7 +48,7 @@ class Injecting:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineCore,
         store: Store,
         settings: Callable[[str], Settings],
         *,
@@ -74,7 +74,7 @@ class Injecting:
         if not _concerns(settings, lane.tenant, from_page=reminder.from_page):
             return self._without(reminder) if self._was_given(lane.tenant) else None
         known = self._lanes.of(lane)
-        with self._alone(lane, reminder.patience):
+        with self._alone(lane, reminder.timeout):
             if reminder.off:
                 return self._without(reminder)
             version, given = self._load(lane, known)
@@ -137,7 +137,7 @@ class Injecting:
                 audience="client",
                 context_limit=model.context_limit,
                 output_limit=model.output_limit,
-                patience=reminder.patience / 2,  # the same again is for what the lane is given
+                patience=reminder.timeout / 2,  # the same again is for what the lane is given
             )
 
         earlier = known.messages
@@ -277,7 +277,7 @@ class Injecting:
             raise HoldfastError("the store cannot be read, so nothing new is put into a prompt.")
         lane = reminder.lane
         future = self._store.put_injection(lane.tenant, lane.id, encode(given), expected=version)
-        return future.result(reminder.patience / 2)
+        return future.result(reminder.timeout / 2)
 
     @contextmanager
     def _alone(self, lane: Lane, patience: float) -> Iterator[None]:

@@ -1,7 +1,6 @@
-"""The engine inside the official SDKs' HTTP clients: what their requests are given besides what the engine does.
+"""The engine for programs: `Engine`, its `Call`, and HTTP clients for the official SDKs with the engine inside.
 
-`transport` has the clients themselves. Here they get memory, which `transport` knows nothing of. May import memory,
-transport and what is below.
+It gives their requests memory too, which the engine knows nothing of. May import memory, engine and what is below.
 """
 
 from typing import TYPE_CHECKING
@@ -9,14 +8,17 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .http_clients import http_client as http_client
+    from .call import Call as Call
+    from .engine import Engine as Engine
     from .http_clients import library_of as library_of
-    from .passages import passages_of as passages_of
+    from .responses import message_of as message_of
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".http_clients": "http_client library_of",
-            ".passages": "passages_of",
+            ".call": "Call",
+            ".engine": "Engine",
+            ".http_clients": "library_of",
+            ".responses": "message_of",
         },
     )

@@ -29,7 +29,7 @@ _SENDING = frozenset({"verify", "cert", "trust_env", "http1", "http2", "proxy", 
 BESIDE = "holdfast-beside"
 """The thread of calls that are made beside a request."""
 
-_PATIENCE = (600.0, 5.0)  # seconds for an answer and for a connection, as the SDKs have it
+_ANSWER_S, _CONNECT_S = 600.0, 5.0  # timeouts as the SDKs have them
 _OF_LENGTH = (b"content-length", b"transfer-encoding")
 _REFUSAL = 1_048_576  # bytes of a refusal that are looked into
 
@@ -51,19 +51,26 @@ def library_of(name: str | None) -> ModuleType:
     raise HoldfastError(f"{name or 'httpx2'} is not installed; install it, or an SDK that brings it along.")
 
 
-def http_client(passages: Passages, *, library: str | None = None, asynchronous: bool = False, **options: Any) -> Any:
-    """A client of the library. `options` are those of its `Client`."""
-    found = library_of(library)
-    if asynchronous:
-        kind, transport = found.AsyncClient, _bound(found, AsyncTransport, "AsyncBaseTransport")
-    else:
-        kind, transport = found.Client, _bound(found, Transport, "BaseTransport")
-    timeout = options.setdefault("timeout", found.Timeout(_PATIENCE[0], connect=_PATIENCE[1]))
+def client(passages: Passages, library: str | None, options: Mapping[str, Any]) -> Any:
+    """A `Client` of the library, made with `options`."""
+    module = library_of(library)
+    return _made(module, module.Client, _bound(module, Transport, "BaseTransport"), passages, options)
+
+
+def async_client(passages: Passages, library: str | None, options: Mapping[str, Any]) -> Any:
+    """An `AsyncClient` of the library, made with `options`."""
+    module = library_of(library)
+    return _made(module, module.AsyncClient, _bound(module, AsyncTransport, "AsyncBaseTransport"), passages, options)
+
+
+def _made(module: ModuleType, kind: Any, transport: Any, passages: Passages, given: Mapping[str, Any]) -> Any:
+    options = dict(given)
+    timeout = options.setdefault("timeout", module.Timeout(_ANSWER_S, connect=_CONNECT_S))
     sends = {name: options.pop(name) for name in _SENDING & options.keys()}
-    sends.setdefault("limits", found.Limits(max_connections=1000, max_keepalive_connections=100))
+    sends.setdefault("limits", module.Limits(max_connections=1000, max_keepalive_connections=100))
     options.setdefault("follow_redirects", True)
     _check_options(kind, options)
-    return kind(transport=transport(passages, kind(timeout=timeout, **sends), found), **options)
+    return kind(transport=transport(passages, kind(timeout=timeout, **sends), module), **options)
 
 
 def _check_options(kind: Any, options: Mapping[str, Any]) -> None:

@@ -6,10 +6,11 @@ An engine with a store does for them what the gateway does: it also writes repor
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from secrets import token_bytes
 
-from holdfast.config import inert, load_here, secret
-from holdfast.engine import Engine, Reports
+from holdfast.config import inert, load_config, secret
+from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Passages, Switch, warm_up
 from holdfast.memory import Injecting
@@ -18,7 +19,7 @@ from holdfast.notices import warn_once
 _log = logging.getLogger(__name__)
 
 
-def passages_of(engine: Engine) -> Passages:
+def passages_of(engine: EngineCore, clock: Callable[[], float]) -> Passages:
     """What an engine without a store learns ends with it; so does the key that tells its tenants apart, and there is
     no memory to give. The tenant of a request is that of the credential it carries, as in the gateway."""
     warm_up()
@@ -30,7 +31,7 @@ def passages_of(engine: Engine) -> Passages:
         warn_once(_log, "memory.inject is on, but nothing is stored; give the engine a store: Engine(…, store=…)")
     key = token_bytes(32)
     if store is not None:
-        here = load_here()
+        here = load_config()
         key = secret(here.home, "tenant-key").encode()
         engine.report_to(Reports.configured(here, settings))
     switch = Switch.from_environment()
@@ -39,6 +40,6 @@ def passages_of(engine: Engine) -> Passages:
     # client itself changed.
     memory = None
     if store is not None:
-        memory = Injecting(engine, store, engine.settings, agents=None, clock=lambda: passages.clock())
-    passages = Passages(engine, Identities(key, store=store), engine.settings, remembering=memory, switch=switch)
-    return passages
+        memory = Injecting(engine, store, engine.settings, agents=None, clock=clock)
+    identities = Identities(key, store=store)
+    return Passages(engine, identities, engine.settings, clock=clock, remembering=memory, switch=switch)

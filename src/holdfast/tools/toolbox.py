@@ -42,7 +42,7 @@ from .toolset import ToolSet
 from .workspace import Workspace
 
 if TYPE_CHECKING:
-    from holdfast.engine import Engine, Lane, Prepared
+    from holdfast.engine import EngineCore, Lane, PreparedCall
     from holdfast.store import Store
     from holdfast.wire import Body
 
@@ -214,8 +214,8 @@ class Toolbox:
         return fitting(messages, self.toolset.carrier)
 
     def prepare(
-        self, engine: Engine, body: Body, *, lane: Lane, now: float, masking: bool = True, **asked: Any
-    ) -> Prepared:
+        self, engine: EngineCore, body: Body, *, lane: Lane, now: float, masking: bool = True, **asked: Any
+    ) -> PreparedCall:
         """`engine.prepare`, with old results masked where that is due and pays. `body` is the conversation in full, as
         it is stored: what was masked before is masked again by the engine, and nothing else unless `masking`."""
         if not masking:
@@ -315,7 +315,9 @@ class Toolbox:
         self._tell_demoted(changed)
         return changed
 
-    def redeclare(self, engine: Engine, lane: Lane, *, now: float, behind: int, requests: float) -> Redeclared | None:
+    def redeclare(
+        self, engine: EngineCore, lane: Lane, *, now: float, behind: int, requests: float
+    ) -> Redeclared | None:
         """Where the carrier is `redeclare`, declare what was found since; where it is not, demote what nobody uses if
         that pays: `behind` tokens stand behind the tools, `requests` are still to be expected. Announces the reset."""
         changed = self.declare_found() or self.demote(behind=behind, requests=requests)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identity, records
 from holdfast.errors import HoldfastError
 from holdfast.store import Call, Session, SqliteStore, Store, open_store
@@ -55,7 +55,7 @@ def test_the_engines_row_is_kept_and_the_lane_found_again(tmp_path: Path) -> Non
     lanes = []
     for part in (shapes[:2], shapes[2:]):
         with open_store(tmp_path / "h.db") as store:
-            desk, engine = Desk(store), Engine(store=store)
+            desk, engine = Desk(store), EngineCore(store=store)
             for shape in part:
                 body = desk.body("anthropic", shape.body or b"")
                 found = desk.find(HEADERS, body)

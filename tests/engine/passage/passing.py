@@ -14,7 +14,7 @@ import zstandard
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Gateway, Limits
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage import Incoming, Passage, Passages
 from holdfast.records.events import Bus
@@ -60,7 +60,7 @@ class Door:
         self.store: SqliteStore | None = None if path is None else open_store(path)
         unhurried = Gateway(limits=Limits(stages_ms=STAGES_S * 1_000, wait_ms=STAGES_S * 1_000))
         settings = Settings(cache=cache or Cache(), gateway=gateway or unhurried)
-        self.engine = Engine(settings, store=self.store, bus=self.bus, strict=True)
+        self.engine = EngineCore(settings, store=self.store, bus=self.bus, strict=True)
         self.identities = Identities(KEY, store=self.store)
         self.work = 0.0
         self.passages = Passages(self.engine, self.identities, settings, clock=self.clock.now, timer=lambda: self.work)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.caches import rules
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 
 _WARM = 0.9
 """A cache that works by itself reads in steps: so much of the common prefix counts as all of it."""
 
 
-def fills(prepared: Prepared) -> bool:
+def fills(prepared: PreparedCall) -> bool:
     """Whether this first request of a sub-agent makes others like it cheaper: it writes, or leaves behind, what they
     would read. Where it reads all of that itself, nobody has to wait."""
     outcome, model = prepared.core.outcome, prepared.core.asked.model
@@ -56,7 +56,7 @@ class Hold:
         finally:
             self._waiting -= 1
 
-    def planned(self, who: str, prepared: Prepared) -> None:
+    def planned(self, who: str, prepared: PreparedCall) -> None:
         """The request of the one ahead is decided: where it finds everything, the others find it too."""
         if who == self._ahead and not fills(prepared):
             self.release()

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from holdfast.agent import KEYS, HttpProvider, Provider, Sessions, not_served, routing
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, close_to_others, inert, load_here
-from holdfast.engine import Engine, Reports
+from holdfast.config import Config, close_to_others, inert, load_config
+from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.serving import is_loopback
@@ -84,7 +84,7 @@ def configured(asked: Asked) -> Config:
             f"{asked.workspace} cannot be worked in ({problem.strerror or problem}); choose another --workspace"
         ) from problem
     use_configured_facts()
-    config = load_here(
+    config = load_config(
         {"tools.confirm.mode": "allow" if asked.yes else None, "memory.amnesia": True if asked.amnesia else None}
     )
     if asked.agent and asked.agent not in config.agents:
@@ -104,7 +104,7 @@ def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[
             notice(without_effect)
         store = _store(asked, config, notice, stack)
         reports = Reports.configured(config)
-        engine = Engine(config.for_agent, store=store, reports=None if asked.simulate else reports)
+        engine = EngineCore(config.for_agent, store=store, reports=None if asked.simulate else reports)
         stack.callback(lambda: engine.close(now=time.time()))
         hub = _hub(config, conductor, notice)
         if hub is not None:

@@ -13,7 +13,7 @@ import click
 from msgspec import Struct
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import Config, holdfast_home, load_here, resolve
+from holdfast.config import Config, holdfast_home, load_config, resolve
 from holdfast.errors import HoldfastError
 from holdfast.report import TipAdvice
 
@@ -120,7 +120,7 @@ def _configuration() -> tuple[Config, list[Line]]:
     """The configuration; where it cannot be used, its problems and the defaults for everything else."""
     try:
         use_configured_facts()
-        config = load_here()
+        config = load_config()
     except HoldfastError as problem:
         said = str(problem).splitlines()
         lines = [Line("problem", "configuration", line) for line in said[:MOST_PROBLEMS]]

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.facts import SERVICES
 from holdfast.lab import facts_of
@@ -126,7 +126,7 @@ def command(
     found = find_logs(paths)
     window = RequestWindow(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
     explainer = Explainer(
-        min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_here().settings
+        min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_config().settings
     )
     reached = read(found, explainer, quiet=quiet)
     report = explainer.result(reached.files)

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from holdfast.cli.setup import use_configured_facts
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.lab import facts_of
 from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings
@@ -86,7 +86,7 @@ def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
     window = RequestWindow(_since(asked.since), None, asked.session)
     if asked.model:
         facts_of(asked.model)  # refuses one of which nothing is known
-    explainer = Explainer(model=asked.model, window=window, settings=load_here().settings)
+    explainer = Explainer(model=asked.model, window=window, settings=load_config().settings)
     found = find_logs([_path(each) for each in asked.paths])
     reached = read(found, explainer, quiet=True, until=stopped)
     report = explainer.result(reached.files)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from holdfast import __version__
 from holdfast.errors import HoldfastError
 from holdfast.tools import cut
+from holdfast.version import __version__
 
 from . import shutdown
 from .explain import MOST_CHARS, Explain, explain

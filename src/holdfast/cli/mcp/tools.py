@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from holdfast.cli.tables import counted, printable
-from holdfast.config import Config, load_here
+from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
 from holdfast.records import Block, Image, Text, ToolUse
 from holdfast.tools import (
@@ -55,7 +55,7 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
 
 def configured() -> tuple[Config, dict[str, Server]]:
     """The configuration of the current directory and the servers it names, also those that are not used."""
-    config = load_here()
+    config = load_config()
     return config, servers(config.settings, config.workspace or Path(), config.home)
 
 
@@ -135,7 +135,7 @@ class Elsewhere:
         if not self._blocked:
             return (
                 "No MCP servers are configured for Holdfast. The user names them in [mcp.servers.NAME] of "
-                f"holdfast.toml ({printable(load_here().home / 'holdfast.toml')}) or in .mcp.json of the "
+                f"holdfast.toml ({printable(load_config().home / 'holdfast.toml')}) or in .mcp.json of the "
                 "workspace, and sees with `holdfast mcp --list` whether they work."
             )
         return "\n".join(["No MCP server of Holdfast can be used.", *self._told(self._blocked)])

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.cli.tables import printable, uncut
-from holdfast.config import Config, load_here
+from holdfast.config import Config, load_config
 from holdfast.engine.identity import LOCAL
 from holdfast.errors import HoldfastError
 from holdfast.memory import (
@@ -125,7 +125,7 @@ def scope(project: str | None, everywhere: bool, all_projects: bool) -> Projects
 @contextlib.contextmanager
 def looking(tenant: str | None, project: str | None = None) -> Iterator[Memories | None]:
     """The configured store, to be read; None where nothing was stored yet."""
-    config = load_here()
+    config = load_config()
     store = open_existing(config.settings.store.url, whole=True)
     if store is None:
         if tenant is not None and not LOCAL.startswith(uncut(tenant)):
@@ -162,7 +162,7 @@ def searching(tenant: str | None, project: str | None = None) -> Iterator[Memori
 @contextlib.contextmanager
 def changing(tenant: str | None, project: str | None = None, *, new: bool = False) -> Iterator[Memories]:
     """The same, to be written. Only for `new` entries a store is made where there is none."""
-    config = load_here()
+    config = load_config()
     url = config.settings.store.url
     if not new or tenant is not None:
         with looking(tenant, project) as found:
@@ -215,7 +215,7 @@ def _tenant(store: Store, text: str) -> str:
 
 def unstored(project: str | None) -> str | None:
     """The project that the option means where there is no store."""
-    where = _project(load_here(), None, LOCAL, project)
+    where = _project(load_config(), None, LOCAL, project)
     return None if where is None else project_name(where)
 
 
@@ -249,7 +249,7 @@ def _is_directory(path: Path) -> bool:
 
 def nothing_stored() -> HoldfastError:
     """For who asks after an entry where there is no store."""
-    return HoldfastError(f"nothing is stored yet in {_url(load_here())}; `holdfast memory add` stores something")
+    return HoldfastError(f"nothing is stored yet in {_url(load_config())}; `holdfast memory add` stores something")
 
 
 def _url(config: Config) -> str:

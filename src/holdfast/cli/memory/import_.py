@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holdfast.cli import tables
 from holdfast.cli.tables import printable
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.memory import Imported, KnowledgeEntry, Planned, import_, parsed, planned
 from holdfast.store import open_store
 
@@ -96,7 +96,7 @@ def _looking(tenant: str | None, project: str | None) -> Iterator[Memories]:
             yield found
             return
     with TemporaryDirectory(prefix="holdfast-") as place, open_store(Path(place) / "empty.db") as store:
-        yield memories(load_here(), store, None, project)
+        yield memories(load_config(), store, None, project)
 
 
 def _shown(done: Imported, named: Container[str | None], newer: tuple[str, ...], *, dry_run: bool) -> ImportShown:

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.cli.tables import printable
-from holdfast.config import Config, load_here
+from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
 from holdfast.skills import Root, Skill, SkillStore, load_roots, roots_of
 
@@ -45,7 +45,7 @@ class Found(Struct, frozen=True):
 
 def find() -> Found:
     """Read the roots, as a new session does. What could not be loaded is for the caller to tell."""
-    config = load_here()
+    config = load_config()
     roots = roots_of(config.settings.skills, config.workspace)
     with quiet():
         return Found(config, roots, load_roots(roots, workspace=config.workspace, strict=config.settings.skills.strict))

@@ -9,7 +9,7 @@ import click
 from holdfast import report
 from holdfast.cli import tables
 from holdfast.cli.tables import Column
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.report import SkillUsage, SkillUsages
 
 from ..store_options import check_window, in_window, looking, print_json, whose, window_options
@@ -50,7 +50,7 @@ def command(since: int | None, until: int | None, tenant: str | None, json_: boo
     if json_:
         print_json(found)
     elif store is None:
-        _say(f"Nothing is stored yet in {load_here().settings.store.url}. {STORED}")
+        _say(f"Nothing is stored yet in {load_config().settings.store.url}. {STORED}")
     elif not found.skills:
         _say(f"No skill was loaded{in_window(since, until)}. {STORED}")
     else:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import tables
 from holdfast.cli.tables import counted, printable
-from holdfast.config import load_here
+from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.skills import (
     FILE,
@@ -92,7 +92,7 @@ class _Check:
     skill that is named by itself is followed."""
 
     def __init__(self, strict: bool) -> None:
-        config = load_here()
+        config = load_config()
         self._strict, self._roots = strict, roots_of(config.settings.skills, config.workspace)
         self._refuse_long = config.settings.skills.strict
         with quiet():

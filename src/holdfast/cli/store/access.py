@@ -11,7 +11,7 @@ from typing import TypeVar
 import click
 
 from holdfast.cli.tables import printable
-from holdfast.config import Config, load_here
+from holdfast.config import Config, load_config
 from holdfast.errors import HoldfastError
 from holdfast.store import path_of
 
@@ -26,7 +26,7 @@ def json_option(command: F) -> F:
 
 def configured() -> tuple[Config, Path]:
     """The configuration, and the file of the store, which is there."""
-    config = load_here()
+    config = load_config()
     path = path_of(config.settings.store.url)
     if not path.is_file() or not path.stat().st_size:
         raise HoldfastError(f"nothing is stored yet in {path}")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holdfast.config import Settings
 from holdfast.core.repairs import MOVES
-from holdfast.engine import Engine, Lane
+from holdfast.engine import EngineCore, Lane
 from holdfast.wire import Body, Reading
 
 from ..identity import Care
@@ -25,13 +25,13 @@ BYPASSED = "bypassed"
 class Reminder(Struct, frozen=True, kw_only=True):
     """A request that may be given memory. `read` reads the client's body; `project` is what it names as its own,
     `directory` where its client was started; `off` says that it wants none, `from_page` that a web page sent it;
-    `patience` are the seconds there are for it."""
+    `timeout` are the seconds there are for it."""
 
     body: Body
     lane: Lane
     read: Callable[[], Reading]
     now: float
-    patience: float
+    timeout: float
     project: str = ""
     directory: str = ""
     off: bool = False
@@ -44,7 +44,7 @@ def _nothing() -> None:
 
 class Remembered(Struct, frozen=True, kw_only=True):
     """A request with memory in it, as if the client had sent it. `pinned` and `volatile` are blocks by path, as
-    `Engine.prepare` takes them; `reset` is why it departs from the one before, if memory is the reason. `says` is told
+    `EngineCore.prepare` takes them; `reset` is why it departs from the one before, if memory is the reason. `says` goes
     to the client; `went` is called when the request goes out like this. `reading` is the body's, if it was read."""
 
     body: Body
@@ -79,7 +79,7 @@ def care_of(settings: Settings, *, memory: bool) -> Care:
     return "repairs" if settings.cache.repair in MOVES else "none"
 
 
-def remembered(remembering: Remembering, reminder: Reminder, engine: Engine) -> Remembered | None:
+def remembered(remembering: Remembering, reminder: Reminder, engine: EngineCore) -> Remembered | None:
     """The request with memory in it. Whatever fails here, the client's own goes on and is planned as ever (law 8);
     where its lane may have been given memory before, it departs from that."""
     try:

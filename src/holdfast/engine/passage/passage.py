@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.config import Settings
 from holdfast.config.sections import Gateway
-from holdfast.engine import Engine, Lane, Prepared
+from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.engine.state import facts_of, reference
 from holdfast.records import Usage
 from holdfast.records.events import GatewayBypassed, GatewayPreflight
@@ -47,7 +47,7 @@ class Passages:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineCore,
         identities: Identities,
         settings: Settings | Callable[[str], Settings],
         *,
@@ -87,7 +87,7 @@ class Passage:
     # How it begins; in the class, because most of it stays so.
     verbatim = True
     call: str | None = None
-    prepared: Prepared | None = None
+    prepared: PreparedCall | None = None
     found: Identity | None = None
     bypass: str | None = None
     held: Held | None = None
@@ -167,7 +167,7 @@ class Passage:
             volatile=given.volatile,
             pinned=given.pinned,
             reading=given.reading,
-            patience=gateway.limits.wait_ms / 1_000,
+            timeout=gateway.limits.wait_ms / 1_000,
         )
         self._stage = "send"
         self.call = prepared.call
@@ -200,7 +200,7 @@ class Passage:
             lane=self.lane,
             read=read,
             now=self.started,
-            patience=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
+            timeout=gateway.limits.wait_ms / 2_000,  # the rest is for what comes after it
             project=asked.project,
             directory=self._incoming.project,
             off=asked.no_memory or self.lane.observed,
@@ -208,7 +208,7 @@ class Passage:
         )
         return remembered(passages.remembering, reminder, passages.engine) or as_it_came
 
-    def _fly(self, prepared: Prepared, asked: Wishes, gateway: Gateway) -> bool:
+    def _fly(self, prepared: PreparedCall, asked: Wishes, gateway: Gateway) -> bool:
         """Pre-flight: whether the request may go."""
         cost, limit = prepared.preflight.this, gateway.preflight_usd
         if gateway.preflight == "off" or limit is None or cost is None or cost <= (most := Decimal(str(limit))):

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from holdfast.engine import Prepared
+from holdfast.engine import PreparedCall
 from holdfast.store import is_subscription
 from holdfast.wire import Dialect, WireError
 
@@ -28,7 +28,7 @@ class Held(Struct, frozen=True):
     body: bytes
 
 
-def planned(prepared: Prepared, warning: str | None, memory: str = "") -> list[Header]:
+def planned(prepared: PreparedCall, warning: str | None, memory: str = "") -> list[Header]:
     """The call's id, its plan and its prediction; what memory it was given."""
     flight, plan = prepared.preflight, prepared.core.plan
     marked = plan.strategy

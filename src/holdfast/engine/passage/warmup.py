@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from holdfast.config import Settings
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.wire import DIALECTS
 
 from ..identity import Identities
@@ -32,6 +32,6 @@ def _still() -> float:
 @cache
 def warm_up() -> None:
     """A request in each dialect that goes nowhere, through an engine of its own. Once in a process."""
-    passages = Passages(Engine(), Identities(bytes(32)), Settings(), timer=_still, wall=_still)
+    passages = Passages(EngineCore(), Identities(bytes(32)), Settings(), timer=_still, wall=_still)
     for name, (raw, model) in _SMALL.items():
         passages.begin(Incoming("POST", "/", "", (), raw), DIALECTS[name], model).cut()

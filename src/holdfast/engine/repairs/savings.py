@@ -35,7 +35,7 @@ from holdfast.records import usage as usage_of
 from holdfast.store import is_subscription
 from holdfast.wire import DIALECTS, Body, PromptReader, Reading, Unreadable
 
-from ..lane import Prepared
+from ..lane import PreparedCall
 from ..worker import Worker
 from . import pipeline
 from .saving import Saving
@@ -215,7 +215,7 @@ class RepairSavings:
         self._shadows: OrderedDict[tuple[str, str], Shadow] = OrderedDict()
         self._worker = Worker("holdfast-repairs", most=MOST_WAITING)
 
-    def judged(self, prepared: Prepared, usage: Usage, cache: Cache) -> Saving | None:
+    def judged(self, prepared: PreparedCall, usage: Usage, cache: Cache) -> Saving | None:
         """What repairs would have saved of a call, where that is known at once: 0 where nothing is suggested for its
         lane. None where it has to be played, and where nobody asks for it."""
         if not self._is_asked(prepared, usage, cache) or self._shadow(prepared) is not None:
@@ -224,7 +224,7 @@ class RepairSavings:
 
     def play(
         self,
-        prepared: Prepared,
+        prepared: PreparedCall,
         usage: Usage,
         experience: Experience,
         cache: Cache,
@@ -249,7 +249,7 @@ class RepairSavings:
         """Until everything is played that was queued."""
         self._worker.flush()
 
-    def _is_asked(self, prepared: Prepared, usage: Usage, cache: Cache) -> bool:
+    def _is_asked(self, prepared: PreparedCall, usage: Usage, cache: Cache) -> bool:
         """Whether anybody asks for it: not at other levels, and not where a subscription pays."""
         observed = prepared.lane.observed or is_subscription(prepared.lane.tenant)
         asked = cache.repair == "suggest" and not observed and usage.cost is not None
@@ -257,17 +257,17 @@ class RepairSavings:
             self._forget(prepared)
         return asked
 
-    def _shadow(self, prepared: Prepared) -> Shadow | None:
+    def _shadow(self, prepared: PreparedCall) -> Shadow | None:
         shadow = self._shadows.get(_name(prepared))
         if shadow is not None and (shadow.failed or shadow.model != prepared.core.asked.model):
             self._forget(prepared)
             return None
         return shadow
 
-    def _forget(self, prepared: Prepared) -> None:
+    def _forget(self, prepared: PreparedCall) -> None:
         self._shadows.pop(_name(prepared), None)
 
-    def _begin(self, prepared: Prepared, experience: Experience) -> Shadow:
+    def _begin(self, prepared: PreparedCall, experience: Experience) -> Shadow:
         known = decode_experience(encode_experience(experience))
         shadow = Shadow(self._shared, prepared.core.asked.model, known, prepared.lane.client)
         self._shadows[_name(prepared)] = shadow
@@ -307,14 +307,14 @@ _Sent = tuple[Body, float, float | None, tuple[Mark, ...]]
 """A request that was sent, when, when its answer began, and its markers."""
 
 
-def _before(prepared: Prepared) -> _Sent | None:
+def _before(prepared: PreparedCall) -> _Sent | None:
     before = prepared.core.before
     if prepared.earlier is None or before is None:
         return None
     return prepared.earlier, before.at, before.first_token, before.marks
 
 
-def _billed(prepared: Prepared, usage: Usage, now: float) -> Billed:
+def _billed(prepared: PreparedCall, usage: Usage, now: float) -> Billed:
     found = prepared.core
     return Billed(
         body=prepared.sent,
@@ -329,11 +329,11 @@ def _billed(prepared: Prepared, usage: Usage, now: float) -> Billed:
     )
 
 
-def _name(prepared: Prepared) -> tuple[str, str]:
+def _name(prepared: PreparedCall) -> tuple[str, str]:
     return prepared.lane.tenant, prepared.lane.id
 
 
-def _size(prepared: Prepared) -> int:
+def _size(prepared: PreparedCall) -> int:
     """Bytes of the larger of the two bodies that are compared."""
     earlier = prepared.earlier
     return max(len(prepared.sent.raw), 0 if earlier is None else len(earlier.raw))

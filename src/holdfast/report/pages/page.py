@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from holdfast import __version__
+from holdfast.version import __version__
 
 from .charts import Tone
 from .markup import Child, Markup, joined, tag, trusted

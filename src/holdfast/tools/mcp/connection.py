@@ -31,10 +31,10 @@ from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast import __version__
 from holdfast.config import mask
 from holdfast.config.sections import Mcp
 from holdfast.records import Block, Image, Text
+from holdfast.version import __version__
 
 from ..contract import ToolExecutionError, ToolOutput
 from ..text_limits import cut, mend, said, shown, words

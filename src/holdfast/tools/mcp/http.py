@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from holdfast import __version__
 from holdfast.config import mask
+from holdfast.version import __version__
 
 from .server import Server
 

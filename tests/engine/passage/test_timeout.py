@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.schema import Settings
-from holdfast.engine import Engine
+from holdfast.engine import EngineCore
 from holdfast.engine import engine as core
 from holdfast.engine.identity import Identities
 from holdfast.engine.passage.client_request import Incoming
@@ -25,13 +25,13 @@ def test_an_engine_that_waits_long_does_not_hold_up_a_clients_call(
 ) -> None:
     waited: list[float] = []
 
-    def wait(_writes: list[Future[Any]], patience: float) -> None:
-        waited.append(patience)
+    def wait(_writes: list[Future[Any]], timeout: float) -> None:
+        waited.append(timeout)
 
     monkeypatch.setattr(core, "wait", wait)
     settings = Settings()
     with open_store(tmp_path / "h.db") as store:
-        engine, identities = Engine(settings, store=store), Identities(bytes(32), store=store)
+        engine, identities = EngineCore(settings, store=store), Identities(bytes(32), store=store)
         passages = Passages(engine, identities, settings, timer=lambda: 0.0)
         passages.begin(Incoming("POST", "/v1/messages", "", (), RAW), DIALECTS["anthropic"]).cut()
     assert waited == [settings.gateway.limits.wait_ms / 1_000]
