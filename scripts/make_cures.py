@@ -10,14 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
-from typing import get_args
 
 from msgspec import Struct
 
 from holdfast import facts
 from holdfast.cli.tables import dollars
 from holdfast.core.cures import FAULTS, MANAGE, NAMES, REPAIR, VALUES
-from holdfast.core.suspects import Cause
+from holdfast.records import BREAK_CAUSES
 from holdfast.report.pages.words import MEANINGS
 from scripts.cures.examples import EXAMPLES, WANTED, departures
 from scripts.cures.playing import Example, Found, Played, play
@@ -202,8 +201,8 @@ def _index(cases: dict[str, Case], proses: dict[str, Prose]) -> Iterator[str]:
     yield (PROSE / "index.md").read_text(encoding="utf-8").strip() + "\n"
     groups = (
         ("Recognised faults", FAULTS),
-        ("Causes", get_args(Cause)),
-        ("Resets with a cure", tuple(name for name in NAMES if name not in (*FAULTS, *get_args(Cause)))),
+        ("Causes", BREAK_CAUSES),
+        ("Resets with a cure", tuple(name for name in NAMES if name not in (*FAULTS, *BREAK_CAUSES))),
     )
     for title, names in groups:
         yield f"## {title}\n"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, get_args
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core.skill_texts import HEADING, HINT
-from holdfast.records.events.fields import ResetReason
+from holdfast.records import RESET_REASONS
 
 from .playing import Ask, Example
 from .talking import HOUSE, MODEL, TOOLS, conversation, from_third, grown, source, talk, text, tool
@@ -276,7 +276,5 @@ def departures(reason: str) -> dict[str, Example]:
     return found
 
 
-WANTED = tuple(
-    reason for reason in get_args(ResetReason) if reason not in ("memory_block_changed", "bypassed", "unmarked")
-)
+WANTED = tuple(reason for reason in RESET_REASONS if reason not in ("memory_block_changed", "bypassed", "unmarked"))
 """Resets that go by the name of their reason."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,13 +19,11 @@ from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Breaks
-from holdfast.core import breaks
-from holdfast.core.breaks import Cause, Expectation, Finding, agrees, expect, judge
+from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
 from holdfast.core.plan import Sent
 from holdfast.facts import model as facts_of
 from holdfast.facts.prices import rates
 from holdfast.records import usage
-from holdfast.records.events.fields import BreakCause, ResetReason
 from tests import shapes
 from tests.caches.prompts import OPUS, block, prompt, texts
 from tests.core.breaking import Judged, Lane, sent, text
@@ -64,11 +62,6 @@ def warm(turns: int = 4) -> Lane:
 def broken(judged: Judged) -> Finding:
     assert judged.finding is not None, judged.usage
     return judged.finding
-
-
-def test_causes_and_reasons_are_those_of_the_events() -> None:
-    assert set(get_args(Cause)) == set(get_args(BreakCause))
-    assert set(breaks._SPEAKS_OF) <= set(get_args(ResetReason))
 
 
 def test_a_growing_lane_has_no_break_and_every_prediction_holds() -> None:

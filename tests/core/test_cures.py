@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from holdfast.caches.prompts import Entry, Mark
 from holdfast.config.keys import KEYS
 from holdfast.config.parse import parse
-from holdfast.core.breaks import Cause, Finding
+from holdfast.core.breaks import Finding
 from holdfast.core.cures import RECOGNISERS, Cure, case, cure_for
-from holdfast.core.cures.library import _PLAIN
 from holdfast.core.divergence import Comparison, Divergence
 from holdfast.facts import model
 from holdfast.lab import FAULTS, SEEDS, with_gaps
+from holdfast.records import BREAK_CAUSES, CAUSES, BreakCause
 from tests.core.breaking import Judged, Lane, enlarged, marked
 from tests.engine.repair_lane import Lane as RepairLane
 from tests.engine.repair_lane import talk
@@ -30,7 +30,7 @@ HOST = "You are a coding agent.\nFollow the rules of the house.\n" * 30
 
 
 def finding(
-    cause: Cause = "system_prompt_changed", *, what: str = "changed", section: str = "system", **more: Any
+    cause: BreakCause = "system_prompt_changed", *, what: str = "changed", section: str = "system", **more: Any
 ) -> Finding:
     divergence = Divergence(what=what, block=5, section=section, kept=100, behind=9_000, setting="speed")  # type: ignore[arg-type]
     known = {"reason": None, "tokens": 9_000, "dollars": Decimal(1), "expected": 9_000, "read": 0}
@@ -142,7 +142,7 @@ def test_an_end_that_changes_is_repaired_where_the_text_can_be_split() -> None:
     ("section", "cause", "setting"),
     [("tools", "tools_changed", 'cache.repair = "on"'), ("messages", "messages_rewritten", None)],
 )
-def test_a_clock_elsewhere_is_repaired_in_tools_alone(section: str, cause: Cause, setting: str | None) -> None:
+def test_a_clock_elsewhere_is_repaired_in_tools_alone(section: str, cause: BreakCause, setting: str | None) -> None:
     found = finding(cause, section=section)
     cure = cure_for(
         case(found, OPUS, before='{"name":"a","description":"at 9:01"}', after='{"name":"a","description":"at 9:02"}')
@@ -203,7 +203,7 @@ def test_key_order(before: str, after: str, same: bool) -> None:
         ("removed", "messages", "messages_rewritten", "messages_rewritten"),
     ],
 )
-def test_what_happened_to_the_blocks(what: str, section: str, cause: Cause, name: str) -> None:
+def test_what_happened_to_the_blocks(what: str, section: str, cause: BreakCause, name: str) -> None:
     assert cure_for(case(finding(cause, what=what, section=section), OPUS, path="tools[2]")).name == name
 
 
@@ -248,7 +248,7 @@ def test_compaction() -> None:
 @pytest.mark.parametrize(("seconds", "name"), [(300.0, "mixed_ttl"), (3_600.0, "ttl_expired_1h")])
 def test_an_hour_on_top_of_five_minutes(seconds: float, name: str) -> None:
     entry = Entry(b"k", 9_000, "1h", seconds, 0.0, seconds, 0.0)
-    cause: Cause = "ttl_expired_5m" if seconds == 300 else "ttl_expired_1h"
+    cause: BreakCause = "ttl_expired_5m" if seconds == 300 else "ttl_expired_1h"
     cure = cure_for(case(finding(cause, divergence=None, entry=entry), OPUS))
     assert cure.name == name
     assert "1h" in cure.sentence
@@ -274,12 +274,12 @@ def test_a_place_is_named_where_there_is_one() -> None:
     assert "from the messages on" in cure_for(case(setting, OPUS, path="speed")).sentence
 
 
-@pytest.mark.parametrize("cause", get_args(Cause))
-def test_every_cause_has_a_plain_cure(cause: Cause) -> None:
+@pytest.mark.parametrize("cause", BREAK_CAUSES)
+def test_every_cause_has_a_plain_cure(cause: BreakCause) -> None:
     cure = cure_for(case(finding(cause, divergence=None), OPUS, marks=(Mark(0, "5m"),)))
     assert cure.sentence.endswith(".")
     assert "{" not in cure.sentence
-    assert cause in _PLAIN
+    assert CAUSES[cause].cure is not None
 
 
 def test_a_reset_has_nothing_to_cure() -> None:
@@ -297,7 +297,7 @@ def test_what_memory_resets_is_cured() -> None:
 def test_every_setting_that_a_cure_names_exists_and_takes_that_value() -> None:
     cures = [
         *(cured(f"{line} {before}", f"{line} {after}") for line, before, after in (("t", "9:01", "9:02"),)),
-        *(Cure("", "", setting) for _, setting in _PLAIN.values()),
+        *(cause.cure for cause in CAUSES.values() if cause.cure is not None),
         cure_for(case(finding("lookback_exceeded", divergence=None), OPUS)),
         cure_for(case(finding("lookback_exceeded", divergence=None), OPUS, marks=(Mark(0, "5m"),))),
         cure_for(case(finding("messages_rewritten", what="trimmed", section="messages"), OPUS)),
@@ -311,8 +311,8 @@ def test_every_setting_that_a_cure_names_exists_and_takes_that_value() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=400), st.binary(max_size=400), st.sampled_from(get_args(Cause)))
-def test_whatever_the_bytes_there_is_a_cure(before: bytes, after: bytes, cause: Cause) -> None:
+@given(st.binary(max_size=400), st.binary(max_size=400), st.sampled_from(BREAK_CAUSES))
+def test_whatever_the_bytes_there_is_a_cure(before: bytes, after: bytes, cause: BreakCause) -> None:
     assert cure_for(case(finding(cause), OPUS, before=before, after=after)).name
 
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from holdfast.engine import Partial, PreparedCall
 from holdfast.errors import HoldfastError
-from holdfast.records import Message, Request
-from holdfast.records.events import ResetReason, WindowSent
+from holdfast.records import Message, Request, ResetReason
+from holdfast.records.events import WindowSent
 from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS, Answer, AnswerReader, Body, Unreadable, answer_reader, wire_model
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from holdfast.records import ResetReason
 from holdfast.records.events import (
     CompactionCompleted,
     CompactionFailed,
@@ -26,9 +27,10 @@ from holdfast.records.events import (
     WindowSent,
 )
 
-_MEMORY, _VOLATILE = "memory_block_changed", "volatile_system_changed"
-EFFORT = "effort_changed"
-_REASONS: Mapping[type[Event], str] = {
+_MEMORY: ResetReason = "memory_block_changed"
+_VOLATILE: ResetReason = "volatile_system_changed"
+EFFORT: ResetReason = "effort_changed"
+_REASONS: Mapping[type[Event], ResetReason] = {
     SessionRedeclared: "tools_redeclared",
     MemorySurfaced: _MEMORY,
     VolatileChanged: _VOLATILE,
@@ -39,7 +41,7 @@ _REASONS: Mapping[type[Event], str] = {
     CompactionFailed: "compaction",
     HistoryTrimmed: "history_trimmed",
 }
-_STRENGTH = {reason: number for number, reason in enumerate(dict.fromkeys(_REASONS.values()))}
+_STRENGTH: dict[str, int] = {reason: number for number, reason in enumerate(dict.fromkeys(_REASONS.values()))}
 """Of several reasons the one that explains the earliest change."""
 
 

@@ -14,7 +14,8 @@ from holdfast.cli.repair_words import or_set, sentence
 from holdfast.cli.subscriptions import STARRED
 from holdfast.cli.tables import Column, counted, dollars
 from holdfast.config import load_config
-from holdfast.report import MISSED, BreakReport, BreakReports
+from holdfast.records import MISSED
+from holdfast.report import BreakReport, BreakReports
 from holdfast.report.explainer import CATALOGUE, others, with_others
 
 from . import completions, tables

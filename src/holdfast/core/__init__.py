@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .breaks import cost_of as cost_of
     from .breaks import expect as expect
     from .breaks import judge as judge
+    from .call import Asked as Asked
+    from .call import Verdict as Verdict
     from .divergence import Comparison as Comparison
     from .divergence import Divergence as Divergence
     from .divergence import Place as Place
@@ -74,9 +76,6 @@ if TYPE_CHECKING:
     from .plan import kind_of as kind_of
     from .plan_variants import covered_by as covered_by
     from .plan_variants import marked as marked
-    from .planner import Asked as Asked
-    from .planner import Tenant as Tenant
-    from .planner import Verdict as Verdict
     from .pool import Effect as Effect
     from .pool import Pool as Pool
     from .pool import effect as effect
@@ -93,8 +92,7 @@ if TYPE_CHECKING:
     from .situation import Situation as Situation
     from .skill_texts import HEADING as HEADING
     from .skill_texts import HINT as HINT
-    from .suspects import BY_SECTION as BY_SECTION
-    from .suspects import Cause as Cause
+    from .tenants import Tenant as Tenant
     from .text_changes import TextChange as TextChange
     from .text_changes import changes as changes
     from .volatile import masked as masked
@@ -105,6 +103,7 @@ else:
             "": "account experience gemini_contents keepalive ledger planner",
             ".account": "in_our_tokens",
             ".breaks": "DEFAULTS Expectation Finding allowed cost_of expect judge",
+            ".call": "Asked Verdict",
             ".divergence": "Comparison Divergence Place as_bytes compare place",
             ".economics": "edit_cost requests_to_edit",
             ".edits": "EditRef FINAL Proposal propose",
@@ -118,7 +117,6 @@ else:
             ".padding": "NO_OUTLOOK Outlook PRELOADED SkillBody pad skill_heading split_sections",
             ".plan": "DIGEST Lookup Plan Sent columns head is_result kind_of",
             ".plan_variants": "covered_by marked",
-            ".planner": "Asked Tenant Verdict",
             ".pool": "Effect Pool effect",
             ".preflight": "Preflight calibrated",
             ".redact": "diff holds_secret mask without_secrets",
@@ -126,7 +124,7 @@ else:
             ".reuse_odds": "Odds odds",
             ".situation": "Situation",
             ".skill_texts": "HEADING HINT",
-            ".suspects": "BY_SECTION Cause",
+            ".tenants": "Tenant",
             ".text_changes": "TextChange changes",
             ".volatile": "masked",
         },

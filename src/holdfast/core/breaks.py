@@ -17,30 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
-from typing import Literal
 
 from msgspec import Struct
 
-from holdfast.caches import Entry, Outcome, Prompt, Section
+from holdfast.caches import Entry, Outcome, Prompt
 from holdfast.config.sections import Breaks
 from holdfast.facts import ModelFacts, Rates
-from holdfast.records import Usage
+from holdfast.records import CAUSES, CHANGES, BreakCause, Usage
 
 from .divergence import Comparison, Divergence, Settings, compare
 from .plan import Lookup, Sent
-from .suspects import BY_SECTION, Cause, Grounds, Suspect, grounds, set_otherwise
-
-_SPEAKS_OF: dict[str, tuple[Section | Literal["model", "settings"], ...]] = {
-    "compaction": ("messages",),
-    "history_trimmed": ("messages",),
-    "volatile_system_changed": ("system",),
-    "memory_block_changed": ("system", "messages"),
-    "tools_changed_by_user": ("tools",),
-    "tools_redeclared": ("tools",),
-    "model_switch": ("model", "settings"),
-    "effort_changed": ("settings",),
-}
-"""Where a reset's reason allows the prefix to part; the others allow it anywhere."""
+from .suspects import Grounds, Suspect, grounds, set_otherwise
 
 DEFAULTS = Breaks()
 _EXACT = Context(prec=60)
@@ -76,7 +63,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """A break, or a reset with its reason. `dollars` is what the lost tokens were billed beyond the price of reading
     them, 0 where no price is known. `also` are further things that were wrong."""
 
-    cause: Cause | None
+    cause: BreakCause | None
     reason: str | None
     tokens: int
     dollars: Decimal
@@ -86,7 +73,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     entry: Entry | None = None
     idle: float = 0.0
-    also: tuple[Cause, ...] = ()
+    also: tuple[BreakCause, ...] = ()
 
 
 def expect(
@@ -144,7 +131,7 @@ def judge(
     suspect = _explain(expectation, suspects, usage.read, expected, scale, slack)
     comparison = expectation.comparison
     divergence = comparison.divergence if comparison is not None else None
-    parted = suspect.cause in _CHAINS
+    parted = suspect.cause in CHANGES.values()
     announced = expectation.reset if parted and allowed(expectation.reset, divergence) else None
     others = dict.fromkeys(other.cause for other in suspects if other.cause != suspect.cause)
     return Finding(
@@ -189,9 +176,6 @@ def _slack(thresholds: Breaks, tokens: int) -> Decimal:
     return max(Decimal(thresholds.min_tokens), Decimal(repr(thresholds.min_drop)) * tokens)
 
 
-_CHAINS = frozenset({"model_changed", "parameters_changed", *BY_SECTION.values()})
-
-
 def _explain(
     expectation: Expectation, suspects: Sequence[Suspect], read: int, expected: int, scale: float, slack: float
 ) -> Suspect:
@@ -213,8 +197,8 @@ def allowed(reset: str | None, divergence: Divergence | None) -> bool:
     """Whether a reset's reason speaks of the place where the prefix parts (law 5)."""
     if reset is None or divergence is None:
         return False
-    place = divergence.what if divergence.what in ("model", "settings") else divergence.section
-    return reset not in _SPEAKS_OF or place in _SPEAKS_OF[reset]
+    parts = CAUSES[reset].parts if reset in CAUSES else ()
+    return not parts or divergence.part in parts
 
 
 def _scale(expectation: Expectation, usage: Usage) -> float:

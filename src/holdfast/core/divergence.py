@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.caches import EFFORT, Block, Prompt, Rules, Section, rules
 from holdfast.facts import ModelFacts
-from holdfast.records import common_head
+from holdfast.records import Part, common_head
 
 from .plan import DIGEST, Columns, Sent, columns, head
 from .redact import excerpt
@@ -54,6 +54,11 @@ class Divergence(Struct, frozen=True, kw_only=True):
     setting: str | None = None
     gone: int = 0
     new: int = 0
+
+    @property
+    def part(self) -> Part:
+        """The part of the prefix in which they depart."""
+        return self.what if self.what == "model" or self.what == "settings" else self.section
 
 
 class Comparison(Struct, frozen=True):

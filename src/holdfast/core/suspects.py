@@ -6,39 +6,17 @@ Most reads are as they should be and nobody asks: what is kept of the moment is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import NEVER, Entry, Mark, Outcome, Prompt, Rules, Section, anthropic, openai_breakpoints, rules
+from holdfast.caches import NEVER, Entry, Mark, Outcome, Prompt, Rules, anthropic, openai_breakpoints, rules
 from holdfast.facts import ModelFacts
+from holdfast.records import BREAK_CAUSES, CHANGES, BreakCause
+from holdfast.records import expiry as expiry_cause
 
 from .divergence import Comparison
 from .plan import Lookup, Sent
-
-Cause = Literal[
-    "model_changed",
-    "tools_changed",
-    "system_prompt_changed",
-    "parameters_changed",
-    "messages_rewritten",
-    "ttl_expired_5m",
-    "ttl_expired_1h",
-    "lookback_exceeded",
-    "below_minimum",
-    "parallel_race",
-    "likely_server_side",
-    "unknown",
-]
-
-BY_SECTION: dict[Section, Cause] = {
-    "tools": "tools_changed",
-    "system": "system_prompt_changed",
-    "messages": "messages_rewritten",
-}
-
-_SHORT = 600.0  # seconds: five minutes, and the five to ten of caches in memory
 
 
 class Suspect(Struct, frozen=True):
@@ -47,7 +25,7 @@ class Suspect(Struct, frozen=True):
     `readable` could be read if this were the only thing wrong, and at most `limit`. `entry` is what cannot be read.
     """
 
-    cause: Cause
+    cause: BreakCause
     readable: int
     limit: int
     entry: Entry | None = None
@@ -62,7 +40,7 @@ class Grounds(Struct, frozen=True, kw_only=True):
     comparison: Comparison
     found: Sequence[Entry]
     read: int
-    regardless: frozenset[Cause]
+    regardless: frozenset[BreakCause]
     now: float
     model: ModelFacts
 
@@ -121,26 +99,25 @@ def _changed(
     if divergence is None or (comparison.course == "fork" and not set_otherwise(comparison)):
         return None
     if divergence.what == "model":
-        return Suspect("model_changed", 0, prompt.tokens)
+        return Suspect(CHANGES["model"], 0, prompt.tokens)
     end = max((mark.block for mark in before.marks), default=len(before) - 1)
     if before.entries:  # some providers cache past the last marker too (B1)
         end = max(end, before.entries[-1][0])
     if divergence.kept >= sum(before.counts()[: end + 1]):
         return None
-    cause = "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]
     shared = divergence.block if divergence.kept else 0
     common = _longest([(block, entry) for block, entry in known if block < shared])
     # A client that goes back and forth between two prompts may find what an earlier one left behind the divergence.
     # Where tokens are matched one by one, no entry of its own says so, but the prediction does.
-    return Suspect(cause, common, max(divergence.kept, _longest(known), predicted))
+    return Suspect(CHANGES[divergence.part], common, max(divergence.kept, _longest(known), predicted))
 
 
-def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: ModelFacts) -> frozenset[Cause]:
+def _regardless(before: Sent, prompt: Prompt, pool: Lookup, now: float, model: ModelFacts) -> frozenset[BreakCause]:
     """What would have kept the lane from its last entry if the bytes had stayed the same. That older entries before the
     divergence have expired or are out of reach is a consequence of the change and no cause."""
     last = _last_mark(before, model)
     if last is None:
-        return frozenset(get_args(Cause))
+        return frozenset(BREAK_CAUSES)
     entry = pool.get(dict(before.entries).get(last.block, b"")) or _left_by(before, last, model)
     if entry.readable > now:
         return frozenset({"parallel_race"})
@@ -164,8 +141,7 @@ def _time_suspects(
     expired = [entry for _, entry in known if entry.expires < now and entry.tokens > alive]
     if expired:
         entry = max(expired, key=lambda entry: entry.tokens)
-        cause: Cause = "ttl_expired_5m" if entry.seconds <= _SHORT else "ttl_expired_1h"
-        yield Suspect(cause, alive, NEVER_LESS, entry)
+        yield Suspect(expiry_cause(entry.seconds), alive, NEVER_LESS, entry)
 
 
 NEVER_LESS = 2**62

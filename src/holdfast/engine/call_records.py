@@ -8,7 +8,7 @@ store that is behind must not fill the memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast, get_args
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,7 @@ from msgspec import Struct
 from holdfast.core import Effect, Plan, Preflight, RetentionChange, Verdict
 from holdfast.core.repairs import Repair
 from holdfast.facts import price
-from holdfast.records import Usage
+from holdfast.records import RESET_REASONS, ResetReason, Usage
 from holdfast.records.events import (
     CachePlanned,
     CacheRetentionChanged,
@@ -25,7 +25,6 @@ from holdfast.records.events import (
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
-    ResetReason,
     encode_payload,
 )
 from holdfast.store import Call, CallStatus, EventRow
@@ -34,7 +33,6 @@ from .lane import Lane, PreparedCall
 from .pool_effects import effect_of, effects_of
 from .repairs.saving import Saving
 
-REASONS = frozenset(get_args(ResetReason))
 ESTIMATED = b'{"estimated":true}'
 """The verdict of a call whose usage is an estimate, and of which nothing else is known."""
 _NAME = 256
@@ -267,7 +265,7 @@ def _by_ttl(writes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
 
 
 def reason_of(reason: str | None) -> ResetReason | None:
-    return cast(ResetReason, reason) if reason in REASONS else None
+    return reason if reason in RESET_REASONS else None
 
 
 def name(text: str) -> str:

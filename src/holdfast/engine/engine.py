@@ -18,7 +18,7 @@ from holdfast import facts
 from holdfast.config import Settings
 from holdfast.core import Ledger, Verdict, believed, calibrated, fence_of, kind_of, odds, planner
 from holdfast.errors import HoldfastError
-from holdfast.records import Usage
+from holdfast.records import RESET_REASONS, Usage
 from holdfast.records.events import Bus
 from holdfast.records.events import texts as ulids
 from holdfast.store import CallStatus, LateCall, Store, VersionConflictError
@@ -29,7 +29,6 @@ from . import gemini_contents, keepalive
 from .arguments import check_engine, check_lane, check_request
 from .call_records import Row, row_of
 from .draft import Draft
-from .journal import REASONS
 from .lane import Lane, PreparedCall, SideCall
 from .marker_splices import marked
 from .partial_usage import Partial, billed
@@ -410,8 +409,8 @@ class EngineCore(Beside):
 
 
 def _check_reason(reason: str | None) -> None:
-    if reason is not None and reason not in REASONS:
-        raise HoldfastError(f"{reason!r} is no reason for a reset; use one of {', '.join(sorted(REASONS))}.")
+    if reason is not None and reason not in RESET_REASONS:
+        raise HoldfastError(f"{reason!r} is no reason for a reset; use one of {', '.join(sorted(RESET_REASONS))}.")
 
 
 def _stored(raw: bytes, dialect: Dialect, model: str) -> bytes:

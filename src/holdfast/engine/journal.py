@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core import Finding, Ping, Verdict
 from holdfast.core.cures import Cure, case, cure_for, reset_cure
 from holdfast.facts import rates
+from holdfast.records import ResetReason
 from holdfast.records.events import (
     Bus,
     CacheBreak,
@@ -24,7 +25,6 @@ from holdfast.records.events import (
     Envelope,
     Event,
     LlmCallStarted,
-    ResetReason,
     Ulids,
 )
 from holdfast.records.events import texts as ulids
@@ -39,8 +39,6 @@ from .owners import owner_of
 from .reports import Reports
 from .unplanned_calls import Noted
 from .worker import Worker
-
-REASONS = call_records.REASONS
 
 
 class Teller:

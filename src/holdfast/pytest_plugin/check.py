@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import get_args
 
-from holdfast.core import BY_SECTION, Cause, Comparison, Divergence, Finding, allowed
+from holdfast.core import Comparison, Divergence, Finding, allowed
 from holdfast.core.cures import case, cure_for
 from holdfast.errors import HoldfastError
 from holdfast.facts import nearest
-from holdfast.records.events import ResetReason
+from holdfast.records import CAUSES, CHANGES, RESET_REASONS
 
 from .bodies import RecordedRequest
 from .conversations import Continuation, Conversations
@@ -20,15 +19,11 @@ from .worth import price_of
 
 Lane = str | Sequence[Hashable] | Callable[[RecordedRequest], Hashable] | None
 
-_CAUSES = ("model_changed", "tools_changed", "system_prompt_changed", "parameters_changed", "messages_rewritten")
-_REASONS = get_args(ResetReason)
-_BY_PLACE = {
-    "model_switch": "model_changed",
-    "effort_changed": "parameters_changed",
-    "tools_changed_by_user": "tools_changed",
-    "tools_redeclared": "tools_changed",
-    "volatile_system_changed": "system_prompt_changed",
-    "memory_block_changed": "system_prompt_changed",
+_CAUSES = tuple(CHANGES.values())
+_BY_PLACE: dict[str, str] = {
+    reason: CHANGES[CAUSES[reason].parts[0]]
+    for reason in RESET_REASONS
+    if CAUSES[reason].parts and CAUSES[reason].parts[0] != "messages"
 }
 """Reasons that stand for every departure of a cause; the others are known by what happened to the messages."""
 
@@ -100,8 +95,8 @@ def _announced(resets: Mapping[int, str] | None, requests: int) -> dict[int, str
     for number, reason in found.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= requests:
             raise HoldfastError(f"resets names request {number!r}, but there are requests 1 to {requests}.")
-        if reason not in _REASONS:
-            raise HoldfastError(f"resets gives the reason {reason!r}; {nearest(str(reason), _REASONS)}.")
+        if reason not in RESET_REASONS:
+            raise HoldfastError(f"resets gives the reason {reason!r}; {nearest(str(reason), RESET_REASONS)}.")
     return found
 
 
@@ -116,7 +111,7 @@ def _excused(allow: Iterable[str]) -> tuple[str, ...]:
 
 def _excuse(allowed_names: Iterable[str], comparison: Comparison, divergence: Divergence) -> str | None:
     """The name by which a departure is allowed wherever it happens."""
-    cause = _cause(divergence)
+    cause = CHANGES[divergence.part]
     for name in allowed_names:
         if name in _BY_COURSE:
             if cause == "messages_rewritten" and comparison.course == _BY_COURSE[name]:
@@ -124,12 +119,6 @@ def _excuse(allowed_names: Iterable[str], comparison: Comparison, divergence: Di
         elif _BY_PLACE.get(name, name) == cause:
             return name
     return None
-
-
-def _cause(divergence: Divergence) -> Cause:
-    if divergence.what == "model":
-        return "model_changed"
-    return "parameters_changed" if divergence.what == "settings" else BY_SECTION[divergence.section]
 
 
 def _report(
@@ -143,7 +132,7 @@ def _report(
 ) -> UnstableRequest:
     at = where(earlier, asked, divergence, redact=redact)
     cost = price_of(earlier, asked, divergence, in_head=found.in_head)
-    cause = _cause(divergence)
+    cause = CHANGES[divergence.part]
     finding = Finding(
         cause=cause,
         reason=None,

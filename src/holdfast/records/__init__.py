@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from .blocks import ToolUse as ToolUse
     from .blocks import kind_of as kind_of
     from .capabilities import Capabilities as Capabilities
+    from .causes import BREAK_CAUSES as BREAK_CAUSES
+    from .causes import CAUSES as CAUSES
+    from .causes import CHANGES as CHANGES
+    from .causes import HEAD_CHANGES as HEAD_CHANGES
+    from .causes import MISSED as MISSED
+    from .causes import RESET_REASONS as RESET_REASONS
+    from .causes import BreakCause as BreakCause
+    from .causes import Cure as Cure
+    from .causes import Part as Part
+    from .causes import ResetReason as ResetReason
+    from .causes import expiry as expiry
     from .common_prefix import common_head as common_head
     from .jsontext import NotJson as NotJson
     from .jsontext import canonical_json as canonical_json
@@ -44,6 +55,9 @@ else:
                 "ToolDefinition ToolResult ToolUse kind_of"
             ),
             ".capabilities": "Capabilities",
+            ".causes": (
+                "BREAK_CAUSES BreakCause CAUSES CHANGES Cure HEAD_CHANGES MISSED Part RESET_REASONS ResetReason expiry"
+            ),
             ".common_prefix": "common_head",
             ".jsontext": "NotJson canonical_json decode_string encode_string same_json",
             ".request": "Request Violation validate",

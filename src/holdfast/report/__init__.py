@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from .session_reports import sessions as sessions
     from .session_reports import spent as spent
     from .skill_usage import skills as skills
-    from .tally import MISSED as MISSED
     from .tally import window as window
     from .tips import TipAdvice as TipAdvice
     from .tips import applicable as applicable
@@ -68,7 +67,7 @@ else:
             ),
             ".session_reports": "session sessions spent",
             ".skill_usage": "skills",
-            ".tally": "MISSED window",
+            ".tally": "window",
             ".tips": "TipAdvice applicable",
             ".tips_of_store": "evidence",
         },

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from holdfast.records import MISSED
 from holdfast.store import Break, Store, is_subscription
 
 from .results import BreakReport, BreakReports
-from .tally import MISSED, dollars_of, moment, window
+from .tally import dollars_of, moment, window
 
 
 class _Cure(Struct):

@@ -9,7 +9,7 @@ from decimal import Context, Decimal
 from msgspec.structs import replace
 
 from holdfast.facts import rates
-from holdfast.records import Usage
+from holdfast.records import MISSED, Usage
 from holdfast.store import BillPart, Break, Call, Judged, bill_sums, effectiveness, is_subscription
 
 from .results import Sums, TimeWindow
@@ -21,10 +21,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LAST = 253_402_300_799_999_999
 """The last microsecond of the year 9999: the end of a window that has none."""
-
-
-MISSED = frozenset({"bypassed", "unmarked"})
-"""Reasons of resets nobody wanted: turns that went past us, or without markers because of law 7."""
 
 
 def moment(at: int) -> datetime:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.config import Settings
 from holdfast.facts import model
+from holdfast.records import HEAD_CHANGES
 from holdfast.store import Call, EventTold, Store
 
 from .tally import LAST
@@ -25,7 +26,6 @@ FREQUENT = 3
 MOST_NAMED = 5
 
 _Where = tuple[str, str]
-_UNSETTLED = ("system_prompt_changed", "tools_changed")
 
 
 class _Payload(Struct):
@@ -80,7 +80,7 @@ def evidence(store: Store, settings: Settings) -> TipEvidence:
     gemini: Counter[str] = Counter()
     store.visit_calls(partial(_call, sessions, gemini), start=start)
     names = {name for name in gemini if model(name).ref.startswith("gemini:")}
-    broke = sum(each.cause in _UNSETTLED and each.model in names for each in store.newest_breaks(start=start))
+    broke = sum(each.cause in HEAD_CHANGES and each.model in names for each in store.newest_breaks(start=start))
     told = _events(store, start)
     return TipEvidence(
         masked=max(told.count["tool.masked"].values(), default=None),

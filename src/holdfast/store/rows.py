@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from holdfast.records import Usage
-from holdfast.records.events import BreakCause, ResetReason
+from holdfast.records import BreakCause, ResetReason, Usage
 
 CallStatus = Literal["pending", "settled", "abandoned", "failed", "unknown"]
 """`unknown`: the process that carried it ended before the call did."""

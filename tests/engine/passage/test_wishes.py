@@ -11,7 +11,6 @@ import pytest
 
 from holdfast.config.sections.server import Gateway
 from holdfast.core.repairs import NAMES
-from holdfast.engine.journal import REASONS
 from holdfast.engine.passage import without_ours
 from holdfast.engine.passage.client_request import Incoming, Wishes, wishes
 from holdfast.engine.passage.response_headers import _LONGEST, _header
@@ -32,7 +31,7 @@ def test_what_is_not_understood_is_overlooked() -> None:
         "x-holdfast-preflight": "yes",
         "x-holdfast-colour": "blue",
     }
-    assert wishes(wrong, REASONS) == wishes({}, REASONS) == Wishes()
+    assert wishes(wrong) == wishes({}) == Wishes()
 
 
 def test_what_is_understood() -> None:
@@ -42,10 +41,8 @@ def test_what_is_understood() -> None:
         "x-holdfast-reset": " compaction ",
         "x-holdfast-preflight": "SEND",
     }
-    assert wishes(asked, REASONS) == Wishes(
-        off=True, skip=frozenset({"tool-order", "key-order"}), reset="compaction", send=True
-    )
-    assert wishes({"x-holdfast-skip": "all"}, REASONS).skip == NAMES
+    assert wishes(asked) == Wishes(off=True, skip=frozenset({"tool-order", "key-order"}), reset="compaction", send=True)
+    assert wishes({"x-holdfast-skip": "all"}).skip == NAMES
 
 
 def test_headers_of_ours_are_not_forwarded() -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from holdfast.records.events import CATALOGUE, BreakCause, Event, LoadReason, ResetReason
+from holdfast.records import BREAK_CAUSES, RESET_REASONS
+from holdfast.records.events import CATALOGUE, Event, LoadReason
 from holdfast.records.events.fields import SENSITIVITIES
 from holdfast.records.events.sessions import TurnStarted
 from holdfast.records.events.tools import SkillLoaded
@@ -131,13 +132,13 @@ def test_the_payload_of_skill_loaded_is_the_prescribed_one() -> None:
 
 
 def test_reset_reasons_and_break_causes_are_closed_sets() -> None:
-    assert set(get_args(ResetReason)) == {
+    assert set(RESET_REASONS) == {
         "session_start", "session_load", "compaction", "priced_edit", "model_switch", "effort_changed",
         "tools_changed_by_user",
         "tools_redeclared", "volatile_system_changed", "memory_block_changed", "history_trimmed",
         "repair_forgotten", "bypassed", "unmarked",
     }  # fmt: skip
-    assert set(get_args(BreakCause)) == {
+    assert set(BREAK_CAUSES) == {
         "model_changed", "tools_changed", "system_prompt_changed", "parameters_changed", "messages_rewritten",
         "ttl_expired_5m", "ttl_expired_1h", "lookback_exceeded", "below_minimum", "parallel_race",
         "likely_server_side", "unknown",

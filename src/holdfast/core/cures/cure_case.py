@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holdfast.caches import Mark
 from holdfast.facts import ModelFacts
+from holdfast.records import Cure as Cure
 
 from ..breaks import Finding
 from ..divergence import as_bytes, place
@@ -29,16 +30,6 @@ MANAGE = 'cache.client_markers = "manage"'
 """Lifetimes are chosen with the markers: those of a client's own stay what they are."""
 
 _ENDS = re.compile(r"\\r\\n|\\n|\r\n|\n|\r")
-
-
-class Cure(Struct, frozen=True):
-    """A fault by name, what to do about it in a sentence, and the setting that does it for them, if there is one.
-    `in_your_code` says it to the author of the program that sent the request."""
-
-    name: str
-    sentence: str
-    setting: str | None = None
-    in_your_code: str | None = None
 
 
 class Case(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from holdfast.records import CAUSES
+
 from .cure_case import Case, Cure
 
 IN_YOUR_CODE = {
@@ -97,50 +99,11 @@ IN_YOUR_CODE = {
         "Your program shortens the tool result at {where} after it was sent: shorten results before they are sent "
         "for the first time."
     ),
-    "model_changed": (
-        "Your program changes the model in the middle of a conversation, and another model has its own cache: "
-        "stay with one, or begin another conversation for the side task."
-    ),
-    "tools_changed": (
-        "Your program changes the definition of a tool at {where}: build descriptions and schemas once for the "
-        "conversation."
-    ),
-    "system_prompt_changed": (
-        "Your program changes the system text at {where}: build it once for the conversation, and put what "
-        "changes into the newest user message."
-    ),
-    "parameters_changed": (
-        "Your program changes the parameter {setting}, and what is cached from {where} on depends on it: keep it "
-        "fixed for the conversation."
-    ),
-    "messages_rewritten": (
-        "Your program changes what it had sent at {where}: keep sent messages as they are, and append what is new."
-    ),
-    "ttl_expired_5m": (
-        "Your program paused longer than the entry lived: ask for the longer `ttl` where such pauses are common."
-    ),
-    "ttl_expired_1h": (
-        "Your program paused longer than the longest entry lives: do then what changes the prefix anyway."
-    ),
-    "lookback_exceeded": (
-        "Your program sets no marker where the last one stood: keep `cache_control` there beside the new one."
-    ),
-    "below_minimum": (
-        "Your program sets its markers below the {floor} tokens that {model} needs: put `cache_control` further "
-        "down the prompt."
-    ),
-    "parallel_race": (
-        "Your program starts requests with the same prefix at once: wait for the first answer to begin, then "
-        "start the others."
-    ),
-    "likely_server_side": (
-        "Your program sent the same bytes in time, so the provider most likely dropped the entry: nothing to change."
-    ),
-    "unknown": "What was read contradicts what your program sent: compare the bodies of the two requests.",
-    "memory_blocks": (
-        "Your program changes a memory in front of the conversation: append what is new to the newest user message."
-    ),
-    "bypass": "Your program sends one conversation by two ways: keep to the one it began with.",
+    **{
+        cause.cure.name: cause.cure.in_your_code
+        for cause in CAUSES.values()
+        if cause.cure is not None and cause.cure.in_your_code is not None
+    },
 }
 """By the name of the cure. Texts at the divergence are told by the report around it."""
 

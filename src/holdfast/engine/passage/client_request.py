@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from holdfast.core.repairs import NAMES
+from holdfast.records import RESET_REASONS
 
 OURS = b"x-holdfast"
 """Headers that begin so are for us and never forwarded."""
@@ -62,7 +63,7 @@ _WISHES = ("x-holdfast", "x-holdfast-skip", "x-holdfast-reset", "x-holdfast-pref
 _LONGEST = 4_096  # bytes of a project's name: as long as a path may be
 
 
-def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
+def wishes(headers: Mapping[str, str]) -> Wishes:
     """What is not understood is overlooked: a wrong header must not cost the client its request."""
     for name in _WISHES:
         if name in headers:
@@ -74,7 +75,7 @@ def wishes(headers: Mapping[str, str], reasons: frozenset[str]) -> Wishes:
     return Wishes(
         off=headers.get("x-holdfast", "").strip().lower() == "off",
         skip=frozenset(NAMES) if "all" in skip else frozenset(skip & set(NAMES)),
-        reset=reset if reset in reasons else None,
+        reset=reset if reset in RESET_REASONS else None,
         send=headers.get("x-holdfast-preflight", "").strip().lower() == "send",
         no_memory=headers.get(_MEMORY, "").strip().lower() == "off",
         project=_project(headers.get(_PROJECT, "")),

@@ -25,7 +25,6 @@ from holdfast.store import is_subscription
 from holdfast.wire import Body, Dialect, Reading, Report, Unreadable
 
 from ..identity import Identities, Identity
-from ..journal import REASONS
 from ..partial_usage import Partial
 from ..side_calls import WANTED
 from . import response_headers as saying
@@ -123,7 +122,7 @@ class Passage:
         engine, incoming = self._passages.engine, self._incoming
         gateway = self._gateway = self._passages.settings.gateway
         headers = incoming.named()
-        asked = wishes(headers, REASONS)
+        asked = wishes(headers)
         self._next("decode")
         encoding = encodings.named(headers.get("content-encoding"))
         plain = encodings.decoded(incoming.body, encoding, gateway.limits.body_bytes)

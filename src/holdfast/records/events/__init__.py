@@ -48,9 +48,7 @@ if TYPE_CHECKING:
     from .envelope import encode_payload as encode_payload
     from .envelope import utc_microseconds as utc_microseconds
     from .fields import Actor as Actor
-    from .fields import BreakCause as BreakCause
     from .fields import LoadReason as LoadReason
-    from .fields import ResetReason as ResetReason
     from .fields import Sensitivity as Sensitivity
     from .sessions import CompactionCompleted as CompactionCompleted
     from .sessions import CompactionFailed as CompactionFailed
@@ -111,7 +109,7 @@ else:
             ),
             ".catalogue": "CATALOGUE",
             ".envelope": "Envelope NO_SESSION decode decode_payload encode encode_payload utc_microseconds",
-            ".fields": "Actor BreakCause LoadReason ResetReason Sensitivity",
+            ".fields": "Actor LoadReason Sensitivity",
             ".sessions": (
                 "CompactionCompleted CompactionFailed CompactionStarted DelegateCompleted DelegateFailed "
                 "DelegateStarted GatewayAuthFailed GatewayBypassed GatewayPreflight ProcessExited "

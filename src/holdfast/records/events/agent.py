@@ -9,8 +9,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import ClassVar
 
+from ..causes import ResetReason
 from .base import Event
-from .fields import Body, Count, Name, Place, ResetReason, Sensitivity, Used
+from .fields import Body, Count, Name, Place, Sensitivity, Used
 
 
 class SessionComposed(Event, frozen=True, kw_only=True):

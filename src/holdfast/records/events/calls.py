@@ -5,8 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import ClassVar
 
+from ..causes import BreakCause, ResetReason
 from .base import Event
-from .fields import BreakCause, Count, Digest, Name, ResetReason, Sensitivity
+from .fields import Count, Digest, Name, Sensitivity
 
 
 class LlmCallStarted(Event, frozen=True, kw_only=True):

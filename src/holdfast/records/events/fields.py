@@ -17,38 +17,6 @@ SENSITIVITIES: tuple[Sensitivity, ...] = ("private", "user_controlled", "pseudon
 
 Actor = Literal["user", "agent", "system", "tool", "worker"]
 
-ResetReason = Literal[
-    "session_start",
-    "session_load",
-    "compaction",
-    "priced_edit",
-    "model_switch",
-    "effort_changed",
-    "tools_changed_by_user",
-    "tools_redeclared",
-    "volatile_system_changed",
-    "memory_block_changed",
-    "history_trimmed",
-    "repair_forgotten",
-    "bypassed",
-    "unmarked",
-]
-
-BreakCause = Literal[
-    "model_changed",
-    "tools_changed",
-    "system_prompt_changed",
-    "parameters_changed",
-    "messages_rewritten",
-    "ttl_expired_5m",
-    "ttl_expired_1h",
-    "lookback_exceeded",
-    "below_minimum",
-    "parallel_race",
-    "likely_server_side",
-    "unknown",
-]
-
 PreflightAction = Literal["warned", "held", "released"]
 
 LoadReason = Literal["always", "on_demand", "auto_suggested"]

@@ -9,11 +9,12 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from holdfast.core import Cause, Finding
+from holdfast.core import Finding
 from holdfast.core.cures import IMPROVE as IMPROVE
 from holdfast.core.cures import MANAGE as MANAGE
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.facts import ModelFacts
+from holdfast.records import BREAK_CAUSES, CAUSES, BreakCause
 
 from .prices import DATED, ZERO
 from .results import BreakFinding, OtherTtl
@@ -21,7 +22,7 @@ from .results import BreakFinding, OtherTtl
 SHORT_EXPIRY = "ttl_expired_5m"
 HEAD = "system_prompt_changed"
 NO_MARKER = "no_marker"
-NO_CURE = frozenset({"unknown", "likely_server_side", "ttl_expired_1h"})
+NO_CURE = frozenset(name for name in BREAK_CAUSES if CAUSES[name].fault in ("provider", "nobody"))
 """Causes that nobody is advised to change anything for: they are not counted among the cures."""
 
 _TOLD = "Usage alone does not say which block; `holdfast run -- CLIENT` compares the bytes and names it."
@@ -74,7 +75,7 @@ def at_the_head(found: BreakFinding, count: int, asked: int, client: str) -> Bre
 
 
 @lru_cache(maxsize=1024)
-def plain(cause: Cause, model: ModelFacts) -> Cure:
+def plain(cause: BreakCause, model: ModelFacts) -> Cure:
     """The cure of a cause where nothing more is known."""
     if cause in _WORDS:
         return Cure(cause, _WORDS[cause])

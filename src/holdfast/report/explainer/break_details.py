@@ -5,14 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.core import DEFAULTS, Cause, Expectation, Finding, expect, judge
+from holdfast.core import DEFAULTS, Expectation, Finding, expect, judge
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import Where, where
 from holdfast.facts import Rates
-from holdfast.records import Usage
+from holdfast.records import BreakCause, Usage, expiry
 
 from .bodies import ANY_LOSS, ComparedBody
-from .causes import expiry
 
 
 class BreakEvidence(Struct, frozen=True):
@@ -59,7 +58,7 @@ def _known_better(finding: Finding, expired: float | None) -> Finding:
     It sees the request before and not what that one stood on: a part that lives shorter may have gone. And one that
     goes back to an earlier place and says something else has left out what followed."""
     comparison = finding.comparison
-    unexplained: tuple[Cause, ...] = ("likely_server_side", "unknown")
+    unexplained: tuple[BreakCause, ...] = ("likely_server_side", "unknown")
     if finding.cause not in unexplained or comparison is None:
         return finding
     if comparison.course == "fork":

@@ -6,15 +6,12 @@ how much was still read: down to the shared head (messages), below it (tools or 
 
 from __future__ import annotations
 
-from holdfast.core import Cause
-from holdfast.records import Usage
+from holdfast.records import BreakCause, Usage, expiry
 
 from .lanes import LaneUsage
 
-_SHORT = 600.0  # seconds: five minutes, and the five to ten of caches in memory
 
-
-def cause_of(lane: LaneUsage, usage: Usage, at: float | None, expired: float | None) -> Cause:
+def cause_of(lane: LaneUsage, usage: Usage, at: float | None, expired: float | None) -> BreakCause:
     """The cause of a fall; `lane` is as it was before the request."""
     if lane.raced(usage, at):
         return "parallel_race"
@@ -28,11 +25,6 @@ def cause_of(lane: LaneUsage, usage: Usage, at: float | None, expired: float | N
     if lane.head is None or usage.read >= lane.head - lane.slack:
         return "messages_rewritten"
     return "system_prompt_changed"
-
-
-def expiry(seconds: float) -> Cause:
-    """The cause's name for a lifetime that had passed."""
-    return "ttl_expired_5m" if seconds <= _SHORT else "ttl_expired_1h"
 
 
 def lost_by_provider(before: LaneUsage, usage: Usage, found_expected: int) -> bool:

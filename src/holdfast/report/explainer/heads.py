@@ -18,7 +18,7 @@ from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
 from holdfast.engine import Where, where
 from holdfast.facts import Rates
-from holdfast.records import Usage, common_head
+from holdfast.records import HEAD_CHANGES, Usage, common_head
 
 from ..logs.records import LoggedRequest
 from .bodies import BodyMemory, ComparedBody, LaneName
@@ -36,7 +36,6 @@ LEAST = 1_000
 
 _WORTH = Breaks(min_drop=DEFAULTS.min_drop, min_tokens=LEAST)
 _SAME = 0.98  # of a head that was read: all of it, as far as tokens are estimates
-_HEAD = ("tools_changed", "system_prompt_changed")
 
 Agent = tuple[str, str, str, str]
 """Kind of log, client, agent and model."""
@@ -134,7 +133,7 @@ def _parted(
         return None
     expectation = replace(seen.prepared.expectation, expected=could, counted=False)
     finding = judge(expectation, usage, rates, _WORTH, tolerance=DEFAULTS)
-    if finding is None or finding.cause not in _HEAD:
+    if finding is None or finding.cause not in HEAD_CHANGES:
         return None
     found = where(seen.body, seen.prepared.prompt, seen.earlier, divergence)
     if not _alike(old, seen.prepared.prompt, divergence, found):

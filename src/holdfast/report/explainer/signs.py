@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.config import Settings
+from holdfast.records import HEAD_CHANGES
 
 from ..logs.records import LoggedRequest
 from ..logs.traces import kind_of_shape
@@ -20,7 +21,6 @@ from .sessions import SessionTally
 _STEP = 1_000  # characters: sizes are counted in steps of so many
 _MOST = 1_000  # steps
 _MCP_TOOLS = re.compile(rb'"name"\s*:\s*"(mcp__[^"\\]{1,200})"').findall
-_UNSETTLED = ("system_prompt_changed", "tools_changed")
 
 
 class Signs:
@@ -54,7 +54,7 @@ class Signs:
             self._gemini += 1
 
     def broke(self, lane: LaneUsage, cause: str | None) -> None:
-        self._unsettled += cause in _UNSETTLED and lane.model.ref.startswith("gemini:")
+        self._unsettled += cause in HEAD_CHANGES and lane.model.ref.startswith("gemini:")
 
     def evidence(self, sessions: Sequence[SessionTally]) -> TipEvidence:
         often = [each for each in sessions if each.compactions > 1 and each.turns]
