@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.engine import Engine, Lane
+from holdfast import Engine, Lane
 from holdfast.errors import HoldfastError
 from holdfast.records import (
     BREAK_CAUSES,
