@@ -2,6 +2,7 @@
 
     python -m scripts.house                     # the table that docs/architecture.md quotes
     python -m scripts.house --list participles  # what stands behind one line of it
+    python -m scripts.house --trace             # the modules that a request, a turn and a report run through
 
 The figures are signs and not aims: no check fails by them, but for the imports past a package's `__init__`, which
 `tests/test_house.py` bounds.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.facades import Facade, facades, module_names, passing
+from scripts.module_trace import traces
 
 PACKAGE = "holdfast"
 MANY_PARAMETERS = 8
@@ -216,20 +218,35 @@ def _user_imports(root: Path) -> set[str]:
     return places
 
 
+def _trace_rows(root: Path) -> Iterator[tuple[str, str]]:
+    for work, trace in traces(root):
+        yield f"modules of {work}", f"{len(trace.modules):,}"
+        yield f"lines of these modules ({work})", f"{trace.lines(root):,}"
+        if "request" in work:
+            yield f"switches between modules of {work}", f"{trace.switches:,}"
+            yield f"switches between packages of {work}", f"{trace.package_switches:,}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     lists = ("participles", "class_names", "single_importer", "parameters", "user_imports", "past_facades")
     parser = argparse.ArgumentParser(prog="python -m scripts.house", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1], help="another checkout")
     parser.add_argument("--list", choices=lists, help="name what one line counts")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument(
+        "--trace", action="store_true", help="run a request, a turn and a report, and count their modules"
+    )
     options = parser.parse_args(arguments)
     if not (options.root / "src" / PACKAGE).is_dir():
         parser.error(f"{options.root} holds no src/{PACKAGE}")
-    house = measure(options.root)
-    if options.list:
-        print("\n".join(getattr(house, options.list)))
-        return 0
-    rows = list(house.rows())
+    if options.trace:
+        rows = list(_trace_rows(options.root.resolve()))
+    else:
+        house = measure(options.root)
+        if options.list:
+            print("\n".join(getattr(house, options.list)))
+            return 0
+        rows = list(house.rows())
     if options.json:
         print(json.dumps({name: int(value.replace(",", "")) for name, value in rows}, indent=2))
         return 0
