@@ -21,8 +21,8 @@ from benchmarks import Result
 from benchmarks.agent_script import Reply, model
 from benchmarks.agent_workloads import WORKLOADS, Workload
 from holdfast import facts
+from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import Answering, Outgoing, Task
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
@@ -142,10 +142,7 @@ def _sessions(
         settings,
         workspace=scratch / "workspace",
         home=scratch / "home",
-        provider=Ticking(simulator, clock),
-        engine=engine,
-        clock=clock.now,
-        confirm=allow,
+        host=Host(provider=Ticking(simulator, clock), engine=engine, clock=clock.now, confirm=allow),
     )
     return sessions, engine
 

@@ -25,8 +25,8 @@ from benchmarks import Result, recordings
 from benchmarks.agent import START, Ticking
 from benchmarks.first_session_clients import JUDGED, OTHERS, Recorded, Sent, documents, one_shots
 from benchmarks.mechanisms_driving import prompt_cost
+from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import Answering, Outgoing
-from holdfast.agent.sessions import Sessions
 from holdfast.caches.prompts import Cache as Provider
 from holdfast.caches.prompts import Outcome
 from holdfast.caches.providers import cache
@@ -220,9 +220,7 @@ async def _chat(name: str, settings: Cache) -> list[tuple[bytes, float]]:
             whole,
             workspace=workspace,
             home=Path(scratch, "home"),
-            provider=provider,
-            engine=EngineCore(whole, strict=True),
-            clock=clock.now,
+            host=Host(provider=provider, engine=EngineCore(whole, strict=True), clock=clock.now),
         )
         session = await sessions.create()
         for number in range(CHAT):

@@ -24,8 +24,8 @@ from benchmarks import tools
 from benchmarks.agent import START, Counting, Ticking, allow
 from benchmarks.agent_script import Reply, Scene, Step, call, calls, fixed, model
 from holdfast import facts
+from holdfast.agent import Host, Sessions
 from holdfast.agent.costs import add
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
@@ -142,10 +142,7 @@ async def _play(work: Work, name: str, strategy: Strategy, seed: int) -> Played:
             settings,
             workspace=workspace,
             home=Path(scratch, "home"),
-            provider=Ticking(simulator, clock),
-            engine=engine,
-            clock=clock.now,
-            confirm=allow,
+            host=Host(provider=Ticking(simulator, clock), engine=engine, clock=clock.now, confirm=allow),
         )
         session = await sessions.create()
         for message in work.asked:

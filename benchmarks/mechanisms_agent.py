@@ -18,9 +18,9 @@ from benchmarks.agent import LINE, RULE, START, Ticking
 from benchmarks.agent_script import Reply, Step, call, calls, fixed, model
 from benchmarks.mechanisms_driving import QUICK, Effect, prompt_cost, ratio
 from benchmarks.tools_catalogue import catalogue
+from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.contract import Task
 from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Deferral, Delegates, Offload, Tools
 from holdfast.config.sections.cache import Cache
@@ -54,10 +54,12 @@ class Placed:
             settings,
             workspace=workspace,
             home=Path(scratch, "home"),
-            provider=Ticking(self.simulator, self.clock),
-            engine=EngineCore(settings, strict=True),
-            clock=self.clock.now,
-            tools=tools,
+            host=Host(
+                provider=Ticking(self.simulator, self.clock),
+                engine=EngineCore(settings, strict=True),
+                clock=self.clock.now,
+            ),
+            equipment=Equipment(tools=tools),
         )
 
     def paid(self) -> Decimal:

@@ -21,9 +21,9 @@ from msgspec import Struct
 from benchmarks import Result
 from benchmarks.agent import START, Ticking
 from holdfast import facts
+from holdfast.agent import Host, Sessions
 from holdfast.agent.log import log_path, read_log
 from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Memory
 from holdfast.engine import EngineCore
@@ -128,11 +128,13 @@ def _sessions(scratch: Path, name: str, arm: Arm, clock: VirtualClock, store: St
         settings,
         workspace=scratch / "workspace",
         home=scratch / "home",
-        provider=Ticking(simulator, clock),
-        engine=EngineCore(settings, strict=True),
-        store=None if arm in ("none", "in system") else store,
-        tenant=TENANT,
-        clock=clock.now,
+        host=Host(
+            provider=Ticking(simulator, clock),
+            engine=EngineCore(settings, strict=True),
+            store=None if arm in ("none", "in system") else store,
+            tenant=TENANT,
+            clock=clock.now,
+        ),
     )
 
 
@@ -192,7 +194,7 @@ def _own(session: Session, name: str) -> Decimal:
         writes["1h"] += size
         read += size * (TURNS - 1)
     sent = 0
-    for envelope in read_log(log_path(session.host.directory, session.id)):
+    for envelope in read_log(log_path(session.sessions.directory, session.id)):
         if isinstance(envelope.payload, MemorySurfaced) and envelope.payload.place == "delta":
             writes["5m"] += envelope.payload.tokens
             read += envelope.payload.tokens * (TURNS - 1 - sent)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks import Result
-from holdfast.agent.sessions import Sessions
+from holdfast.agent import Host, Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
@@ -91,9 +91,7 @@ async def session_cost(name: str, mode: Mode, turns: int, added: int) -> Decimal
             settings,
             workspace=workspace,
             home=Path(scratch, "home"),
-            provider=Simulated(simulator),
-            engine=EngineCore(settings, strict=True),
-            clock=clock.now,
+            host=Host(provider=Simulated(simulator), engine=EngineCore(settings, strict=True), clock=clock.now),
         )
         session = await sessions.create()
         for number in range(turns):

@@ -21,9 +21,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast import facts
+from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import Answering, Line, Outgoing, Provider, Watch
 from holdfast.agent.providers import HttpProvider
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
@@ -109,7 +109,12 @@ async def _turns(model: str, capped: Capped) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         workspace, home = Path(scratch, "workspace"), Path(scratch, "home")
         workspace.mkdir()
-        sessions = Sessions(settings, workspace=workspace, home=home, provider=capped, engine=EngineCore(settings))
+        sessions = Sessions(
+            settings,
+            workspace=workspace,
+            home=home,
+            host=Host(provider=capped, engine=EngineCore(settings)),
+        )
         session, read = await sessions.create(), 0
         try:
             for number, question in enumerate(QUESTIONS, start=1):

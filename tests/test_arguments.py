@@ -135,6 +135,10 @@ class TestOpenAgent:
             ({"confirm": True}, "confirm=… got a bool; give a function"),
             ({"persona": 5}, "persona=… got an int; give a text"),
             ({"bus": "x"}, "bus=…) got a str; give a Bus"),
+            (
+                {"mcp": "weather"},
+                "open_agent(mcp=…) got a str; give True or False, which says whether",
+            ),
             ({"clock": 5}, "clock=… got an int; give a function that gives seconds"),
             (
                 {"guides": {"read_file": 3}},

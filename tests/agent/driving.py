@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Compaction, Confirm, Mask, Skills, Tools
 from holdfast.config.sections.cache import Cache
@@ -118,18 +118,22 @@ class Bench:
         found = self.config
         one = (lambda _: found) if isinstance(found, Settings) else found
         self.engine = EngineCore(one, store=self.store, bus=self.bus)
+        equipment = {name: given for name, given in self.more.items() if name in Equipment.__struct_fields__}
         self.sessions = Sessions(
             one,
             workspace=self.workspace,
             home=self.home,
-            provider=_Recording(Simulated(self.simulator), self),
-            engine=self.engine,
-            store=self.store,
-            bus=self.bus,
-            tenant="t",
-            clock=self.clock.now,
-            sleep=self._sleep,
-            **self.more,
+            host=Host(
+                provider=_Recording(Simulated(self.simulator), self),
+                engine=self.engine,
+                store=self.store,
+                bus=self.bus,
+                tenant="t",
+                clock=self.clock.now,
+                sleep=self._sleep,
+                **{name: given for name, given in self.more.items() if name not in equipment},
+            ),
+            equipment=Equipment(**equipment),
         )
 
     async def _sleep(self, seconds: float) -> None:

@@ -137,7 +137,7 @@ async def _talk(session: Session) -> None:
         ("recall", {"query": "release"}),
     )
     await session.ask(calls(*tools))
-    entries = known(session.host.store, session.host.workspace)
+    entries = known(session.sessions.store, session.sessions.workspace)
     (entry,) = entries.search("echo release")
     entries.edit(entry.entry.id, content="Releases wait for the review.")
     session.tell(TaskUpdated(task="t", status="open", text="news"))

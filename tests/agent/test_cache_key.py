@@ -94,10 +94,10 @@ def test_what_is_predicted_with_the_key_is_what_is_read(tmp_path: Path) -> None:
             for words in ("Hello.", "Go on.", "And?"):
                 await session.ask(words)
                 agent.clock.advance(20.0)
-            store = session.host.store
+            store = session.sessions.store
             assert store is not None
             store.flush()
-            told = [each.payload for each in store.events(session.host.tenant, session.id)]
+            told = [each.payload for each in store.events(session.sessions.tenant, session.id)]
             verdicts = [each for each in told if isinstance(each, CacheVerdict)]
             assert len(verdicts) > 1
             assert [each.predicted_read for each in verdicts] == [each.actual_read for each in verdicts]

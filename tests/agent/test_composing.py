@@ -17,6 +17,7 @@ from holdfast.agent.stable_text import (
     MOST_INSTRUCTIONS,
     PERSONA,
     Prompt,
+    PromptTexts,
     compose,
     compose_before,
     instructions,
@@ -44,7 +45,8 @@ def made(workspace: Path, *skills: Any, **options: Any) -> Prompt:
         agent=Agent(volatile=options.pop("volatile", "tail")), cache=Cache(padding=options.pop("padding", "off"))
     )
     options = {"tools": TOOLS, "models": [HAIKU], "outlook": Outlook(calls=20.0), **options}
-    return compose(session(*skills), settings=settings, workspace=workspace, **options)
+    texts = {name: options.pop(name) for name in PromptTexts.__struct_fields__ if name in options}
+    return compose(session(*skills), PromptTexts(**texts), settings=settings, workspace=workspace, **options)
 
 
 def test_the_parts_stand_in_their_order(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ class TestAfterAReset:
             await session.ask("And now?")
             assert deltas(session) == [told]
             left_out = next(entry for entry in entries if entry.id not in told)
-            logged = [each.payload for each in read_log(log_path(session.host.directory, session.id))]
+            logged = [each.payload for each in read_log(log_path(session.sessions.directory, session.id))]
             (evicted,) = [each for each in logged if isinstance(each, MemoryEvicted)]
             assert left_out.id in evicted.entries
             await session.ask(f"What of {left_out.title}?")

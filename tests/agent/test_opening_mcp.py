@@ -1,4 +1,4 @@
-"""MCP servers of the configuration in a program with `open_agent`: started where it says so, and ended with it."""
+"""MCP servers of the configuration in a program: started and ended with its agent, unless it says `mcp=False`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def alive(place: Path) -> bool:
 
 def test_its_tools_are_declared_and_run_and_it_ends_with_the_agent(tmp_path: Path) -> None:
     async def main() -> None:
-        async with opened(tmp_path, flags=own(tmp_path), mcp=True) as agent:
+        async with opened(tmp_path, flags=own(tmp_path)) as agent:
             session = await agent.sessions.create()
             await session.ask(ASKS)
             assert FORECAST in [each["name"] for each in agent.bodies[0]["tools"]]
@@ -70,14 +70,14 @@ def test_its_tools_are_declared_and_run_and_it_ends_with_the_agent(tmp_path: Pat
     asyncio.run(main())
 
 
-def test_without_a_word_nothing_is_started_and_the_log_says_so_once(
+def test_where_the_program_wants_none_nothing_is_started_and_the_log_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     flags = own(tmp_path)
 
     async def main() -> None:
         for _ in range(2):
-            async with opened(tmp_path, flags=flags) as agent:
+            async with opened(tmp_path, flags=flags, mcp=False) as agent:
                 session = await agent.sessions.create()
                 await session.ask("Hello.")
                 assert FORECAST not in [each["name"] for each in agent.bodies[0]["tools"]]
@@ -87,13 +87,13 @@ def test_without_a_word_nothing_is_started_and_the_log_says_so_once(
     assert not (tmp_path / "pid").exists()
     said = [record.getMessage() for record in caplog.records if "mcp.servers" in record.getMessage()]
     assert said == [
-        "mcp.servers has no effect in the agent: open_agent starts MCP servers only where it is told to; pass mcp=True."
+        "mcp.servers has no effect in the agent: open_agent was given mcp=False, which starts no MCP server."
     ]
 
 
 def test_where_they_are_started_nothing_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with opened(tmp_path, flags=own(tmp_path), mcp=True):
+        async with opened(tmp_path, flags=own(tmp_path)):
             pass
 
     with caplog.at_level(logging.WARNING, "holdfast"):
@@ -105,7 +105,7 @@ def test_one_that_the_workspace_names_waits_for_approval(tmp_path: Path, caplog:
     flags = workspaces(tmp_path)
 
     async def names() -> list[str]:
-        async with opened(tmp_path, flags=flags, mcp=True) as agent:
+        async with opened(tmp_path, flags=flags) as agent:
             session = await agent.sessions.create()
             await session.ask("Hello.")
             return [each["name"] for each in agent.bodies[0]["tools"]]
@@ -125,7 +125,7 @@ def test_one_that_does_not_come_is_named_in_the_log(tmp_path: Path, caplog: pyte
     (tmp_path / "home" / "holdfast.toml").write_text('[mcp.servers.weather]\ncommand = "no-such-program"\n', "utf-8")
 
     async def main() -> None:
-        async with opened(tmp_path, mcp=True) as agent:
+        async with opened(tmp_path) as agent:
             session = await agent.sessions.create()
             assert (await session.ask("Hello.")).ended == "completed"
 
@@ -136,18 +136,24 @@ def test_one_that_does_not_come_is_named_in_the_log(tmp_path: Path, caplog: pyte
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     async def main() -> None:
-        async with opened(tmp_path, mcp=True):
+        async with opened(tmp_path):
             pass
 
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".mcp.json").write_text("{", "utf-8")
-    with pytest.raises(HoldfastError, match="not valid JSON"):
+    with pytest.raises(HoldfastError, match=r"not valid JSON.* pass mcp=False"):
         asyncio.run(main())
+
+    async def without() -> None:
+        async with opened(tmp_path, mcp=False):
+            pass
+
+    asyncio.run(without())
 
 
 def test_it_ends_also_where_the_agent_cannot_be_opened(tmp_path: Path) -> None:
     async def main() -> None:
-        async with opened(tmp_path, flags=own(tmp_path), mcp=True, tools=["no tool"]):
+        async with opened(tmp_path, flags=own(tmp_path), tools=["no tool"]):
             pass
 
     with pytest.raises(HoldfastError):

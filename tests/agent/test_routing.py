@@ -11,7 +11,7 @@ import pytest
 from holdfast import facts
 from holdfast.agent.mentions import known_models, parse_mention
 from holdfast.agent.retry import falls_back, retry_after, retryable
-from holdfast.agent.routing import Configured, Gate, Needs, Route, capabilities, configured, fallback, route
+from holdfast.agent.routing import Conditions, ConfiguredModels, Gate, Route, capabilities, configured, fallback, route
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 
@@ -78,7 +78,7 @@ def test_of_several_the_configured_one_is_meant() -> None:
     assert parse_mention("@mine x", known_models(), ["vllm:mine"]).model == "vllm:mine"
 
 
-SETTINGS = Configured(model=SONNET, source="workspace", fallback=(SOL,))
+SETTINGS = ConfiguredModels(model=SONNET, source="workspace", fallback=(SOL,))
 
 
 def test_the_message_wins_over_the_session_and_the_session_over_the_file() -> None:
@@ -88,10 +88,10 @@ def test_the_message_wins_over_the_session_and_the_session_over_the_file() -> No
     assert (by_session.model, by_session.source) == (SOL, "session")
     by_file = route("go", configured=SETTINGS)
     assert (by_file.model, by_file.source) == (SONNET, "workspace")
-    by_chain = route("go", configured=Configured(fallback=(SOL, HAIKU)))
+    by_chain = route("go", configured=ConfiguredModels(fallback=(SOL, HAIKU)))
     assert (by_chain.model, by_chain.source) == (SOL, "fallback")
     with pytest.raises(HoldfastError, match=r"set agent\.model"):
-        route("go", configured=Configured())
+        route("go", configured=ConfiguredModels())
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_the_file_that_named_the_model_is_known(
 def test_an_agents_own_block_counts_for_it_alone(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text(f'[agent]\nmodel = "{SONNET}"\n[agents.helper.agent]\nmodel = "{HAIKU}"\n')
     config = load(workspace=None, home=tmp_path, environ={"HOME": str(tmp_path)})
-    assert configured(config, "helper") == Configured(model=HAIKU, source="global")
-    assert configured(config) == Configured(model=SONNET, source="global")
+    assert configured(config, "helper") == ConfiguredModels(model=HAIKU, source="global")
+    assert configured(config) == ConfiguredModels(model=SONNET, source="global")
 
 
 def test_a_change_has_a_price_and_staying_has_none() -> None:
-    needs = Needs(tokens=100_000)
-    stays = route("go", configured=SETTINGS, before=SONNET, needs=needs, at=AT)
+    conditions = Conditions(tokens=100_000, at=AT)
+    stays = route("go", configured=SETTINGS, before=SONNET, conditions=conditions)
     assert (stays.cold_tokens, stays.cold_cost, stays.changed, stays.notice) == (0, 0, False, "")
-    changes = route("@haiku-4-5 go", configured=SETTINGS, before=SONNET, needs=needs, at=AT)
+    changes = route("@haiku-4-5 go", configured=SETTINGS, before=SONNET, conditions=conditions)
     price = facts.rates(HAIKU, AT, 100_000)
     assert price is not None
     assert changes.changed
@@ -146,45 +146,50 @@ def test_a_change_has_a_price_and_staying_has_none() -> None:
 
 
 def test_below_the_floor_nothing_is_written() -> None:
-    short = route("@haiku-4-5 go", configured=SETTINGS, before=SONNET, needs=Needs(tokens=2_000), at=AT)
+    short = route("@haiku-4-5 go", configured=SETTINGS, before=SONNET, conditions=Conditions(tokens=2_000, at=AT))
     assert short.cold_cost == Decimal("0.002")
     assert "sent anew for $0.0020." in short.notice
 
 
 def test_what_is_warm_at_the_other_model_is_not_paid_again() -> None:
-    needs = Needs(tokens=100_000)
-    warm = {HAIKU: 90_000, SOL: 200_000}.get
-    back = route("go", configured=SETTINGS, session=HAIKU, before=SONNET, needs=needs, warm=lambda m: warm(m, 0), at=AT)
+    warm = {HAIKU: 90_000, SOL: 200_000}
+    conditions = Conditions(tokens=100_000, warm=lambda model: warm.get(model, 0), at=AT)
+    back = route("go", configured=SETTINGS, session=HAIKU, before=SONNET, conditions=conditions)
     assert (back.cold_tokens, back.cold_cost) == (10_000, Decimal("0.0125"))
-    longer = route("go", configured=SETTINGS, session=SOL, before=SONNET, needs=needs, warm=lambda m: warm(m, 0))
+    longer = route("go", configured=SETTINGS, session=SOL, before=SONNET, conditions=conditions)
     assert (longer.cold_tokens, longer.cold_cost) == (0, 0)
 
 
 def test_a_model_that_cannot_take_the_conversation_is_passed_over_with_the_reason() -> None:
-    long = route(f"@{SMALL} go", configured=SETTINGS, before=SONNET, needs=Needs(tokens=500_000))
+    long = route(f"@{SMALL} go", configured=SETTINGS, before=SONNET, conditions=Conditions(tokens=500_000))
     assert (long.model, long.source, long.text) == (SONNET, "workspace", "go")
     assert [model for model, _ in long.passed_over] == [SMALL]
     assert "holds 128,000 tokens, the conversation has 500,000" in long.notice
-    seeing = route("go", configured=SETTINGS, session=TEXT_ONLY, needs=Needs(images=True))
+    seeing = route("go", configured=SETTINGS, session=TEXT_ONLY, conditions=Conditions(images=True))
     assert seeing.model == SONNET
     assert dict(seeing.passed_over)[TEXT_ONLY].startswith("cannot see images; a switch: 0 tokens")
 
 
 def test_the_model_in_use_is_compacted_not_left_when_the_conversation_outgrows_it() -> None:
-    found = route("go", configured=SETTINGS, session=SMALL, before=SMALL, needs=Needs(tokens=500_000))
+    found = route("go", configured=SETTINGS, session=SMALL, before=SMALL, conditions=Conditions(tokens=500_000))
     assert (found.model, found.passed_over) == (SMALL, ())
 
 
 def test_where_none_can_take_it_the_first_is_asked() -> None:
-    found = route("go", configured=Configured(model=SMALL, fallback=(TEXT_ONLY,)), needs=Needs(tokens=5_000_000))
+    found = route(
+        "go", configured=ConfiguredModels(model=SMALL, fallback=(TEXT_ONLY,)), conditions=Conditions(tokens=5_000_000)
+    )
     assert found.model == SMALL
     assert [model for model, _ in found.passed_over] == [TEXT_ONLY]
 
 
 def test_what_nobody_knows_is_no_reason_to_refuse_a_model() -> None:
-    found = route("go", configured=SETTINGS, session="vllm:mine", needs=Needs(tokens=50_000))
+    found = route("go", configured=SETTINGS, session="vllm:mine", conditions=Conditions(tokens=50_000))
     assert (found.model, found.cold_cost) == ("vllm:mine", None)
-    assert route("go", configured=SETTINGS, session="corp:x", needs=Needs(tokens=9_000, images=True)).model == "corp:x"
+    assert (
+        route("go", configured=SETTINGS, session="corp:x", conditions=Conditions(tokens=9_000, images=True)).model
+        == "corp:x"
+    )
 
 
 def chosen(found: Route | None) -> Route:
@@ -208,7 +213,7 @@ def test_the_chain_goes_on_in_order_and_ends() -> None:
 
 
 def test_a_fallback_is_priced_for_every_candidate() -> None:
-    found = chosen(fallback((HAIKU, SOL), after=SONNET, why="503", needs=Needs(tokens=10_000), at=AT))
+    found = chosen(fallback((HAIKU, SOL), after=SONNET, why="503", conditions=Conditions(tokens=10_000, at=AT)))
     assert (found.cold_tokens, found.cold_cost) == (10_000, Decimal("0.0125"))
     other = facts.rates(SOL, AT, 10_000)
     assert other is not None
@@ -216,13 +221,13 @@ def test_a_fallback_is_priced_for_every_candidate() -> None:
 
 
 def test_a_fallback_passes_over_what_lacks_a_capability() -> None:
-    found = chosen(fallback((TEXT_ONLY, SMALL, HAIKU), after=SONNET, why="503", needs=Needs(tokens=150_000)))
+    found = chosen(fallback((TEXT_ONLY, SMALL, HAIKU), after=SONNET, why="503", conditions=Conditions(tokens=150_000)))
     assert found.model == HAIKU
     assert [why.partition(";")[0] for _, why in found.passed_over[1:]] == [
         "holds 64,000 tokens, the conversation has 150,000",
         "holds 128,000 tokens, the conversation has 150,000",
     ]
-    assert fallback((TEXT_ONLY,), after=SONNET, why="503", needs=Needs(images=True)) is None
+    assert fallback((TEXT_ONLY,), after=SONNET, why="503", conditions=Conditions(images=True)) is None
 
 
 def test_openrouter_counts_as_caching_once_a_read_was_seen() -> None:
@@ -232,12 +237,12 @@ def test_openrouter_counts_as_caching_once_a_read_was_seen() -> None:
     assert not capabilities(routed, Gate(openrouter="never", seen=frozenset((routed,)))).supports_prompt_caching
     assert chosen(fallback((routed, SOL), after=SONNET, why="503")).model == SOL
     seen = Gate(seen=frozenset((routed,)))
-    assert chosen(fallback((routed, SOL), after=SONNET, why="503", gate=seen)).model == routed
+    assert chosen(fallback((routed, SOL), after=SONNET, why="503", conditions=Conditions(gate=seen))).model == routed
 
 
 def test_a_decision_fits_into_its_event() -> None:
     long = "vllm:" + "x" * 400
-    found = chosen(fallback((long, HAIKU), after=SONNET, why="y" * 400, needs=Needs(tokens=100)))
+    found = chosen(fallback((long, HAIKU), after=SONNET, why="y" * 400, conditions=Conditions(tokens=100)))
     event = found.event()
     assert event.model == long[:256]
     assert (event.source, event.before, event.cold_tokens) == ("fallback", SONNET, 100)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent import Host, Sessions
 from holdfast.agent.contract import Watch
 from holdfast.agent.log import read_log
 from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
@@ -49,10 +49,12 @@ class Room:
             settings,
             workspace=workspace,
             home=home,
-            provider=Simulated(self.simulator),
-            engine=EngineCore(settings, strict=True),
-            clock=clock.now,
-            sleep=_no_pause,
+            host=Host(
+                provider=Simulated(self.simulator),
+                engine=EngineCore(settings, strict=True),
+                clock=clock.now,
+                sleep=_no_pause,
+            ),
         )
 
     def run(self, play: Callable[[Session], Awaitable[None]]) -> list[ModelRouted]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent import Equipment, Host, Sessions
 from holdfast.agent.contract import Task
 from holdfast.agent.providers import HttpProvider
 from holdfast.agent.session import Session
-from holdfast.agent.sessions import Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
 from holdfast.config.sections.server import Upstream
@@ -172,9 +172,8 @@ def test_a_session_over_http(tmp_path: Path) -> None:
             settings(),
             workspace=tmp_path,
             home=tmp_path / "home",
-            provider=provider,
-            engine=EngineCore(settings()),
-            tools=(ECHO,),
+            host=Host(provider=provider, engine=EngineCore(settings())),
+            equipment=Equipment(tools=(ECHO,)),
         )
         session = await sessions.create()
         simulator.faults.add(Fault(kind="status", options=Options(status=529, retry_after=0)))

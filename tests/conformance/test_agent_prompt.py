@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.requests import System, request
-from holdfast.agent.stable_text import PERSONA, Prompt, compose
+from holdfast.agent.requests import System, Target, request
+from holdfast.agent.stable_text import PERSONA, Prompt, PromptTexts, compose
 from holdfast.agent.volatile import current
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
@@ -37,11 +37,11 @@ def work(tmp_path: Path) -> Path:
 def stable(work: Path, settings: Settings = SYSTEM, system_prompt: str | None = None) -> Prompt:
     return compose(
         session(skill("pdf", "Fills forms.")),
+        PromptTexts(system_prompt=system_prompt),
         settings=settings,
         workspace=work,
         tools=TOOLS,
         models=[MODEL],
-        system_prompt=system_prompt,
     )
 
 
@@ -49,8 +49,7 @@ def sent(work: Path) -> list[dict[str, object]]:
     """The system blocks of a request of a session in this workspace."""
     asked = request(
         (Message("user", (Text("hello"),)),),
-        model=facts.model(MODEL),
-        dialect="anthropic",
+        target=Target(facts=facts.model(MODEL), dialect="anthropic"),
         system=System(host=stable(work).text, volatile=current(MemoryFiles(work / ".holdfast")), blocks=True),
         tools=TOOLS,
         output_limit=100,

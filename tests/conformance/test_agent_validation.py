@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import pytest
 
-from holdfast.agent.sessions import Sessions
+from holdfast.agent import Host, Sessions
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache, Strategy
@@ -58,10 +58,7 @@ async def session(home: Path, settings: Settings) -> int:
             settings,
             workspace=workspace,
             home=config.home,
-            provider=Simulated(simulator),
-            engine=engine,
-            store=store,
-            clock=clock.now,
+            host=Host(provider=Simulated(simulator), engine=engine, store=store, clock=clock.now),
         )
         opened = await sessions.create()
         for number in range(TURNS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.agent.routing import Configured, Gate, capabilities, fallback, route
+from holdfast.agent.routing import Conditions, ConfiguredModels, Gate, capabilities, fallback, route
 
 FIRST = "anthropic:claude-sonnet-5-5"
 CACHES, LATER, WITHOUT = "openai:gpt-6.1-sol", "gemini:gemini-3-pro", "openai:gpt-5.5-pro"
@@ -22,7 +22,7 @@ def test_a28_a_model_without_prompt_caching_takes_over_only_if_no_other_is_left(
 
 
 def test_a28_the_gate_holds_for_a_session_that_begins_in_the_chain() -> None:
-    found = route("go", configured=Configured(fallback=(WITHOUT, CACHES)))
+    found = route("go", configured=ConfiguredModels(fallback=(WITHOUT, CACHES)))
     assert (found.model, found.source) == (CACHES, "fallback")
 
 
@@ -30,6 +30,8 @@ def test_a28_openrouter_is_asked_like_the_others() -> None:
     found = fallback((ROUTED, CACHES), after=FIRST, why="503")
     assert found is not None
     assert found.model == CACHES
-    seen = fallback((ROUTED, CACHES), after=FIRST, why="503", gate=Gate(seen=frozenset((ROUTED,))))
+    seen = fallback(
+        (ROUTED, CACHES), after=FIRST, why="503", conditions=Conditions(gate=Gate(seen=frozenset((ROUTED,))))
+    )
     assert seen is not None
     assert seen.model == ROUTED

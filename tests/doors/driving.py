@@ -20,10 +20,9 @@ from typing import Any, Protocol
 from unittest.mock import patch
 
 from holdfast import Engine
+from holdfast.agent import Host, open_agent
 from holdfast.agent import keepalive as keepalive_module
 from holdfast.agent.keepalive import Keepalive
-from holdfast.agent.program import open_agent
-from holdfast.agent.sessions import Sessions
 from holdfast.cli import run as command
 from holdfast.cli.chat import setup
 from holdfast.config import load
@@ -169,9 +168,7 @@ class AgentDoor:
         async def talk() -> str:
             shown = []
             idle = rounds.wait if play.settings.get("cache.keepalive.enabled") else _nobody
-            mcp = any(key.startswith("mcp.servers.") for key in play.settings)
-            given: dict[str, Any] = {"clock": clock.now, "tools": play.tools, "mcp": mcp}
-            async with open_agent(place.work, home=place.home, **given) as sessions:
+            async with open_agent(place.work, home=place.home, clock=clock.now, tools=play.tools) as sessions:
                 session = await sessions.create()
                 for number, words in enumerate(play.turns):
                     await asyncio.to_thread(_before, play, number, clock, simulator, idle)
@@ -215,7 +212,7 @@ class ChatDoor:
         out, errors = io.StringIO(), io.StringIO()
         with (
             rounds.counted(),
-            patch.object(setup, "Sessions", partial(Sessions, clock=clock.now)),
+            patch.object(setup, "Host", partial(Host, clock=clock.now)),
             patch.object(sys, "stdin", Keyboard(typed())),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(errors),

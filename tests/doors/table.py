@@ -214,7 +214,7 @@ ROWS = (
         "event `tool.demoted`",
         *ours(agent.demotion),
     ),
-    row("tools of MCP servers", "`mcp.servers`, `open_agent(mcp=True)`", "the request", *ours(agent.served)),
+    row("tools of MCP servers", "`mcp.servers`", "the request", *ours(agent.served)),
     row("guides of tools", "`tools.guides`", "event `guide.delivered`", *ours(agent.guides)),
     row("changing system text at the tail", "`agent.volatile`", "event `cache.reset`", *ours(agent.volatile, REPAIRED)),
     row(

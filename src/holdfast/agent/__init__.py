@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .effort import check_effort as check_effort
     from .effort import lost_section as lost_section
     from .effort import price_of_change as price_of_change
+    from .host import Equipment as Equipment
+    from .host import Host as Host
     from .log import DAMAGED as DAMAGED
     from .log import SUFFIX as SUFFIX
     from .log import TORN as TORN
@@ -53,6 +55,7 @@ else:
                 "Answering Compaction Delegated Line Outgoing Provider Shown SideRequest Task Turn Unreachable Watch"
             ),
             ".effort": "DEFAULT check_effort lost_section price_of_change",
+            ".host": "Equipment Host",
             ".log": "DAMAGED SUFFIX TORN listed log_path read_log",
             ".model_call": "Stopped",
             ".program": "open_agent",

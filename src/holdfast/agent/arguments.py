@@ -13,6 +13,7 @@ from holdfast.records.events import Bus, Event
 from holdfast.tools import Cancel, Effect, Section, Tool
 
 from .contract import Task, Watch
+from .host import Equipment, Host
 
 EFFECTS: tuple[str, ...] = get_args(Effect)
 
@@ -39,6 +40,11 @@ def check_flags(flags: object) -> None:
     for name in flags:
         if not isinstance(name, str):
             raise ArgumentError(f"open_agent(flags=…) has a name that is {kind_of(name)}; give {example}")
+
+
+def check_switch(what: str, value: object, means: str) -> None:
+    if not isinstance(value, bool):
+        raise wrong_argument(what, value, f"True or False, which says whether {means}")
 
 
 def check_tools(tools: object) -> tuple[Tool, ...]:
@@ -89,8 +95,14 @@ def _are_names(tools: object) -> bool:
     return isinstance(tools, (tuple, list)) and all(isinstance(each, str) for each in tools)
 
 
-def check_host(provider: object, confirm: object, persona: object, bus: object, clock: object) -> None:
+def check_host(host: object, equipment: object) -> None:
     """The parts that an agent stands on, where they are not ours."""
+    if not isinstance(host, Host):
+        raise wrong_argument("Sessions(host=…)", host, "a Host of holdfast.agent: Host(provider=…, engine=…)")
+    if not isinstance(equipment, Equipment):
+        raise wrong_argument("Sessions(equipment=…)", equipment, "an Equipment of holdfast.agent: Equipment(tools=[…])")
+    provider, confirm, persona = host.provider, host.confirm, equipment.persona
+    bus, clock = host.bus, host.clock
     if not callable(getattr(provider, "open", None)):
         raise wrong_argument(
             "provider=…",

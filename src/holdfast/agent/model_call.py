@@ -127,7 +127,7 @@ async def _attempt(
         raise
     finally:
         stop.cancel()
-        session.host.contents.drop(prepared)
+        session.sessions.contents.drop(prepared)
     return _settled(session, prepared, answer, reader.output)
 
 
@@ -159,10 +159,10 @@ async def _read(
     async with session.provider.open(asked) as answering:
         if answering.status >= 400:
             raw = await _error_body(aiter(answering))
-            if session.host.contents.forgotten(prepared, answering.status, raw):
+            if session.sessions.contents.forgotten(prepared, answering.status, raw):
                 return replace(asked, raw=prepared.raw)
             _refuse(session, answering.status, dict(answering.headers), raw)
-        session.host.contents.begin(prepared)
+        session.sessions.contents.begin(prepared)
         async for chunk in answering:
             pieces = reader.feed(chunk)
             if reader.started:

@@ -12,7 +12,7 @@ from holdfast.records.events import ModelRouted
 
 from .compaction.measurement import length
 from .contract import Watch
-from .routing import Gate, Needs, Route, fallback, route
+from .routing import Conditions, Gate, Route, fallback, route
 from .window.entries import AssistantTurn, Context, UserMessage
 from .window.projection import State
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: bool = False) -> str:
     """Go to the model that a message is for; gives the message without its mention."""
-    configured = session.host.configured(session.agent)
+    configured = session.sessions.configured(session.agent)
     composed = session.state.composed
     begun = None if composed is None or composed.model == configured.model else composed.model
     found = route(
@@ -31,10 +31,7 @@ def route_turn(session: Session, text: str, turn: str, watch: Watch, *, images: 
         configured=configured,
         session=session.state.chosen or begun,
         before=session.model if session.resets.used else None,
-        needs=_needs(session, images=images),
-        warm=partial(warm, session),
-        gate=_gate(session),
-        at=datetime.fromtimestamp(session.clock(), UTC),
+        conditions=_conditions(session, images=images),
     )
     _take(session, found, turn, watch)
     return found.text or text
@@ -44,14 +41,11 @@ def fall_back(session: Session, failed: CallFailed, turn: str, watch: Watch, tri
     """Go on with the next model of the chain; False where there is none. The service's own words are shown, not
     recorded: they may quote the prompt."""
     found = fallback(
-        session.host.configured(session.agent).fallback,
+        session.sessions.configured(session.agent).fallback,
         after=session.model,
         why=f"status {failed.status}" if failed.status else "no connection",
-        needs=_needs(session),
         tried=tried,
-        warm=partial(warm, session),
-        gate=_gate(session),
-        at=datetime.fromtimestamp(session.clock(), UTC),
+        conditions=_conditions(session),
     )
     if found is None:
         return False
@@ -78,16 +72,16 @@ def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
         watch.notice(f"{found.model} takes no effort {effort!r}: it thinks as much as it does by default.")
 
 
-def _needs(session: Session, *, images: bool = False) -> Needs:
+def _conditions(session: Session, *, images: bool = False) -> Conditions:
     """The conversation as long as it is now: nobody counted what was stopped, and behind a summary the last count is
-    not true any more."""
-    tokens = 0 if session.state.last is None else length(session).used
-    return Needs(tokens=tokens, images=images or _has_images(session.state))
-
-
-def _gate(session: Session) -> Gate:
-    """Whether OpenRouter is said to cache: never, or where this conversation has read something by it."""
-    return Gate(openrouter=session.settings.cache.openrouter.caching, seen=frozenset(session.reading))
+    not true any more. OpenRouter is said to cache where this conversation has read something by it, or never."""
+    return Conditions(
+        tokens=0 if session.state.last is None else length(session).used,
+        images=images or _has_images(session.state),
+        warm=partial(warm, session),
+        gate=Gate(openrouter=session.settings.cache.openrouter.caching, seen=frozenset(session.reading)),
+        at=datetime.fromtimestamp(session.clock(), UTC),
+    )
 
 
 def warm(session: Session, model: str) -> int:

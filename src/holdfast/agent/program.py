@@ -13,6 +13,7 @@ from pathlib import Path
 from holdfast.config import Config, close_to_others, configured_facts, inert, load
 from holdfast.engine import EngineCore, Reports
 from holdfast.engine.identity import LOCAL
+from holdfast.errors import HoldfastError
 from holdfast.facts import using
 from holdfast.notices import warn_once
 from holdfast.records.events import Bus
@@ -20,8 +21,9 @@ from holdfast.store import open_store
 from holdfast.tools import Confirmer, Section, Tool
 from holdfast.tools.mcp import Hub, started, unconnected, usable
 
-from .arguments import check_flags, check_place
+from .arguments import check_flags, check_place, check_switch
 from .contract import Provider
+from .host import Equipment, Host
 from .providers import HttpProvider
 from .routing import configured
 from .sessions import Sessions
@@ -41,7 +43,7 @@ async def open_agent(
     persona: str | None = None,
     guides: Mapping[str, str] | None = None,
     sections: Sequence[Section] = (),
-    mcp: bool = False,
+    mcp: bool = True,
     bus: Bus | None = None,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Sessions]:
@@ -49,14 +51,15 @@ async def open_agent(
     keys (`{"agent.model": …}`). Without a `provider` requests go to the services, with the keys of the environment.
 
     `guides` (texts by tool) and `sections` are shown once a session, with the first successful result of their tools.
-    One of a name that ours have takes its place. With `mcp` the MCP servers of the configuration are started, as
-    `holdfast chat` does: programs, with which a library does not surprise; those that the workspace names wait for
-    `holdfast mcp --approve`. What `facts.overrides` names counts for the whole process while the agent is open.
+    One of a name that ours have takes its place. The MCP servers of the configuration are started, as `holdfast chat`
+    does, unless `mcp` is False; those that the workspace names wait for `holdfast mcp --approve`. What
+    `facts.overrides` names counts for the whole process while the agent is open.
     """
     check_place("open_agent", workspace)
     if home is not None:
         check_place("open_agent(home=…)", home)
     check_flags(flags)
+    check_switch("open_agent(mcp=…)", mcp, "the MCP servers of the configuration are started")
     place = Path(workspace).resolve()
     chosen = load(workspace=place, home=None if home is None else Path(home), environ=os.environ, flags=flags or {})
     if without_effect := inert.warning(chosen, "agent", mcp=mcp):
@@ -74,18 +77,17 @@ async def open_agent(
                 chosen.for_agent,
                 workspace=place,
                 home=chosen.home,
-                provider=http if provider is None else provider,
-                engine=engine,
-                store=store,
-                bus=bus,
-                tenant=LOCAL,
-                clock=clock,
-                confirm=confirm,
-                tools=tools,
-                persona=persona,
-                guides=guides,
-                sections=sections,
-                hub=hub,
+                host=Host(
+                    provider=http if provider is None else provider,
+                    engine=engine,
+                    store=store,
+                    bus=bus,
+                    tenant=LOCAL,
+                    clock=clock,
+                    confirm=confirm,
+                    hub=hub,
+                ),
+                equipment=Equipment(tools=tools, persona=persona, guides=guides, sections=sections),
                 chosen=partial(configured, chosen),
             )
             stack.callback(lambda: engine.close(now=clock()))
@@ -95,14 +97,17 @@ async def open_agent(
 
 async def _hub(config: Config, workspace: Path, bus: Bus | None) -> Hub | None:
     """The servers that may be started; of others the log says why they are not there."""
-    named = usable(config.settings, workspace, config.home, _tell)
-    if not named:
-        return None
-    hub = await started(named, config.settings, workspace=workspace, bus=bus)
+    try:
+        named = usable(config.settings, workspace, config.home, _warn)
+        if not named:
+            return None
+        hub = await started(named, config.settings, workspace=workspace, bus=bus)
+    except HoldfastError as problem:
+        raise HoldfastError(f"{str(problem).rstrip('.')}, or pass mcp=False to go without MCP servers.") from problem
     for line in unconnected(hub):
-        _tell(line)
+        _warn(line)
     return hub
 
 
-def _tell(line: str) -> None:
+def _warn(line: str) -> None:
     warn_once(_log, "%s", line)

@@ -71,34 +71,39 @@ def _blocks(texts: tuple[str, ...], *, apart: bool) -> str | tuple[Text, ...] | 
     return tuple(map(Text, texts)) if len(texts) > 1 or (apart and texts) else next(iter(texts), None)
 
 
+class Target(Struct, frozen=True, kw_only=True):
+    """The model that a request goes to."""
+
+    facts: ModelFacts
+    name: str | None = None
+    """What its provider is asked for, if that is not its name in the facts."""
+    dialect: str
+
+
 def request(
     messages: Sequence[Message],
     *,
-    model: ModelFacts,
-    name: str | None = None,
-    dialect: str,
+    target: Target,
     system: System,
     tools: tuple[ToolDefinition | Opaque, ...] = (),
-    choice: Extra = (),
-    effort: Extra = (),
-    key: Extra = (),
+    members: Extra = (),
     output_limit: int,
     stored: bool = False,
 ) -> Request:
-    """What goes to the model, by its `name` if it has another one than in the facts; `choice` are further members that
-    the tools ask for, `effort` those that say how much to think, `key` the one that names entries of the cache. Where
-    answers may be `stored` at the provider, whether they are is left to the engine."""
-    members = DIALECTS[dialect].streamed
+    """What goes to the model. `members` are further ones: the cache's key, what the tools ask for, how much to think.
+    Where answers may be `stored` at the provider, whether they are is left to the engine."""
+    model, dialect = target.facts, target.dialect
+    own = DIALECTS[dialect].streamed
     if dialect == "openai_responses":
-        members = (*members, *(() if stored else _UNSTORED), *(_SEALED if model.flags.thinking else ()))
+        own = (*own, *(() if stored else _UNSTORED), *(_SEALED if model.flags.thinking else ()))
     stable, volatile = system.segments()
     return Request(
-        model=name or model.ref,
+        model=target.name or model.ref,
         messages=tuple(messages),
         tools=tools,
         system_prompt=stable,
         system_prompt_volatile=volatile,
         output_limit=min(output_limit, model.output_limit),
-        rest=(*members, *key, *choice, *effort),
+        rest=(*own, *members),
         dialect=None if dialect in _PICTURES_APART else dialect,
     )

@@ -37,13 +37,6 @@ _LONGEST = 256  # characters of a name in an event
 _NOBODY = "no model is chosen; set agent.model to one, such as anthropic:claude-haiku-4-5, or name it with /model"
 
 
-class Needs(Struct, frozen=True, kw_only=True):
-    """What a model must be able to do to go on with this conversation, beside using tools."""
-
-    tokens: int = 0
-    images: bool = False
-
-
 class Gate(Struct, frozen=True, kw_only=True):
     """What decides whether OpenRouter is said to cache: `cache.openrouter.caching`, and where a read was seen."""
 
@@ -51,11 +44,25 @@ class Gate(Struct, frozen=True, kw_only=True):
     seen: frozenset[str] = frozenset()
 
 
-NEEDS, GATE = Needs(), Gate()
-"""What an ordinary conversation needs, and what is believed of OpenRouter before anything was seen."""
+GATE = Gate()
+"""What is believed of OpenRouter before anything was seen."""
 
 
-class Configured(Struct, frozen=True, kw_only=True):
+class Conditions(Struct, frozen=True, kw_only=True):
+    """What every candidate is measured by: what the conversation needs beside tools, and what is known of its cache."""
+
+    tokens: int = 0
+    images: bool = False
+    warm: Warm = lambda _model: 0
+    gate: Gate = GATE
+    at: datetime | None = None
+    """The day of the prices, today where there is none."""
+
+
+ORDINARY = Conditions()
+
+
+class ConfiguredModels(Struct, frozen=True, kw_only=True):
     """What the configuration says about models."""
 
     model: str | None = None
@@ -107,51 +114,37 @@ class _Candidate(Struct, frozen=True, kw_only=True):
         return self.model, f"{reason}{_SWITCH}{self.cold_tokens:,} tokens, {price}"
 
 
-class _Judge(Struct, frozen=True, kw_only=True):
-    """What every candidate is measured by."""
-
-    needs: Needs
-    before: str | None
-    warm: Warm
-    gate: Gate
-    at: datetime | None
-
-    def of(self, model: str, source: Source) -> _Candidate:
-        can = capabilities(model, self.gate)
-        in_use = model == self.before
-        prompt = 0 if in_use else self.needs.tokens
-        tokens, cost = cold_switch(model, prompt, warm=0 if in_use else self.warm(model), at=self.at)
-        lacks = _lacks(model, can, self.needs, in_use=in_use)
-        return _Candidate(
-            model=model,
-            source=source,
-            cold_tokens=tokens,
-            cold_cost=cost,
-            caching=can.supports_prompt_caching,
-            lacks=lacks,
-        )
+def _candidate(model: str, source: Source, before: str | None, conditions: Conditions) -> _Candidate:
+    can = capabilities(model, conditions.gate)
+    in_use = model == before
+    prompt, warm = (0, 0) if in_use else (conditions.tokens, conditions.warm(model))
+    tokens, cost = cold_switch(model, prompt, warm=warm, at=conditions.at)
+    return _Candidate(
+        model=model,
+        source=source,
+        cold_tokens=tokens,
+        cold_cost=cost,
+        caching=can.supports_prompt_caching,
+        lacks=_lacks(model, can, conditions, in_use=in_use),
+    )
 
 
 def route(
     text: str,
     *,
-    configured: Configured,
+    configured: ConfiguredModels,
     session: str | None = None,
     before: str | None = None,
-    needs: Needs = NEEDS,
-    warm: Warm = lambda _model: 0,
     known: Sequence[str] | None = None,
-    gate: Gate = GATE,
-    at: datetime | None = None,
+    conditions: Conditions = ORDINARY,
 ) -> Route:
     """Where a message of the user's goes. `session` is the model chosen for the session, `before` that of its last
     request. A model that cannot take the conversation is passed over, unless none can: then the first is asked, which
-    says more about the reason than we know. `at` is the day of the prices, today where there is none."""
+    says more about the reason than we know."""
     wishes = [session, configured.model, *configured.fallback]
     if known is None:  # the list takes 20 ms, and most messages name no model
         known = known_models() if text.lstrip().startswith("@") else ()
     mention = parse_mention(text, known, [each for each in wishes if each])
-    judge = _Judge(needs=needs, before=before, warm=warm, gate=gate, at=at)
     asked: list[tuple[str | None, Source]] = [
         (mention.model, "message"),
         (session, "session"),
@@ -161,8 +154,8 @@ def route(
     chain = _first_of_each((model, "fallback") for model in configured.fallback if model not in wanted)
     if not wanted and not chain:
         raise HoldfastError(_NOBODY)
-    own = [judge.of(model, source) for model, source in wanted.items()]
-    others = [judge.of(model, source) for model, source in chain.items()]
+    own = [_candidate(model, source, before, conditions) for model, source in wanted.items()]
+    others = [_candidate(model, source, before, conditions) for model, source in chain.items()]
     able = next((each for each in own if not each.lacks), None)
     if able is not None:
         passed = tuple(each.why_not(each.lacks) for each in own[: own.index(able)])
@@ -180,18 +173,14 @@ def fallback(
     *,
     after: str,
     why: str,
-    needs: Needs = NEEDS,
     tried: Collection[str] = (),
-    warm: Warm = lambda _model: 0,
-    gate: Gate = GATE,
-    at: datetime | None = None,
+    conditions: Conditions = ORDINARY,
 ) -> Route | None:
     """The next model of the chain after one that did not answer, None where there is none left. `tried` are those that
     failed before it."""
-    judge = _Judge(needs=needs, before=after, warm=warm, gate=gate, at=at)
     gone = {after, *tried}
     left = _first_of_each((model, "fallback") for model in chain if model not in gone)
-    taken, passed = _substitute([judge.of(model, source) for model, source in left.items()])
+    taken, passed = _substitute([_candidate(model, source, after, conditions) for model, source in left.items()])
     if taken is None:
         return None
     return _decided(taken, ((after, why), *passed), after, None)
@@ -265,17 +254,17 @@ def capabilities(model: str, gate: Gate = GATE) -> Capabilities:
     return dialect.capabilities(known)
 
 
-def _lacks(model: str, can: Capabilities, needs: Needs, *, in_use: bool) -> str:
+def _lacks(model: str, can: Capabilities, conditions: Conditions, *, in_use: bool) -> str:
     """What a model cannot do that is needed; empty where it can all. What no source states is no reason to refuse it,
     and what has become too long for the model in use is compacted, not sent elsewhere."""
     known = facts.model(model)
     if not can.tools:
         return "cannot use tools"
-    if needs.images and not can.images and known.known:
+    if conditions.images and not can.images and known.known:
         return "cannot see images"
     limit_known = known.known and "context_limit" not in known.conservative
-    if limit_known and not in_use and can.context_limit < needs.tokens:
-        return f"holds {can.context_limit:,} tokens, the conversation has {needs.tokens:,}"
+    if limit_known and not in_use and can.context_limit < conditions.tokens:
+        return f"holds {can.context_limit:,} tokens, the conversation has {conditions.tokens:,}"
     return ""
 
 
@@ -299,7 +288,7 @@ def dearest(model: str, tokens: int, cost: Decimal | None, at: datetime | None =
     return most if most > cost else None
 
 
-def configured(config: Config, agent: str | None = None) -> Configured:
+def configured(config: Config, agent: str | None = None) -> ConfiguredModels:
     """What the configuration says, and which file said it."""
     settings = config.for_agent(agent or "")
     origin = config.origin("agent.model", agent)
@@ -311,4 +300,4 @@ def configured(config: Config, agent: str | None = None) -> Configured:
         source = "environment"
     elif origin.kind == "flag":
         source = "flag"
-    return Configured(model=settings.agent.model, source=source, fallback=settings.agent.fallback)
+    return ConfiguredModels(model=settings.agent.model, source=source, fallback=settings.agent.fallback)

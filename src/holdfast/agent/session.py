@@ -13,9 +13,13 @@ from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from holdfast import facts
+from holdfast.config import Settings
 from holdfast.core.strategies import takes_markers
 from holdfast.engine import Lane, PreparedCall
+from holdfast.memory import Knowledge, MemoryFiles
 from holdfast.records import Document, Image, Message, Request, Usage
 from holdfast.records.events import (
     Actor,
@@ -43,7 +47,7 @@ from .event_filter import from_tools, publish
 from .log import Log
 from .loop import run_turn
 from .reopen import packed
-from .requests import System, named, request, system_of
+from .requests import System, Target, named, request, system_of
 from .resets import Resets
 from .window.entries import Static, message_json, to_json
 from .window.flush import flush
@@ -51,9 +55,6 @@ from .window.projection import State, advance
 from .window.renderer import render
 
 if TYPE_CHECKING:
-    from holdfast.config import Settings
-    from holdfast.memory import Knowledge, MemoryFiles
-
     from .sessions import Sessions
 
 _PATIENCE_S = 5.0
@@ -63,34 +64,37 @@ CLIENT = "holdfast"
 """What the engine calls this client."""
 
 
-class Session:
-    """A conversation with one agent. Made by `Sessions`. `parent` is the one it works for, if it is a sub-agent's."""
+class SessionParts(Struct, frozen=True):
+    """What one session is made of."""
 
-    def __init__(
-        self,
-        host: Sessions,
-        log: Log,
-        *,
-        agent: str,
-        model: str,
-        settings: Settings,
-        skills: SessionSkills,
-        memory: MemoryFiles,
-        knowledge: Knowledge | None = None,
-        amnesia: bool = False,
-        parent: Session | None = None,
-    ) -> None:
-        self.host, self.id, self.agent, self.settings = host, log.id, agent, settings
-        self.skills, self.memory, self.knowledge, self.parent = skills, memory, knowledge, parent
-        self._amnesia = amnesia
-        self.engine, self.provider, self.clock, self.sleep = host.engine, host.provider, host.clock, host.sleep
+    log: Log
+    agent: str
+    model: str
+    settings: Settings
+    skills: SessionSkills
+    knowledge: Knowledge | None = None
+    parent: Session | None = None
+    """The one that it works for, if it is a sub-agent's."""
+    amnesia: bool = False
+
+
+class Session:
+    """A conversation with one agent. Made by `Sessions`."""
+
+    def __init__(self, sessions: Sessions, parts: SessionParts) -> None:
+        self.sessions, self.id, self.agent, self.settings = sessions, parts.log.id, parts.agent, parts.settings
+        self.skills, self.knowledge, self.parent = parts.skills, parts.knowledge, parts.parent
+        self.memory = MemoryFiles(sessions.workspace / ".holdfast", parts.settings.memory)
+        self._amnesia = parts.amnesia or (parts.parent is not None and parts.parent.amnesia)
+        self.engine, self.provider = sessions.engine, sessions.provider
+        self.clock, self.sleep = sessions.clock, sessions.sleep
         self.state = State()
         self.resets = Resets()
         self.lines: list[Line] = []
         self._delegated_before = Decimal(0)
         """What was paid since the session was opened, request by request."""
         self.children: dict[str, Session] = {}
-        self._log = log
+        self._log = parts.log
         self._guard = threading.RLock()  # events come from the threads of background commands too
         self.reading: set[str] = set()
         """Models that have read something of this conversation from a cache."""
@@ -107,7 +111,7 @@ class Session:
         self.on_begun: Callable[[], None] | None = None
         """Called for each request: when it is planned, and when its answer begins."""
         self.box: Toolbox
-        self._speak_to(model)
+        self._speak_to(parts.model)
 
     def _speak_to(self, model: str) -> None:
         self.facts = facts.model(model)
@@ -118,7 +122,7 @@ class Session:
     def lane_of(self, model: str) -> Lane:
         """The lane of this conversation with a model. A sub-agent's is a lane of the session that it works for."""
         return Lane(
-            tenant=self.host.tenant,
+            tenant=self.sessions.tenant,
             session=self.id if self.parent is None else self.parent.lane.session,
             id=f"{self.id}/{self.agent or 'main'}/{named(model)}",
             client=CLIENT,
@@ -136,7 +140,7 @@ class Session:
         return self._amnesia or self.settings.memory.amnesia or (composed is not None and composed.amnesia)
 
     def new_id(self) -> str:
-        return self.host.ids.new()
+        return self.sessions.ids.new()
 
     def now_us(self) -> int:
         return int(self.clock() * 1_000_000)
@@ -195,7 +199,7 @@ class Session:
     def publish(self, envelopes: Sequence[Envelope]) -> None:
         """For the bus and the store."""
         bodies = self.settings.store.keep_bodies
-        publish(envelopes, bus=self.host.bus, store=self.host.store, tenant=self.host.tenant, bodies=bodies)
+        publish(envelopes, bus=self.sessions.bus, store=self.sessions.store, tenant=self.sessions.tenant, bodies=bodies)
 
     # A request
 
@@ -220,16 +224,14 @@ class Session:
 
     def request(self, extra: Sequence[Message] = (), *, output_limit: int | None = None) -> Request:
         composed = self.state.composed
+        key = key_members(self.facts, self.dialect, "" if composed is None else composed.cache_key)
+        effort = effort_members(self.facts, self.dialect, self.state.effort, self.output_limit)
         return request(
             (*self.messages(), *extra),
-            model=self.facts,
-            name=named(self.model),
-            dialect=self.dialect,
+            target=Target(facts=self.facts, name=named(self.model), dialect=self.dialect),
             system=self.system,
             tools=self.box.definitions(),
-            choice=self.box.choice(),
-            effort=effort_members(self.facts, self.dialect, self.state.effort, self.output_limit),
-            key=key_members(self.facts, self.dialect, "" if composed is None else composed.cache_key),
+            members=(*key, *self.box.choice(), *effort),
             output_limit=self.output_limit if output_limit is None else output_limit,
             stored=self.settings.cache.openai.store_completions,
         )
@@ -343,7 +345,7 @@ class Session:
     def set_model(self, model: str) -> None:
         """Another model from the next turn on."""
         check_model("set_model", model)
-        model_choice.choose(self, self.host.model_ref(model))
+        model_choice.choose(self, self.sessions.model_ref(model))
 
     def switch(self, model: str) -> None:
         """Speak to this model from now on."""
@@ -422,8 +424,8 @@ class Session:
                     self.log(SessionEnded(turns=self.state.turns, cost=cost), actor="user")
         finally:
             self._log.close()
-            self.host.forget(self)
-            await self.host.contents.release(self)
+            self.sessions.forget(self)
+            await self.sessions.contents.release(self)
 
     async def __aenter__(self) -> Session:
         return self

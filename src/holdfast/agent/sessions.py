@@ -7,8 +7,7 @@ session that is resumed sends the bytes that it sent before.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,10 @@ from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config import Settings
-from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
-from holdfast.memory import Knowledge, MemoryFiles, knowledge_tools, memory_tools
+from holdfast.memory import knowledge_tools, memory_tools
 from holdfast.records.events import (
     IDS,
-    Bus,
     Envelope,
     Event,
     SessionComposed,
@@ -33,9 +30,7 @@ from holdfast.records.events import (
     WindowAppended,
 )
 from holdfast.skills import SessionSkills
-from holdfast.store import Store
-from holdfast.tools import Confirmations, Confirmer, LoopLock, Section, Tool, Toolbox, mend
-from holdfast.tools.mcp import Hub
+from holdfast.tools import Confirmations, LoopLock, Toolbox, mend
 
 from . import delegates, memory_updates
 from .arguments import (
@@ -50,9 +45,9 @@ from .arguments import (
     check_tools,
 )
 from .cached_contents import CachedContents
-from .contract import Provider
 from .effort import first_effort
 from .guides import agent_guides
+from .host import Equipment, Host
 from .keepalive import Keepalive
 from .log import Log, find, log_path, read_content
 from .log_content import Damage
@@ -69,10 +64,10 @@ from .reopen import (
     salvage_copied,
     unpacked,
 )
-from .routing import Configured
-from .session import CLIENT, Session
+from .routing import ConfiguredModels
+from .session import CLIENT, Session, SessionParts
 from .session_list import Stored, Unreadable, stored, unreadable
-from .stable_text import EXPECTED_CALLS, compose_session
+from .stable_text import EXPECTED_CALLS, PromptTexts, compose_session
 from .surroundings import surroundings
 from .window.entries import SessionContext, Static, to_json
 from .window.projection import State, project
@@ -82,13 +77,8 @@ from .workspace_memory import Memories
 
 
 class Sessions:
-    """The conversations of one workspace. `config` gives the settings of an agent by its name.
-
-    `tools` are the host's own, beside the built-in ones; `persona` takes the place of ours. `guides` (by tool) and
-    `sections` are shown with the first result of their tools, beside ours or, by name, instead of them. `confirm` is
-    asked before a tool changes something. `chosen` says which models are configured and by whom. Times come from
-    `clock`.
-    """
+    """The conversations of one workspace. `config` gives the settings of an agent by its name, `chosen` says which
+    models are configured and by whom."""
 
     def __init__(
         self,
@@ -96,49 +86,37 @@ class Sessions:
         *,
         workspace: Path,
         home: Path,
-        provider: Provider,
-        engine: EngineCore,
-        store: Store | None = None,
-        bus: Bus | None = None,
-        tenant: str = "",
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        confirm: Confirmer | None = None,
-        tools: Sequence[Tool] = (),
-        builtins: bool = True,
-        hub: Hub | None = None,
-        persona: str | None = None,
-        guides: Mapping[str, str] | None = None,
-        sections: Sequence[Section] = (),
-        chosen: Callable[[str], Configured] | None = None,
+        host: Host,
+        equipment: Equipment = Equipment(),  # noqa: B008  a frozen value
+        chosen: Callable[[str], ConfiguredModels] | None = None,
     ) -> None:
-        check_host(provider, confirm, persona, bus, clock)
+        check_host(host, equipment)
         self.settings: Callable[[str], Settings] = (lambda _: config) if isinstance(config, Settings) else config
         self.workspace, self.home, self.directory = Path(workspace).resolve(), Path(home), Path(home) / "sessions"
-        self.provider, self.engine, self.store, self.bus = provider, engine, store, bus
-        self.tenant, self.clock, self.sleep = tenant, clock, sleep
+        self.provider, self.engine, self.store, self.bus = host.provider, host.engine, host.store, host.bus
+        self.tenant, self.clock, self.sleep = host.tenant, host.clock, host.sleep
         self.ids = IDS
-        self._confirm, self._tools, self._builtins, self._hub = confirm, check_tools(tools), builtins, hub
-        self._persona, self._configured = persona, chosen
-        self._guides, self._sections = check_guides(guides), check_sections(sections)
+        self._confirm, self._hub, self._configured = host.confirm, host.hub, chosen
+        self._tools, self._builtins, self._persona = check_tools(equipment.tools), equipment.builtins, equipment.persona
+        self._guides, self._sections = check_guides(equipment.guides), check_sections(equipment.sections)
         self._writing = LoopLock()
         self._open: dict[str, Session] = {}
-        self.contents = CachedContents(engine, provider, clock)
+        self.contents = CachedContents(self.engine, self.provider, self.clock)
         self._keepalive = Keepalive(self)
-        self._memories = Memories(store, tenant, self.workspace, clock)
+        self._memories = Memories(self.store, self.tenant, self.workspace, self.clock)
 
     @property
     def workspace_name(self) -> str:
         """The workspace as logs name it: a directory may have a name that no text can hold."""
         return mend(str(self.workspace))
 
-    def configured(self, agent: str) -> Configured:
+    def configured(self, agent: str) -> ConfiguredModels:
         """The models that are configured for an agent."""
         if self._configured is not None:
             found = self._configured(agent)
         else:
             chosen = self.settings(agent).agent
-            found = Configured(model=chosen.model, fallback=chosen.fallback)
+            found = ConfiguredModels(model=chosen.model, fallback=chosen.fallback)
         return replace(found, fallback=tuple(self.model_ref(each, "agent.fallback: ") for each in found.fallback))
 
     def model_ref(self, name: str, where: str = "") -> str:
@@ -203,13 +181,25 @@ class Sessions:
         knowledge = await asyncio.to_thread(self._memories.of, settings.memory)
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
-            session = self._session(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
+            parts = SessionParts(log, agent, model, settings, skills, knowledge, amnesia=amnesia)
+            session = self._session(parts)
             stable = await memory_updates.stable(session)
-            models = (model, *chosen.fallback)
-            made = partial(compose_session, session, models=models, persona=self._persona, system_prompt=system_prompt)
-            made = partial(made, preferences=stable.text, effort=effort, expected_calls=expected_calls)
+            texts = PromptTexts(
+                persona=self._persona,
+                system_prompt=system_prompt,
+                preferences=stable.text,
+                knowledge=knowledge is not None,
+            )
             around = await asyncio.to_thread(self._around, settings)
-            composed = await asyncio.to_thread(made, around=around)
+            composed = await asyncio.to_thread(
+                compose_session,
+                session,
+                texts,
+                models=(model, *chosen.fallback),
+                around=around,
+                effort=effort,
+                expected_calls=expected_calls,
+            )
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
             self._begin(session, composed, around, first, *memory_updates.begun(stable))
         skills.announce(session.box.tell)
@@ -235,34 +225,11 @@ class Sessions:
                 await half.box.close()
             raise
 
-    def _session(
-        self,
-        log: Log,
-        agent: str,
-        model: str,
-        settings: Settings,
-        skills: SessionSkills,
-        knowledge: Knowledge | None,
-        *,
-        parent: Session | None = None,
-        state: bytes | None = None,
-        readable: Sequence[Path] = (),
-        amnesia: bool = False,
-    ) -> Session:
-        memory = MemoryFiles(self.workspace / ".holdfast", settings.memory)
-        session = Session(
-            self,
-            log,
-            agent=agent,
-            model=model,
-            settings=settings,
-            skills=skills,
-            memory=memory,
-            knowledge=knowledge,
-            amnesia=amnesia or (parent is not None and parent.amnesia),
-            parent=parent,
-        )
-        remember = memory_tools(memory, amnesia=lambda: session.amnesia)
+    def _session(self, parts: SessionParts, *, state: bytes | None = None, readable: Sequence[Path] = ()) -> Session:
+        """A session with its tools, which know what `state` says and may read below `readable`."""
+        session = Session(self, parts)
+        settings, parent, knowledge = parts.settings, parts.parent, parts.knowledge
+        remember = memory_tools(session.memory, amnesia=lambda: session.amnesia)
         if knowledge is not None:
             most = settings.memory.retrieve_max
             remember += knowledge_tools(knowledge, most=most, amnesia=lambda: session.amnesia)
@@ -275,7 +242,7 @@ class Sessions:
         held_back = agent_guides(self.workspace, self.home, guides=self._guides, sections=self._sections)
         session.box = Toolbox(
             (*self._tools, *remember, delegates.delegate_tool(session)),
-            model=model,
+            model=session.model,
             dialect=session.dialect,
             workspace=self.workspace,
             home=self.home,
@@ -290,8 +257,8 @@ class Sessions:
             readable=readable,
             bus=self.bus,
             store=self.store,
-            skills=skills,
-            memory=memory,
+            skills=session.skills,
+            memory=session.memory,
             stream=lambda call, text: session.watching[0].output(call, text),
             writing=self._writing,
             heard=session.heard,
@@ -360,17 +327,10 @@ class Sessions:
             state=unpacked(state.skills),
             messages=messages,
         )
-        session = self._session(
-            log,
-            composed.agent,
-            state.model or composed.model,
-            settings,
-            skills,
-            await asyncio.to_thread(self._memories.of, settings.memory, composed.project),
-            parent=parent,
-            state=unpacked(state.box),
-            readable=offloads(self, state),
-        )
+        knowledge = await asyncio.to_thread(self._memories.of, settings.memory, composed.project)
+        model = state.model or composed.model
+        parts = SessionParts(log, composed.agent, model, settings, skills, knowledge, parent=parent)
+        session = self._session(parts, state=unpacked(state.box), readable=offloads(self, state))
         session.fold(past)
         return session
 
@@ -412,17 +372,9 @@ class Sessions:
         )
         log = Log.create(self.directory, self.ids.new())
         async with self._opening(log, log.discard):
-            session = self._session(
-                log,
-                role,
-                model,
-                settings,
-                skills,
-                await asyncio.to_thread(self._memories.of, settings.memory, composed.project),
-                parent=parent,
-                state=parent.box.state,
-                readable=(parent.box.offloader.directory,),
-            )
+            knowledge = await asyncio.to_thread(self._memories.of, settings.memory, composed.project)
+            parts = SessionParts(log, role, model, settings, skills, knowledge, parent=parent)
+            session = self._session(parts, state=parent.box.state, readable=(parent.box.offloader.directory,))
             around = first.text if isinstance(first, SessionContext) else self._around(settings)
             own, inherited = settings.agent.effort, self.settings(parent.agent).agent.effort
             effort = own if own is not None and own != inherited else parent.state.effort

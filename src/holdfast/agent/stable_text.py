@@ -129,32 +129,40 @@ def announcement(volatile: Literal["tail", "system"], *, knowledge: bool = False
     return _joined(files, ANNOUNCEMENT_AGENT) if knowledge else files
 
 
+class PromptTexts(Struct, frozen=True, kw_only=True):
+    """Texts that a session is given, and what it has beside them that its system text speaks of."""
+
+    persona: str | None = None
+    """Takes the place of ours."""
+    system_prompt: str | None = None
+    """Takes the place of persona and project instructions; the rest is as without it."""
+    preferences: str = ""
+    """The block that will stand behind the text, and is no part of it."""
+    knowledge: bool = False
+    """Whether there is a knowledge store to be announced."""
+
+
 def compose_session(
     session: Session,
+    texts: PromptTexts,
     *,
     models: Sequence[str],
-    persona: str | None = None,
-    system_prompt: str | None = None,
-    preferences: str = "",
     around: str = "",
     effort: str = "",
     expected_calls: float = EXPECTED_CALLS,
 ) -> SessionComposed:
     """What stays the same for a whole session that begins: its system text, its tools, where it is. `models` are all
-    that it may be sent to, `around` is what its first message begins with, `effort` how much it is to
-    think, `expected_calls` how many requests it is likely to make; the rest is as `compose` has it."""
-    settings, tools, host = session.settings, session.box.definitions(), session.host
+    that it may be sent to, `around` is what its first message begins with, `effort` how much it is to think,
+    `expected_calls` how many requests it is likely to make."""
+    settings, tools, sessions = session.settings, session.box.definitions(), session.sessions
     made = compose(
         session.skills,
+        texts,
         settings=settings,
-        workspace=host.workspace,
+        workspace=sessions.workspace,
         tools=tools,
         models=models,
         outlook=outlook_of(settings.cache, session.facts, opening=estimate(around), calls=expected_calls),
-        persona=persona,
-        system_prompt=system_prompt,
-        knowledge=session.knowledge is not None,
-        preferences=preferences,
     )
     declared = tools_json(tools)
     return SessionComposed(
@@ -164,15 +172,15 @@ def compose_session(
         dialect=session.dialect,
         timezone=settings.agent.timezone,
         agent=session.agent,
-        workspace=host.workspace_name,
+        workspace=sessions.workspace_name,
         preloaded=made.preloaded,
         padding=made.why,
-        preferences=preferences,
+        preferences=texts.preferences,
         project="" if session.knowledge is None else session.knowledge.project or "",
         amnesia=session.amnesia,
         effort=effort,
         joined=marks_nothing(settings.cache, session.facts),
-        cache_key=cache_key(tenant=host.tenant, workspace=host.workspace_name, system=made.text, tools=declared)
+        cache_key=cache_key(tenant=sessions.tenant, workspace=sessions.workspace_name, system=made.text, tools=declared)
         if settings.cache.openai.cache_key
         else "",
     )
@@ -180,31 +188,27 @@ def compose_session(
 
 def compose(
     skills: SessionSkills,
+    texts: PromptTexts = PromptTexts(),  # noqa: B008  a frozen value
     *,
     settings: Settings,
     workspace: Path,
     tools: Sequence[ToolDefinition | Opaque] = (),
     models: Sequence[str] = (),
     outlook: Outlook = NO_OUTLOOK,
-    persona: str | None = None,
-    system_prompt: str | None = None,
-    knowledge: bool = False,
-    preferences: str = "",
 ) -> Prompt:
     """The stable system text. Once for a session: `skills` know afterwards what is preloaded.
 
     `tools` are the definitions that go with it, `models` all that the session may be sent to, the one it begins with
-    first, `outlook` is what it is expected to do. `system_prompt` takes the place of persona and project instructions;
-    the rest is as without it.
-    `preferences` is the block that will stand behind the text, and is no part of it.
+    first, `outlook` is what it is expected to do.
     """
-    if system_prompt is None:
-        before = compose_before(PERSONA if persona is None else persona, workspace, settings.agent.instructions)
+    if texts.system_prompt is None:
+        persona = PERSONA if texts.persona is None else texts.persona
+        before = compose_before(persona, workspace, settings.agent.instructions)
     else:
-        before = mend(system_prompt)
-    after = announcement(settings.agent.volatile, knowledge=knowledge)
+        before = mend(texts.system_prompt)
+    after = announcement(settings.agent.volatile, knowledge=texts.knowledge)
     # What stands behind the padding is part of the prefix that must be long enough, like the tools before it.
-    counted = (*tools, Opaque("text", _joined(after, preferences).encode()))
+    counted = (*tools, Opaque("text", _joined(after, texts.preferences).encode()))
     made = skills.compose(
         before,
         cache=settings.cache,

@@ -195,7 +195,7 @@ RULES: tuple[Rule, ...] = (
         keys=("mcp.servers",),
         doors=("agent",),
         when=lambda found: not found.mcp and any(each.enabled for each in found.values["mcp.servers"].values()),
-        why="open_agent starts MCP servers only where it is told to; pass mcp=True",
+        why="open_agent was given mcp=False, which starts no MCP server",
     ),
     Rule(
         keys=("facts.overrides",),

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast import facts
-from holdfast.agent import PERSONA, Session, Sessions, Task
+from holdfast.agent import PERSONA, Equipment, Host, Session, Sessions, Task
 from holdfast.config import Config, load
 from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
@@ -100,13 +100,8 @@ async def _play(
         settings,
         workspace=workspace,
         home=config.home,
-        provider=provider,
-        engine=engine,
-        store=store,
-        bus=bus,
-        tenant=TENANT,
-        clock=clock.now,
-        persona=f"{PERSONA}\n\n{library.all_bodies()}" if arm.pasted else None,
+        host=Host(provider=provider, engine=engine, store=store, bus=bus, tenant=TENANT, clock=clock.now),
+        equipment=Equipment(persona=f"{PERSONA}\n\n{library.all_bodies()}" if arm.pasted else None),
     )
     sessions.ids = Ulids(clock=lambda: int(clock.now() * 1000), entropy=bytes)  # ids stand in prompts
     known = Knowledge(store, TENANT, project=library.PROJECT, clock=clock.now)

@@ -46,14 +46,20 @@ _in_vain: WeakKeyDictionary[Session, int] = WeakKeyDictionary()
 """Sessions whose user has been told that nothing would be gained, and how long they were then."""
 
 
+class _Order(Struct, frozen=True, kw_only=True):
+    """Why a compaction is begun, and for whom. It is a `must` where the next request would not fit without it."""
+
+    why: str
+    turn: str | None = None
+    watch: Watch
+    cancel: Cancel
+    must: bool = False
+
+
 class _Work(Struct):
     """A compaction under way."""
 
-    why: str
-    turn: str | None
-    watch: Watch
-    cancel: Cancel
-    must: bool
+    order: _Order
     limit: int
     sizes: Sizes
     cut: Cut
@@ -90,7 +96,8 @@ async def before_request(
     )
     futile = _in_vain.get(session)
     if found is not None and (futile is None or found.tokens >= futile + _GROWTH):
-        made = await _compact(session, "limit", turn, watch, cancel or Cancel(), lines, must=found.must)
+        order = _Order(why="limit", turn=turn, watch=watch, cancel=cancel or Cancel(), must=found.must)
+        made = await _compact(session, order, lines)
         if made.tokens_after < made.tokens_before:
             await memory_updates.refresh(session, turn)
     return lines
@@ -101,29 +108,21 @@ async def compact(session: Session, *, watch: Watch | None = None, cancel: Cance
     lines: list[Line] = []
     _in_vain.pop(session, None)
     try:
-        return await _compact(session, "user", None, watch or Watch(), cancel or Cancel(), lines)
+        order = _Order(why="user", watch=watch or Watch(), cancel=cancel or Cancel())
+        return await _compact(session, order, lines)
     finally:
         session.lines += lines
 
 
 def elide(session: Session, *, turn: str | None = None, watch: Watch | None = None) -> Compaction:
     """Make room without a model: the provider says that the conversation is too long even for it."""
-    total = measured(session).total
-    work = _begun(session, "too_long", turn, watch or Watch(), Cancel(), [], must=True, most=total // 2)
+    order = _Order(why="too_long", turn=turn, watch=watch or Watch(), cancel=Cancel(), must=True)
+    work = _begin(session, order, [], most=measured(session).total // 2)
     return work if isinstance(work, Compaction) else _without_model(session, work)
 
 
-async def _compact(
-    session: Session,
-    why: str,
-    turn: str | None,
-    watch: Watch,
-    cancel: Cancel,
-    lines: list[Line],
-    *,
-    must: bool = False,
-) -> Compaction:
-    work = _begun(session, why, turn, watch, cancel, lines, must=must)
+async def _compact(session: Session, order: _Order, lines: list[Line]) -> Compaction:
+    work = _begin(session, order, lines)
     if isinstance(work, Compaction):
         return work
     output = _output(session, work)
@@ -137,11 +136,11 @@ async def _compact(
             if is_too_long(failed.status, failed.text):
                 break
             error = f"status {failed.status}" if failed.status else "not reachable"
-            _failed(session, work, error, last=not work.must)
-            if not work.must:  # the conversation still fits, and later there may be an answer
-                if why == "user":
+            _failed(session, work, error, last=not order.must)
+            if not order.must:  # the conversation still fits, and later there may be an answer
+                if order.why == "user":
                     raise
-                watch.notice(messages.failed(failed.text))
+                order.watch.notice(messages.failed(failed.text))
                 return _unchanged(work)
             return _without_model(session, work)
         except BaseException as problem:
@@ -156,17 +155,7 @@ async def _compact(
     return _without_model(session, work)
 
 
-def _begun(
-    session: Session,
-    why: str,
-    turn: str | None,
-    watch: Watch,
-    cancel: Cancel,
-    lines: list[Line],
-    *,
-    must: bool,
-    most: int | None = None,
-) -> _Work | Compaction:
+def _begin(session: Session, order: _Order, lines: list[Line], *, most: int | None = None) -> _Work | Compaction:
     """Measure and decide what goes; what became of it where nothing would be gained."""
     settings, sizes = session.settings.agent.compaction, measured(session)
     limit = limit_of(settings, session.facts.context_limit, session.output_limit)
@@ -182,11 +171,11 @@ def _begun(
     if cut is None or session.state.open_calls:
         if session not in _in_vain:
             now = length(session)  # with the message that waits: it may be what is too long
-            watch.notice(messages.in_vain(now.used + now.pending, why))
+            order.watch.notice(messages.in_vain(now.used + now.pending, order.why))
         _in_vain[session] = sizes.total
-        return Compaction(why=why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
-    session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=why), turn=turn)
-    return _Work(why, turn, watch, cancel, must, limit, sizes, cut, lines)
+        return Compaction(why=order.why, tokens_before=sizes.total, tokens_after=sizes.total, elided=False, attempts=0)
+    session.log(CompactionStarted(tokens=sizes.total, limit=limit, why=order.why), turn=order.turn)
+    return _Work(order, limit, sizes, cut, lines)
 
 
 def _output(session: Session, work: _Work) -> int:
@@ -203,9 +192,9 @@ async def _summary(session: Session, work: _Work, output: int) -> str:
         session,
         extra=instruction(work.problems),
         output_limit=output,
-        turn=work.turn,
-        watch=_Quietly(work.watch),
-        cancel=work.cancel,
+        turn=work.order.turn,
+        watch=_Quietly(work.order.watch),
+        cancel=work.order.cancel,
     )
     work.lines.append(answered.line)
     text = _text(session, work, summary_of(answered.answer))
@@ -252,18 +241,18 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
             entry=entry_json(entry),
             payback=reckoned.payback,
         ),
-        turn=work.turn,
+        turn=work.order.turn,
     )
-    _reset(session, work.turn)
+    _reset(session, work.order.turn)
     _in_vain.pop(session, None)
     made = _compaction(work, after, elided, reckoned)
-    work.watch.notice(messages.done(made))
+    work.order.watch.notice(messages.done(made))
     return made
 
 
 def _compaction(work: _Work, after: int, elided: bool, reckoned: Reckoned) -> Compaction:
     return Compaction(
-        why=work.why,
+        why=work.order.why,
         tokens_before=work.sizes.total,
         tokens_after=after,
         elided=elided,
@@ -285,7 +274,7 @@ def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:
     lines = work.lines if last else []
     cost = summed(line.cost for line in lines) if lines else None
     spent = used(lines) if lines else ()
-    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost, used=spent), turn=work.turn)
+    session.log(CompactionFailed(attempts=work.attempts, error=error, cost=cost, used=spent), turn=work.order.turn)
 
 
 def _reset(session: Session, turn: str | None) -> None:

@@ -119,11 +119,11 @@ class Crew:
         return tuple(works)
 
     async def _work(self, number: int, task: Task) -> Work:
-        session, host = self._session, self._session.host
+        session, sessions = self._session, self._session.sessions
         if task.resume:
-            child = await host.resume_child(session, task.resume)
+            child = await sessions.resume_child(session, task.resume)
         else:
-            child = await host.child(session, task.role.strip())
+            child = await sessions.child(session, task.role.strip())
         session.children[child.id] = child
         return Work(number=number, task=task, session=child, before=child.state, cancel=Cancel())
 

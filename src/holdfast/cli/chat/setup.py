@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holdfast.agent import KEYS, HttpProvider, Provider, Sessions, not_served, routing
+from holdfast.agent import KEYS, Host, HttpProvider, Provider, Sessions, not_served, routing
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import Config, close_to_others, inert, load_config
 from holdfast.engine import EngineCore, Reports
@@ -115,12 +115,7 @@ def opened(asked: Asked, config: Config, conductor: Conductor, notice: Callable[
             config.for_agent,
             workspace=config.workspace or Path(),
             home=config.home,
-            provider=provider,
-            engine=engine,
-            store=store,
-            tenant=LOCAL,
-            confirm=conductor.confirm,
-            hub=hub,
+            host=Host(provider=provider, engine=engine, store=store, tenant=LOCAL, confirm=conductor.confirm, hub=hub),
             chosen=partial(routing.configured, config),
         )
         stack.callback(lambda: conductor.work.wait(sessions.close()))
