@@ -186,6 +186,12 @@ class Program:
         self.emulator.feed(piece)
         return bool(data)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the window. Lines that are there stay as they are."""
+        self.emulator.columns, self.emulator.rows = columns, rows
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        os.kill(self.process.pid, signal.SIGWINCH)
+
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 

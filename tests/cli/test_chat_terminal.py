@@ -73,7 +73,7 @@ class TestTalking:
         assert "> Hello there\nHello there\n\nanthropic:claude-haiku-5-5 · 1 call · in " in text
         assert "The goal is set; the model is told with the next message." in text
         assert "did you mean /context?" in text
-        assert "> two \\\n. lines\ntwo lines\n" in text
+        assert "> two \n. lines\ntwo lines\n" in text
         assert session_of(text) == chat.logs[0].stem
 
     def test_several_lines_that_are_pasted_are_one_message(self, start: Start) -> None:
@@ -82,6 +82,46 @@ class TestTalking:
         program.until(COST)
         assert program.text.count(" 1 call ") == 1
         assert "\none two three\n" in program.text
+
+    @pytest.mark.parametrize("key", ["\x1b\r", "\n", "\\\r"], ids=["alt-enter", "ctrl-j", "backslash-enter"])
+    def test_a_message_has_several_lines(self, start: Start, chat: Chatting, key: str) -> None:
+        program = start()
+        program.type(f"one{key}two{key}three")
+        program.until("> one\n. two\n. three")
+        program.type("\x1b[A\x1b[A!\r")
+        program.until(COST)
+        assert "> one!\n. two\n. three\none! two three\n" in program.text
+        assert (chat.home / "chat-history").read_text() == "one! two three\n"
+
+    def test_escape_clears_what_was_typed(self, start: Start) -> None:
+        program = start()
+        program.type("one\x1b\rtwo")
+        program.until(". two")
+        program.type("\x1b")
+        program.until(lambda text: "two" not in text)
+        program.say("three")
+        program.until(COST)
+        assert "> three\nthree\n" in program.text
+
+    def test_the_history_is_searched(self, start: Start) -> None:
+        program = start()
+        for text in ("find this", "and that"):
+            program.say(text)
+            program.prompt()
+        program.type("\x12find")
+        program.until(lambda text: text.count("find this") == 3)
+        program.type("\r\r")
+        program.until(COST, times=3)
+
+    def test_a_narrower_window_shows_all_that_is_typed(self, start: Start) -> None:
+        program = start(columns=80)
+        program.type("word " * 14)
+        program.until("word word")
+        program.resize(columns=40, rows=12)
+        program.until(lambda text: text.rstrip().count("\n") >= 2)
+        program.type("end\r")
+        program.until(COST)
+        assert "word " * 14 + "end" in " ".join(program.text.split())
 
     def test_a_tab_completes_a_command(self, start: Start) -> None:
         program = start()
@@ -161,6 +201,15 @@ class TestTalking:
         program.until("> typed early")
         assert program.text.count("typed early") == 1
 
+    def test_what_is_typed_meanwhile_is_no_answer_to_a_question(self, start: Start) -> None:
+        program = start()
+        program.type("RUN-A-COMMAND\ry\r")
+        program.until("Allow?")
+        program.say("n no")
+        program.until(COST, times=2)
+        assert "It said The call was not run. The user did not allow it: no" in program.text
+        assert "> y\ny\n" in program.text
+
 
 class TestConfirming:
     def test_once_is_once_and_for_the_session_is_for_the_session(self, start: Start) -> None:
@@ -203,6 +252,18 @@ class TestConfirming:
         assert "Then The call was not run. The user did not allow it: not today" in program.text
         assert not (chat.workspace / "notes.txt").exists()
 
+    def test_escape_at_a_question_is_a_no(self, start: Start) -> None:
+        program = start()
+        program.say("RUN-A-COMMAND")
+        program.until("Allow?")
+        program.type("y")
+        program.until("no: y")
+        program.type("\x1b")
+        program.until(lambda text: "no: y" not in text)
+        program.type("\x1b")
+        program.until(COST)
+        assert "It said The call was not run. The user did not allow it." in program.text
+
     def test_ctrl_c_at_a_question_stops_the_turn(self, start: Start) -> None:
         program = start()
         program.say("RUN-A-COMMAND")
@@ -215,11 +276,12 @@ class TestConfirming:
 
 
 class TestStopping:
-    def test_an_answer_in_the_middle_and_then_on(self, start: Start, chat: Chatting) -> None:
+    @pytest.mark.parametrize("key", ["\x03", "\x1b"], ids=["ctrl-c", "escape"])
+    def test_an_answer_in_the_middle_and_then_on(self, start: Start, chat: Chatting, key: str) -> None:
         program = start()
         program.say("TALK-ON")
         program.until("This is a long story.")
-        program.press_ctrl_c()
+        program.type(key)
         program.until("stopped")
         program.prompt()
         program.say("Go on")

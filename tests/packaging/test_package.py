@@ -39,7 +39,7 @@ IN_ARCHIVE = ("src", "tests", "examples", "benchmarks", "scripts", "docs")
 """Folders of which the archive has every file that the tree has."""
 BESIDE = ("LICENSE", "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "mkdocs.yml")
 BESIDE += ("pyproject.toml", "requirements.lock")
-OPTIONAL = {"rich", "markdown_it", "numpy", "pytest", "mcp", "mcp_types"}
+OPTIONAL = {"rich", "markdown_it", "prompt_toolkit", "numpy", "pytest", "mcp", "mcp_types"}
 """What modules may lack in a bare install: the libraries of extras, and pytest for its plugin."""
 DOORS = (
     "holdfast.engine",

@@ -22,8 +22,8 @@ from holdfast.errors import HoldfastError
 from .. import completions, tables
 from . import commands, confirm, views
 from .conversation import Chat
+from .keyboard import Keyboard, LineKeyboard
 from .loop import answer, expected_calls, said, talk
-from .prompt import Typed
 from .screen import Plain, Screen
 from .setup import Asked, configured, opened
 from .turns import Ask, Conductor, Leave, Work, handling, leaving
@@ -148,11 +148,12 @@ def _chat(
     list_: bool,
 ) -> int:
     screen = conductor.screen
-    words = [f"/{name}" for name in commands.COMMANDS]
-    typed = Typed(config.home, escapes=not isinstance(screen, Plain), words=words)
-    conductor.ask, conductor.unseen = _asker(screen, typed), typed.unseen
-    with _heard(conductor), opened(asked, config, conductor, screen.notice) as things:
-        someone = typed.answer if _somebody_types() and lines is None else None
+    with contextlib.ExitStack() as stack:
+        keyboard = stack.enter_context(_keyboard(screen, config.home))
+        conductor.ask, conductor.keyboard = _asker(screen, keyboard), keyboard
+        stack.enter_context(_heard(conductor))
+        things = stack.enter_context(opened(asked, config, conductor, screen.notice))
+        someone = keyboard.answer if _somebody_types() and lines is None else None
         chat = Chat(things, conductor, answer=someone, expected_calls=expected_calls(lines))
         if list_:
             return _list(chat)
@@ -161,7 +162,7 @@ def _chat(
             if lines is not None:
                 return answer(chat, lines)
             _greet(chat, begun=resume is None and fork is None)
-            return talk(chat, typed)
+            return talk(chat, keyboard)
         finally:
             _leave(chat)
 
@@ -213,10 +214,27 @@ def _list(chat: Chat) -> int:
     return 0
 
 
-def _asker(screen: Screen, typed: Typed) -> Ask:
+@contextlib.contextmanager
+def _keyboard(screen: Screen, home: Path) -> Iterator[Keyboard]:
+    """How what is typed here is read: with an editor where the terminal understands escape codes."""
+    if isinstance(screen, Plain) or not _is_terminal(sys.stdin):
+        yield LineKeyboard()
+        return
+    try:
+        from .editor import Editor
+    except ImportError:
+        click.echo("holdfast: to edit what you type: pip install 'holdfast[agent]'", err=True)
+        yield LineKeyboard()
+        return
+    editor = Editor(home, commands.completions)
+    with editor.open():
+        yield editor
+
+
+def _asker(screen: Screen, keyboard: Keyboard) -> Ask:
     """Who is asked whether a tool may run: the one at the terminal, or nobody."""
     if _somebody_types():
-        return lambda question: confirm.asked(question, screen.aside, typed.answer)
+        return lambda question: confirm.asked(question, screen.aside, keyboard.answer)
     return confirm.nobody(screen.warn)
 
 

@@ -49,6 +49,15 @@ def _name(line: str) -> str:
     return _ALSO.get(word, word)
 
 
+def completions(text: str) -> list[str]:
+    """What a line that begins with `text` may be completed to."""
+    name, space, _ = text.partition(" ")
+    if not space:
+        return [f"/{each}" for each in COMMANDS]
+    complete = _COMPLETED.get(_name(name))
+    return [] if complete is None else [f"{name} {each}" for each in complete()]
+
+
 def meant(line: str) -> str:
     """A message as it is meant: two slashes at its beginning stand for one."""
     return line[1:] if line.startswith("//") else line
@@ -90,8 +99,9 @@ def _help(chat: Chat, argument: str) -> Iterable[str]:
         return
     yield ""
     yield from tables.wrapped(
-        "//text sends a message that begins with a slash. A backslash at the end of a line goes on in the next one. "
-        "@model at the beginning of a message asks another model this once. Ctrl-C stops a turn, Ctrl-D leaves.",
+        "//text sends a message that begins with a slash. Alt-Enter, Ctrl-J, or a backslash and Enter go on in the "
+        "next line. @model at the beginning of a message asks another model this once. Esc or Ctrl-C stops a turn, "
+        "Ctrl-D leaves.",
         tables.width(),
     )
 
@@ -298,6 +308,11 @@ COMMANDS: dict[str, Command] = {
     "help": Command(_help, "[COMMAND]", "This list, or what one command does."),
     "exit": Command(_exit, "", "Leave; the session can be resumed."),
 }
+_COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
+    "model": lambda: (model.ref for model in facts.default().models()),
+    "help": lambda: COMMANDS,
+}
+"""What completes the word behind a command's name."""
 _ALSO = {"quit": "exit", "q": "exit", "?": "help"}
 _MEANT = {
     **dict.fromkeys(("usage", "stats", "spent", "bill"), "cost"),

@@ -12,9 +12,8 @@ from holdfast.errors import HoldfastError
 
 from . import commands
 from .conversation import Chat
-from .prompt import Typed
+from .keyboard import Keyboard
 
-PROMPT = "> "
 STOPPED = 130
 """The exit code of what Ctrl-C has stopped, as shells report it."""
 
@@ -85,23 +84,21 @@ def answer(chat: Chat, lines: Sequence[str]) -> int:
     return code
 
 
-def talk(chat: Chat, typed: Typed) -> int:
-    """Ask for one line after the other until the user has enough."""
+def talk(chat: Chat, keyboard: Keyboard) -> int:
+    """Ask for one message after the other until the user leaves."""
     pressed = False
     while True:
         try:
             chat.conductor.drain()
-            line = typed.line(PROMPT)
+            line = keyboard.line()
             pressed = False
             _do(chat, line)
         except KeyboardInterrupt:
-            chat.screen.aside([""])
             if pressed:
                 return 0
             pressed = True
             chat.screen.notice("Ctrl-C again leaves, and so does Ctrl-D")
         except EOFError:
-            chat.screen.aside([""])
             return 0
 
 

@@ -12,7 +12,6 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from holdfast.agent import Line, Watch
 from holdfast.records import Message, ToolUse
 from holdfast.tools import Answer, Cancel, Decision, Question
 
+from .keyboard import Keyboard
 from .screen import Kind, Screen
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Conductor:
     def __init__(self, work: Work, screen: Screen) -> None:
         self.work, self.screen = work, screen
         self.ask: Ask = lambda question: Decision(False, why="Nobody can be asked.")
-        self.unseen: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        self.keyboard = Keyboard()
         self._inbox: SimpleQueue[Callable[[Screen], None] | _Asked | _Over | _Signal] = SimpleQueue()
         self.watch: Watch = _Relay(self._inbox.put)
         self._turn = False
@@ -165,7 +165,7 @@ class Conductor:
         return await asked.answer
 
     def run(self, waiting: str, make: Callable[[Cancel], Awaitable[T]]) -> T:
-        """Do a piece of work to its end. Ctrl-C says `cancel`; said twice, the work is cancelled and Leave raised."""
+        """Do a piece of work to its end. Ctrl-C and Esc set `cancel`; Ctrl-C after that ends it and raises Leave."""
         cancel, task = Cancel(), SimpleQueue[asyncio.Task[T]]()
 
         async def whole() -> T:
@@ -174,7 +174,7 @@ class Conductor:
             return await inner
 
         self.screen.begins(waiting)
-        with self._listening(), self.unseen():
+        with self._listening(), self.keyboard.unseen():
             future = self.work.start(whole())
             future.add_done_callback(lambda _: self._inbox.put(_Over()))
             try:
@@ -193,6 +193,10 @@ class Conductor:
     def _attend(self, cancel: Cancel) -> None:
         pressed = 0
         while True:
+            if self.keyboard.escaped() and not cancel.is_set():
+                pressed = 1
+                cancel.set()
+                self.screen.notice("stopping; Ctrl-C leaves")
             try:
                 item = self._inbox.get(timeout=_LOOK_S)
             except Empty:
@@ -205,6 +209,7 @@ class Conductor:
                 if item.number != signal.SIGINT or pressed > 1:
                     raise Leave(item.number)
                 cancel.set()
+                self.keyboard.discard()
                 self.screen.notice("stopping; Ctrl-C again leaves")
             elif isinstance(item, _Asked):
                 self._put(item, cancel)

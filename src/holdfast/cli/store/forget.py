@@ -20,7 +20,7 @@ from holdfast.gateway import SESSIONS
 from holdfast.store import alone, blobs_of, tenant_removal
 from holdfast.tools import directory_of
 
-from ..chat.prompt import HISTORY
+from ..chat.keyboard import HISTORY
 from ..store_options import print_json
 from .access import configured, confirmed, json_option
 

@@ -9,16 +9,14 @@ import pty
 import stat
 import sys
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli import run as main
-from holdfast.cli.chat.prompt import HISTORY, MOST_LINES, Typed
+from holdfast.cli.chat import commands
+from holdfast.cli.chat.keyboard import HISTORY, MOST_LINES, LineKeyboard, MessageHistory
 from tests.cli.chats import Chatting, Done
-
-readline = pytest.importorskip("readline")
 
 
 class Tty(io.StringIO):
@@ -26,15 +24,46 @@ class Tty(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Standard output is a terminal; what `input` gives is put into the list."""
-    lines: list[str] = []
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # pytest puts its own one back before every test
-    monkeypatch.setattr(builtins, "input", lambda prompt="": _next(lines))
-    yield lines
-    readline.clear_history()
-    readline.set_completer(None)
+class TestLines:
+    @pytest.fixture
+    def lines(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Standard output is a terminal; what `input` gives is put into the list."""
+        lines: list[str] = []
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # pytest puts its own one back before every test
+        monkeypatch.setattr(builtins, "input", lambda prompt="": _next(lines))
+        return lines
+
+    def test_a_backslash_goes_on_in_the_next_line(self, lines: list[str]) -> None:
+        lines += ["one\\", "two\\", "", "three"]
+        keyboard = LineKeyboard()
+        assert keyboard.line() == "one\ntwo\n"
+        assert keyboard.line() == "three"
+        with pytest.raises(EOFError):
+            keyboard.line()
+
+    def test_without_a_terminal_the_prompt_goes_beside(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("one\n"))
+        assert LineKeyboard().line() == "one"
+        output = capsys.readouterr()
+        assert (output.out, output.err) == ("", "> ")
+
+    def test_what_is_typed_meanwhile_is_not_seen_but_an_answer_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        master, slave = pty.openpty()
+        with open(slave, encoding="utf-8") as terminal:  # noqa: PTH123  it has a number, no name
+            monkeypatch.setattr(sys, "stdin", terminal)
+            seen: list[bool] = []
+            monkeypatch.setattr(builtins, "input", lambda prompt="": seen.append(_echoes(slave)) or "y")
+            keyboard = LineKeyboard()
+            assert _echoes(slave)
+            with keyboard.unseen():
+                assert not _echoes(slave)
+                keyboard.answer("Allow? ")
+                assert not _echoes(slave)
+            assert _echoes(slave)
+            assert seen == [True]
+        os.close(master)
 
 
 def _next(lines: list[str]) -> str:
@@ -43,76 +72,42 @@ def _next(lines: list[str]) -> str:
     return lines.pop(0)
 
 
-class TestTyped:
-    def test_a_backslash_goes_on_in_the_next_line(self, tmp_path: Path, terminal: list[str]) -> None:
-        terminal += ["one\\", "two\\", "", "three"]
-        typed = Typed(tmp_path, escapes=True)
-        assert typed.line("> ") == "one\ntwo\n"
-        assert typed.line("> ") == "three"
-        with pytest.raises(EOFError):
-            typed.line("> ")
-
-    def test_what_was_typed_is_kept_for_its_user_alone(self, tmp_path: Path, terminal: list[str]) -> None:
-        terminal += ["one\\", "two", "  ", "\x1b[2J", "y"]
-        typed = Typed(tmp_path, escapes=True)
-        for _ in range(3):
-            typed.line("> ")
-        assert typed.answer("Allow? ") == "y"
-        assert (tmp_path / HISTORY).read_text() == "one two\n\\x1b[2J\n"
-        assert stat.S_IMODE((tmp_path / HISTORY).stat().st_mode) == 0o600
-        again = Typed(tmp_path, escapes=True)
-        assert again is not typed
-        assert [readline.get_history_item(number) for number in (1, 2)] == ["one two", "\\x1b[2J"]
-
-    def test_a_long_history_is_shortened(self, tmp_path: Path, terminal: list[str]) -> None:
-        (tmp_path / HISTORY).write_text("".join(f"line {number}\n" for number in range(3 * MOST_LINES)))
-        Typed(tmp_path, escapes=True)
-        assert (tmp_path / HISTORY).read_text().splitlines() == [
-            f"line {number}" for number in range(2 * MOST_LINES, 3 * MOST_LINES)
-        ]
-        assert readline.get_current_history_length() == MOST_LINES
-
-    @pytest.mark.parametrize("broken", ["a directory", "no text"])
-    def test_a_history_that_cannot_be_used_is_not_in_the_way(
-        self, tmp_path: Path, terminal: list[str], broken: str
-    ) -> None:
-        if broken == "a directory":
-            (tmp_path / HISTORY).mkdir()
-        else:
-            (tmp_path / HISTORY).write_bytes(b"\xff\xfe")
-        terminal += ["one"]
-        assert Typed(tmp_path, escapes=True).line("> ") == "one"
-
-    def test_without_a_terminal_the_prompt_goes_beside(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setattr(sys, "stdin", io.StringIO("one\n"))
-        assert Typed(tmp_path, escapes=False).line("> ") == "one"
-        said = capsys.readouterr()
-        assert (said.out, said.err) == ("", "> ")
-        assert not (tmp_path / HISTORY).exists()
-
-    def test_what_is_typed_meanwhile_is_not_seen_but_an_answer_is(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        master, slave = pty.openpty()
-        with open(slave, encoding="utf-8") as keyboard:  # noqa: PTH123  it has a number, no name
-            monkeypatch.setattr(sys, "stdin", keyboard)
-            seen: list[bool] = []
-            monkeypatch.setattr(builtins, "input", lambda prompt="": seen.append(_echoes(slave)) or "y")
-            typed = Typed(tmp_path, escapes=False)
-            assert _echoes(slave)
-            with typed.unseen():
-                assert not _echoes(slave)
-                typed.answer("Allow? ")
-                assert not _echoes(slave)
-            assert _echoes(slave)
-            assert seen == [True]
-        os.close(master)
-
-
 def _echoes(number: int) -> bool:
     return bool(termios.tcgetattr(number)[3] & termios.ECHO)
+
+
+class TestHistory:
+    def test_what_was_typed_is_kept_for_its_user_alone(self, tmp_path: Path) -> None:
+        file = tmp_path / HISTORY
+        for text in ("one\ntwo", "  ", "\x1b[2J"):
+            MessageHistory(file).append(text)
+        assert file.read_text() == "one two\n\\x1b[2J\n"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert MessageHistory(file).load() == ["one two", "\\x1b[2J"]
+
+    def test_a_long_one_is_shortened(self, tmp_path: Path) -> None:
+        file = tmp_path / HISTORY
+        file.write_text("".join(f"line {number}\n" for number in range(3 * MOST_LINES)))
+        newest = [f"line {number}" for number in range(2 * MOST_LINES, 3 * MOST_LINES)]
+        assert MessageHistory(file).load() == newest
+        assert file.read_text().splitlines() == newest
+
+    @pytest.mark.parametrize("broken", ["a directory", "no text"])
+    def test_one_that_cannot_be_used_is_not_in_the_way(self, tmp_path: Path, broken: str) -> None:
+        file = tmp_path / HISTORY
+        if broken == "a directory":
+            file.mkdir()
+        else:
+            file.write_bytes(b"\xff\xfe")
+        assert MessageHistory(file).load() == []
+        MessageHistory(file).append("one")
+
+
+def test_a_line_is_completed_to_commands_and_what_they_take() -> None:
+    assert {"/model", "/memory", "/exit"} <= set(commands.completions("/m"))
+    assert "/model anthropic:claude-haiku-4-5" in commands.completions("/model anth")
+    assert "/help cost" in commands.completions("/help ")
+    assert commands.completions("/cost ") == commands.completions("some text") == []
 
 
 class TestTalking:
