@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from holdfast.core import Verdict as Verdict
     from holdfast.engine import Lane as Lane
     from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.lab import ReplayOptions as ReplayOptions
+    from holdfast.lab import replay as replay
     from holdfast.records import Message as Message
     from holdfast.records import Text as Text
     from holdfast.records import ToolUse as ToolUse
     from holdfast.records import Usage as Usage
     from holdfast.records.events import Bus as Bus
+    from holdfast.report.explainer import explain as explain
+    from holdfast.report.logs import LoggedRequest as LoggedRequest
     from holdfast.sdk import Call as Call
     from holdfast.sdk import Engine as Engine
     from holdfast.sdk import message_of as message_of
@@ -40,8 +44,11 @@ else:
             "holdfast.core": "Plan Verdict",
             "holdfast.engine": "Lane",
             "holdfast.errors": "HoldfastError",
+            "holdfast.lab": "ReplayOptions replay",
             "holdfast.records": "Message Text ToolUse Usage",
             "holdfast.records.events": "Bus",
+            "holdfast.report.explainer": "explain",
+            "holdfast.report.logs": "LoggedRequest",
             "holdfast.sdk": "Call Engine message_of",
             "holdfast.store": "open_store",
             "holdfast.tools": "Cancel Decision Question tool",

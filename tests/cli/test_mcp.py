@@ -157,14 +157,14 @@ def test_reading_ends_in_time_with_what_was_found(workspace: Path, monkeypatch: 
     log(workspace / "a.jsonl", session="a")
     log(workspace / "b.jsonl", session="b")
     late = threading.Event()
-    records = log_reader.Reading.records
+    records = log_reader.LogReader.records
 
     def slowly(self: Any, source: Any, advance: Any) -> Any:
         if source.path.name == "b.jsonl":
             late.set()
         return records(self, source, advance)
 
-    monkeypatch.setattr(log_reader.Reading, "records", slowly)
+    monkeypatch.setattr(log_reader.LogReader, "records", slowly)
     answer = mcp_explain._explain(Explain(paths=(".",), format="json"), late.is_set)
     assert answer.data is not None
     assert answer.data["partial"] is True
@@ -174,7 +174,7 @@ def test_reading_ends_in_time_with_what_was_found(workspace: Path, monkeypatch: 
 
 def test_looking_for_logs_is_given_up_too(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     going_on = threading.Event()
-    monkeypatch.setattr(mcp_explain, "find_logs", lambda paths: going_on.wait(30) and [])
+    monkeypatch.setattr(mcp_explain, "list_logs", lambda paths: going_on.wait(30) and [])
     monkeypatch.setattr(mcp_explain, "_GRACE_S", 0.0)
     with pytest.raises(HoldfastError, match="were not found within 0 seconds; name fewer paths"):
         asyncio.run(explain(Explain(), seconds=0.05))

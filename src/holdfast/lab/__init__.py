@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .gaps import PATTERNS as PATTERNS
     from .gaps import SEEDS as SEEDS
     from .gaps import with_gaps as with_gaps
+    from .lab import Lab as Lab
+    from .lab import run as run
     from .models import Course as Course
     from .models import Used as Used
     from .models import facts_of as facts_of
@@ -41,8 +43,12 @@ if TYPE_CHECKING:
     from .optimum.search import optimal as optimal
     from .options import ReplayOptions as ReplayOptions
     from .page import replay_page as replay_page
-    from .replay import Lab as Lab
-    from .replay import run as run
+    from .recordings import InterruptedReading as InterruptedReading
+    from .recordings import LogPass as LogPass
+    from .recordings import NoLogsError as NoLogsError
+    from .recordings import Recordings as Recordings
+    from .recordings import gather as gather
+    from .recordings import replay as replay
     from .results import BILLED as BILLED
     from .results import RECORDED as RECORDED
     from .results import Replayed as Replayed
@@ -63,11 +69,12 @@ else:
             ".client_faults": "FAULTS Fault",
             ".contenders": "DEFAULT Repair STRATEGY_NAMES summary",
             ".gaps": "PATTERNS SEEDS with_gaps",
+            ".lab": "Lab run",
             ".models": "Course Used facts_of own_model recorded used_models",
             ".optimum.search": "Optimum optimal",
             ".options": "ReplayOptions",
             ".page": "replay_page",
-            ".replay": "Lab run",
+            ".recordings": "InterruptedReading LogPass NoLogsError Recordings gather replay",
             ".results": "BILLED RECORDED Replayed Result SessionResult Spread",
             ".timed_prompts": "Call Ping Plan cost outcomes rolling",
             "holdfast.report.logs.trace_files": "read write",

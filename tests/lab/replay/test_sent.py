@@ -56,7 +56,7 @@ def test_the_bodies_carry_what_is_billed(
             assert (set(found.marks), found.mode) == (set(billed.marks), billed.mode), (self.strategy, turn.at)
             seen += 1
 
-    monkeypatch.setattr("holdfast.lab.replay.Dump", Looking)
+    monkeypatch.setattr("holdfast.lab.lab.Dump", Looking)
     options = ReplayOptions(dump=tmp_path, client=client)  # type: ignore[arg-type]
     lab = Lab([made.session(6)], ["all"], [name], options)
     lab.play()

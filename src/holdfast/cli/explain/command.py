@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -15,17 +13,16 @@ from msgspec.structs import replace
 
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_config
-from holdfast.errors import HoldfastError
 from holdfast.facts import SERVICES
 from holdfast.lab import facts_of
-from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow
-from holdfast.report.logs import KNOWN, Source, home_sources, sources
+from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, list_logs, unreadable
+from holdfast.report.logs import KNOWN, in_words, megabytes
 
 from .. import completions, tables
 from ..store_options import Moment, as_json, check_window, limit_option, write_report
 from . import markdown, table
-from .log_reader import HowFar, megabytes, read
-from .words import cents, logs
+from .log_reader import HowFar, read
+from .words import cents
 
 TOO_DEAR = 3
 INTERRUPTED = 130
@@ -123,7 +120,7 @@ def command(
     use_configured_facts()
     if model:
         facts_of(model)  # refuses one of which nothing is known
-    found = find_logs(paths)
+    found = list_logs(paths)
     window = RequestWindow(None if since is None else since / 1e6, None if until is None else until / 1e6, session)
     explainer = Explainer(
         min_tokens=min_tokens, model=model, tier=tier or "", window=window, settings=load_config().settings
@@ -149,12 +146,6 @@ def command(
         ctx.exit(TOO_DEAR)
 
 
-def find_logs(paths: Sequence[Path]) -> list[Source]:
-    """The logs to read. The gateway's store first: what it has seen it knows best."""
-    found = sources(paths) if paths else home_sources(Path.home(), os.environ)
-    return sorted(found, key=lambda source: source.format != "store")
-
-
 def if_nothing(
     report: ExplainReport, reached: HowFar, window: RequestWindow, filters: str = "--session, --since or --until"
 ) -> str | None:
@@ -167,16 +158,12 @@ def if_nothing(
             f"`holdfast explain requests.jsonl`: {KNOWN} are read. `holdfast run -- CLIENT` makes a log of any client, "
             "and `holdfast demo` shows a session made on the spot."
         )
-    told = logs(reached.files)
     if report.broken:
-        first = report.broken_lines[0]
-        raise HoldfastError(
-            f"nothing could be read of {told}; the first problem: {tables.printable(first.source)} "
-            f"{tables.printable(first.why)}; check that these are logs of a known format"
-        )
+        raise unreadable(report)
+    logs = in_words(reached.files)
     if window != RequestWindow():
-        return f"No request in {told} fits {filters}; without them all are read."
-    return f"No request was found in {told}."
+        return f"No request in {logs} fits {filters}; without them all are read."
+    return f"No request was found in {logs}."
 
 
 def _write(report: ExplainReport, form: str, output: Path | None, limit: int, *, home: bool, quiet: bool) -> None:
@@ -200,7 +187,7 @@ def _write(report: ExplainReport, form: str, output: Path | None, limit: int, *,
 def _notes(report: ExplainReport, explainer: Explainer, reached: HowFar, form: str) -> None:
     """What does not belong into the report, on standard error."""
     if form in ("json", "html") and report.read:
-        _say(f"read {logs(report.read)}")
+        _say(f"read {in_words(report.read)}")
     if report.broken:
         which = "1 line" if report.broken == 1 else f"{report.broken:,} lines"
         _say(f"{which} could not be read and {'was' if report.broken == 1 else 'were'} left out:")

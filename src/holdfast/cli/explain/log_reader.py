@@ -13,8 +13,8 @@ from types import FrameType
 import click
 from msgspec import Struct
 
-from holdfast.report.explainer import Explainer, FileRead, utf8
-from holdfast.report.logs import LogReader, Record, Source
+from holdfast.report.explainer import Explainer, FileRead, file_read
+from holdfast.report.logs import LogReader, Record, Source, megabytes
 
 BAR_FROM = 20_000_000
 """Bytes from which on a progress bar is shown."""
@@ -68,7 +68,7 @@ def each(
 
         try:
             for source in sources:
-                files.append(_file(source))
+                files.append(file_read(source))
                 for record in reading.records(source, advance):
                     take(source, record)
                     if stopped():
@@ -76,10 +76,6 @@ def each(
         except _StoppedError:
             return HowFar(tuple(files), done, total, stopped=True)
     return HowFar(tuple(files), done, total)
-
-
-def _file(source: Source) -> FileRead:
-    return FileRead(path=utf8(str(source.path)), format=source.format, client=source.client, size=source.size)
 
 
 @contextmanager
@@ -110,7 +106,3 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB" if size >= 9_500_000 else f"{size / 1e6:,.1f} MB"

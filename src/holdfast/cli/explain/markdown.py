@@ -17,6 +17,7 @@ from holdfast.report.explainer import (
     by_setting,
     with_others,
 )
+from holdfast.report.logs import in_words
 
 from .words import (
     TIPS,
@@ -29,7 +30,6 @@ from .words import (
     dearest,
     in_heads,
     lifetimes,
-    logs,
     notes,
     other_advice,
     parts,
@@ -50,7 +50,7 @@ def text(report: ExplainReport, limit: int, more: str = MORE) -> Iterator[str]:
     yield ""
     yield _plain(summary(report))
     if report.read:
-        yield _plain(f"Read {logs(report.read)}.")
+        yield _plain(f"Read {in_words(report.read)}.")
     if report.partial:
         yield "Reading was interrupted: this is what was found until then."
     names = tables.short_ids(each.session for each in report.sessions)

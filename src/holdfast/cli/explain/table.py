@@ -18,6 +18,7 @@ from holdfast.report.explainer import (
     by_setting,
     with_others,
 )
+from holdfast.report.logs import in_words
 
 from .words import (
     TIPS,
@@ -30,7 +31,6 @@ from .words import (
     dearest,
     in_heads,
     lifetimes,
-    logs,
     notes,
     other_advice,
     parts,
@@ -74,7 +74,7 @@ def text(report: ExplainReport, room: int | None, limit: int, *, home: bool = Fa
     """The report in lines; `home` if nobody named the logs."""
     if report.read:
         found = ", found under your home directory" if home else ""
-        yield from tables.wrapped(f"Read {logs(report.read)}{found}.", room)
+        yield from tables.wrapped(f"Read {in_words(report.read)}{found}.", room)
         yield ""
     yield from _sessions(report, room, limit)
     yield from _breaks(report, room, limit)

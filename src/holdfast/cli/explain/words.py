@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -17,7 +16,6 @@ from holdfast.report.explainer import (
     BreakFinding,
     CureSum,
     ExplainReport,
-    FileRead,
     HeadSum,
     Money,
     OtherTtl,
@@ -25,8 +23,6 @@ from holdfast.report.explainer import (
     others,
     with_head,
 )
-
-from .log_reader import megabytes
 
 MONEY = (
     ("reads", "read from the cache"),
@@ -39,17 +35,6 @@ MONEY = (
 """The parts of the money and what they are called."""
 
 _NAMED = 3  # sessions that are named of one kind of head
-
-_KINDS = {
-    "claude-code": "Claude Code",
-    "codex": "Codex",
-    "store": "the gateway's store",
-    "shapes": "shape traces",
-    "bodies": "request bodies",
-    "chat": "conversations",
-    "empty": "empty files",
-    "unreadable": "unreadable files",
-}
 
 
 def what(found: BreakFinding) -> str:
@@ -213,17 +198,6 @@ def notes(report: ExplainReport) -> list[str]:
 def cents(value: Decimal) -> str:
     """Dollars to the hundredth of a cent."""
     return f"${value.quantize(Decimal('0.0001'), ROUND_HALF_UP):,}"
-
-
-def logs(files: Sequence[FileRead]) -> str:
-    """`3 logs of Claude Code and 1 of Codex (12 MB)`."""
-    kinds = Counter(_KINDS.get(file.format, file.format) for file in files)
-    parts = [
-        f"{counted(number, 'log') if not i else f'{number:,}'} of {kind}"
-        for i, (kind, number) in enumerate(kinds.items())
-    ]
-    told = parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}"
-    return f"{told} ({megabytes(sum(file.size for file in files))})"
 
 
 def parts(money: Money) -> list[tuple[str, Decimal]]:

@@ -22,13 +22,14 @@ from holdfast.cli.setup import use_configured_facts
 from holdfast.config import load_config
 from holdfast.errors import HoldfastError
 from holdfast.lab import facts_of
-from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings
+from holdfast.report.explainer import Explainer, ExplainReport, RequestWindow, SessionFindings, list_logs
+from holdfast.report.logs import megabytes
 from holdfast.tools import Late, bounded, in_thread
 
 from .. import tables
 from ..explain import markdown
-from ..explain.command import find_logs, if_nothing
-from ..explain.log_reader import HowFar, megabytes, read
+from ..explain.command import if_nothing
+from ..explain.log_reader import HowFar, read
 from ..explain.words import by_loss, dearest
 from ..store_options import Moment, as_json
 
@@ -87,7 +88,7 @@ def _explain(asked: Explain, stopped: Callable[[], bool]) -> Explanation:
     if asked.model:
         facts_of(asked.model)  # refuses one of which nothing is known
     explainer = Explainer(model=asked.model, window=window, settings=load_config().settings)
-    found = find_logs([_path(each) for each in asked.paths])
+    found = list_logs([_path(each) for each in asked.paths])
     reached = read(found, explainer, quiet=True, until=stopped)
     report = explainer.result(reached.files)
     report = replace(report, partial=reached.stopped)

@@ -16,13 +16,29 @@ from holdfast.cli.noise import read_noise
 from holdfast.cli.repair_words import Level
 from holdfast.cli.setup import use_configured_facts
 from holdfast.errors import HoldfastError
-from holdfast.lab import DEFAULT, FAULTS, PATTERNS, SEEDS, STRATEGY_NAMES, Lab, Repair, Replayed, ReplayOptions, summary
-from holdfast.report.logs import REQUESTS, SESSIONS
+from holdfast.lab import (
+    DEFAULT,
+    FAULTS,
+    PATTERNS,
+    SEEDS,
+    STRATEGY_NAMES,
+    InterruptedReading,
+    Lab,
+    LogPass,
+    NoLogsError,
+    Recordings,
+    Repair,
+    Replayed,
+    ReplayOptions,
+    gather,
+    summary,
+)
+from holdfast.report.logs import REQUESTS, SESSIONS, BrokenSource, Record, Source
 
 from .. import completions, tables
+from ..explain.log_reader import each
 from ..store_options import as_json, write_report
 from . import table
-from .traces import Gathered, StoppedError, gather
 
 INTERRUPTED = 130
 PAGE = "holdfast-replay.html"
@@ -150,12 +166,14 @@ def command(
     use_configured_facts()
     names = _names(",".join(strategies))
     try:
-        found = gather(paths, limit=limit, session=session)
-    except StoppedError:
+        chosen = gather(paths, limit=limit, session=session, reading=_Reading())
+    except NoLogsError as error:
+        raise click.UsageError(str(error)) from None
+    except InterruptedReading:
         _say("interrupted while the logs were read; nothing was replayed")
         ctx.exit(INTERRUPTED)
     _check(paths, output, dump)
-    chosen, about = _models(",".join(models), found)
+    on_models, model_notes = _models(",".join(models), chosen)
     options = ReplayOptions(
         gaps=gaps,
         seeds=_seeds(seed, seeds),
@@ -169,10 +187,10 @@ def command(
         optimum=optimum,
         dump=dump,
     )
-    lab = Lab(found.traces, names, chosen, options)
+    lab = Lab(chosen.traces, names, on_models, options)
     finished = _play(lab)
     report = lab.report()
-    report = replace(report, notes=(*found.notes, *about, *report.notes))
+    report = replace(report, notes=(*chosen.notes, *model_notes, *report.notes))
     if report.results or finished:
         _write(report, form, output)
     if dump is not None and finished:
@@ -180,6 +198,25 @@ def command(
     if not finished:
         _say(f"interrupted: this is what came of {lab.finished} of {lab.sessions} sessions")
         ctx.exit(INTERRUPTED)
+
+
+class _Reading(LogPass):
+    """With a progress bar, until done or interrupted."""
+
+    def read(self, sources: Sequence[Source], take: Callable[[Source, Record], None]) -> None:
+        if each(sources, take, quiet=False).stopped:
+            raise InterruptedReading
+
+    def found(self, logs: str) -> None:
+        _say(f"reading {logs}")
+
+    def left_out(self, broken: int, named: Sequence[BrokenSource]) -> None:
+        which = "1 line" if broken == 1 else f"{broken:,} lines"
+        _say(f"{which} could not be read and {'was' if broken == 1 else 'were'} left out:")
+        for line in named:
+            _say(f"  {line.source}: {line.why}")
+        if broken > len(named):
+            _say(f"  and {broken - len(named):,} more")
 
 
 def _check(paths: Sequence[Path], output: Path | None, dump: Path | None) -> None:
@@ -222,10 +259,10 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _models(text: str | None, found: Gathered) -> tuple[list[str], list[str]]:
+def _models(text: str | None, chosen: Recordings) -> tuple[list[str], list[str]]:
     """The models to replay on, none for those of the recording, and what is to be said of their choice."""
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    return (list(dict.fromkeys(names)), []) if names else ([], found.models())
+    return (list(dict.fromkeys(names)), []) if names else ([], chosen.model_notes())
 
 
 def _seeds(seed: int, seeds: str | None) -> tuple[int, ...]:

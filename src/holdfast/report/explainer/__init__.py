@@ -11,6 +11,10 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from .explainer import Explainer as Explainer
     from .heads import LOOKS as LOOKS
+    from .log_files import explain as explain
+    from .log_files import file_read as file_read
+    from .log_files import list_logs as list_logs
+    from .log_files import unreadable as unreadable
     from .prices import DATED as DATED
     from .report import with_head as with_head
     from .results import BreakFinding as BreakFinding
@@ -33,6 +37,7 @@ else:
         {
             ".explainer": "Explainer",
             ".heads": "LOOKS",
+            ".log_files": "explain file_read list_logs unreadable",
             ".prices": "DATED",
             ".report": "with_head",
             ".results": "BreakFinding CureSum ExplainReport FileRead HeadSum Money OtherTtl SessionFindings utf8",

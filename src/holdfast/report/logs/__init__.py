@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from .descriptions import in_words as in_words
+    from .descriptions import megabytes as megabytes
     from .discovery import KNOWN as KNOWN
     from .discovery import LogReader as LogReader
     from .discovery import home_sources as home_sources
     from .discovery import sniff as sniff
     from .discovery import sources as sources
+    from .records import BrokenSource as BrokenSource
+    from .records import LoggedRequest as LoggedRequest
     from .records import Record as Record
     from .records import Source as Source
     from .selection import REQUESTS as REQUESTS
@@ -35,8 +39,9 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            ".descriptions": "in_words megabytes",
             ".discovery": "KNOWN LogReader home_sources sniff sources",
-            ".records": "Record Source",
+            ".records": "BrokenSource LoggedRequest Record Source",
             ".selection": "REQUESTS SESSIONS SecondReading SessionChooser",
             ".trace_files": "read",
             ".traces": "Content SIDECHAIN Shape ShapeBlock Trace TraceStep by_author lanes",
