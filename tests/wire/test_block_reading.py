@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.wire import DIALECTS, Body, block_reader
-from holdfast.wire.block_reader import Known, read_block
+from holdfast.wire.block_reader import ReadBlock, read_block
 
 _SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -33,7 +33,7 @@ _MEMBERS = {
 _BLOCKS = st.fixed_dictionaries({}, optional=_MEMBERS).flatmap(lambda known: st.permutations(list(known.items())))
 
 
-def read(raw: bytes, *, at_once: bool) -> Known:
+def read(raw: bytes, *, at_once: bool) -> ReadBlock:
     """The only block of a message, by the quick way where there is one or by the dialect alone."""
     dialect = DIALECTS["anthropic"]
     body = dialect.parse(b'{"model":"claude-sonnet-4-5","messages":[{"role":"user","content":[' + raw + b"]}]}")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.caches.prompts import Block
 from holdfast.facts import model
 from holdfast.wire import DIALECTS, Body
-from holdfast.wire.block_memory import Remembered
+from holdfast.wire.block_cache import BlockCache
 from holdfast.wire.prompts import PromptReader
 
 SONNET = model("anthropic:claude-sonnet-5-5")
@@ -23,7 +23,7 @@ def key(number: int) -> bytes:
 
 
 def test_a_block_comes_back_as_it_was() -> None:
-    known = Remembered[str](100, heavy=100)
+    known = BlockCache[str](100, heavy=100)
     odd = Block("tools", "web_search_20250305", "", -1, bytes(16), 2**32 - 1, False)
     assert known.keep(key(1), BLOCK)
     assert known.keep(key(2), odd)
@@ -31,14 +31,14 @@ def test_a_block_comes_back_as_it_was() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    known = Remembered[str](100, heavy=100)
+    known = BlockCache[str](100, heavy=100)
     for block in (replace(BLOCK, ids=b"1234"), replace(BLOCK, digest=b"short"), replace(BLOCK, tokens=2**32)):
         assert not known.keep(key(1), block)
     assert len(known) == 0
 
 
 def test_what_is_used_stays_and_the_rest_goes() -> None:
-    known = Remembered[str](10, heavy=100)
+    known = BlockCache[str](10, heavy=100)
     for number in range(100):
         known.keep(key(number), BLOCK)
         assert known.plain(key(0)) == BLOCK
@@ -48,7 +48,7 @@ def test_what_is_used_stays_and_the_rest_goes() -> None:
 
 
 def test_others_go_by_their_weight() -> None:
-    known = Remembered[str](10, heavy=100)
+    known = BlockCache[str](10, heavy=100)
     for number in range(5):
         known.keep_other(key(number), f"value {number}", 40)
         assert known.other(key(0)) == "value 0"
@@ -136,7 +136,7 @@ def test_members_behind_the_messages_move_with_them() -> None:
 
 def test_threads_remember_each_block_as_it_was() -> None:
     """Kinds of blocks get numbers as they come, from several threads at once, with room for few blocks."""
-    known, wrong = Remembered[str](400, heavy=2_000), []
+    known, wrong = BlockCache[str](400, heavy=2_000), []
 
     def work(thread: int) -> None:
         for number in range(3_000):

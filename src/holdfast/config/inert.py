@@ -50,7 +50,7 @@ def _always(_: Situation) -> bool:
     return True
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class InertRule(Struct, frozen=True, kw_only=True):
     """Keys, by name or pattern, that change nothing in these doors `when` it is so. `why` goes on after "KEY is set,
     but"; `detail` is said behind where the value came from. With `elsewhere` they are another door's."""
 
@@ -75,106 +75,106 @@ def _is_not(key: str, *values: Any) -> Callable[[Situation], bool]:
     return lambda situation: situation.values[key] not in values
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[InertRule, ...] = (
+    InertRule(
         keys=_ZONES,
         when=_is_not("cache.strategy", "zones"),
         why='only used with cache.strategy = "zones"',
         detail='; the strategy is "{cache.strategy}"',
     ),
-    Rule(
+    InertRule(
         keys=("cache.placement",),
         when=lambda found: found.values["cache.placement"] == "auto" and found.values["cache.strategy"] == "zones",
         why='"auto" is "single" with every provider that is served so far; set "multi-zone" for up to three markers',
     ),
-    Rule(
+    InertRule(
         keys=("cache.padding",),
         doors=("gateway", "sdk"),
         when=_is_not("cache.padding", "off"),
         why="the prompt of a client is never padded; only the agent pads its own",
     ),
-    Rule(
+    InertRule(
         keys=("cache.padding_min", "cache.padding_max"),
         when=_is_not("cache.padding", "always"),
         why='only used with cache.padding = "always"',
     ),
-    Rule(
+    InertRule(
         keys=("cache.padding_min", "cache.padding_max"),
         doors=("gateway", "sdk"),
         when=_is("cache.padding", "always"),
         why="the prompt of a client is never padded; only the agent pads its own",
     ),
-    Rule(
+    InertRule(
         keys=("cache.padding_text",),
         when=lambda found: found.values["cache.padding_text"] and found.values["cache.padding"] == "off",
         why='only used with cache.padding = "economic" or "always"',
     ),
-    Rule(
+    InertRule(
         keys=("cache.padding_text",),
         doors=("gateway", "sdk"),
         when=_is_not("cache.padding_text", ""),
         why="the prompt of a client is never padded; only the agent pads its own",
     ),
-    Rule(
+    InertRule(
         keys=("cache.keepalive.budget_usd", "cache.keepalive.breaker"),
         when=_is("cache.keepalive.enabled", False),
         why="only used with cache.keepalive.enabled = true",
     ),
-    Rule(
+    InertRule(
         keys=("cache.keepalive.*",),
         doors=("sdk",),
         when=_is("cache.keepalive.enabled", True),
         why="keep-alive pings are sent by the gateway and the agent only",
     ),
-    Rule(
+    InertRule(
         keys=("cache.keepalive.*",),
         doors=("agent",),
         when=lambda found: found.values["cache.keepalive.enabled"] and found.never("anthropic"),
         why="only Anthropic takes pings, and no model of the agent is one of its; name one in agent.model",
     ),
-    Rule(
+    InertRule(
         keys=("cache.gemini.max_active", "cache.gemini.ttl_s", "cache.gemini.refresh_at"),
         when=_is("cache.gemini.enabled", False),
         why="only used with cache.gemini.enabled = true",
     ),
-    Rule(
+    InertRule(
         keys=("cache.gemini.*",),
         doors=("agent",),
         when=lambda found: found.values["cache.gemini.enabled"] and found.never("gemini"),
         why="no model of the agent is one of Gemini's; name one in agent.model",
     ),
-    Rule(
+    InertRule(
         keys=("cache.openai.store_completions",),
         doors=("agent",),
         when=lambda found: found.values["cache.openai.store_completions"] and found.never("openai"),
         why="no model of the agent is one of OpenAI's; name one in agent.model",
     ),
-    Rule(
+    InertRule(
         keys=("cache.openai.cache_key",),
         doors=("agent",),
         when=lambda found: not found.values["cache.openai.cache_key"] and found.never("openai"),
         why="no model of the agent is one of OpenAI's; name one in agent.model",
     ),
-    Rule(
+    InertRule(
         keys=("cache.openrouter.caching",),
         doors=("agent",),
         when=lambda found: found.values["cache.openrouter.caching"] != "seen" and found.never("openrouter"),
         why="no model of the agent is reached through OpenRouter; name one in agent.model",
     ),
-    Rule(
+    InertRule(
         keys=(*_ZONES, "cache.retention_overrides"),
         doors=("agent",),
         when=lambda found: found.values["cache.strategy"] == "zones" and found.only("gemini"),
         why="Gemini's cache has no markers and no lifetimes to choose; cache.gemini.enabled is its setting",
     ),
-    Rule(
+    InertRule(
         keys=("cache.repair",),
         doors=("agent",),
         when=lambda found: found.values["cache.repair"] != "suggest" and found.values["agent.volatile"] == "tail",
         why="for clients of the gateway and of the SDKs only",
         elsewhere=True,
     ),
-    Rule(
+    InertRule(
         keys=("cache.client_markers",),
         doors=("agent",),
         # With OpenAI's breakpoints "respect" also keeps ours from switching off those that the provider sets itself.
@@ -185,32 +185,32 @@ RULES: tuple[Rule, ...] = (
         why="for clients of the gateway and of the SDKs only",
         elsewhere=True,
     ),
-    Rule(
+    InertRule(
         keys=("memory.inject*",),
         doors=("agent",),
         why="for clients of the gateway and of the SDKs only",
         elsewhere=True,
     ),
-    Rule(
+    InertRule(
         keys=("mcp.servers",),
         doors=("agent",),
         when=lambda found: not found.mcp and any(each.enabled for each in found.values["mcp.servers"].values()),
         why="open_agent was given mcp=False, which starts no MCP server",
     ),
-    Rule(
+    InertRule(
         keys=("facts.overrides",),
         doors=("sdk",),
         when=lambda found: bool(found.values["facts.overrides"]),
         why="facts are those of the whole process; share yours with use(Facts.load([…])) of holdfast.facts",
     ),
-    Rule(
+    InertRule(
         keys=("gateway.*",),
         besides=("gateway.limits.connect_s", "gateway.limits.idle_s"),
         doors=("agent",),
         why="for the gateway only",
         elsewhere=True,
     ),
-    Rule(
+    InertRule(
         keys=("agent.*", "tools.*", "skills.*", "mcp.*", "cache.openai.cache_key", "cache.openrouter.caching"),
         doors=("gateway", "sdk"),
         why="for the agent only",
@@ -223,7 +223,7 @@ class Inert(Struct, frozen=True, kw_only=True):
     """A key that was set and changes nothing where its rule says."""
 
     key: str
-    rule: Rule
+    rule: InertRule
 
     @property
     def everywhere(self) -> bool:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .models import Cliff as Cliff
     from .models import Flags as Flags
     from .models import Knobs as Knobs
-    from .models import Limits as Limits
     from .models import ModelFacts as ModelFacts
+    from .models import TokenLimits as TokenLimits
     from .models import Ttl as Ttl
     from .names import normalise as normalise
     from .pause_table import pauses as pauses
@@ -52,7 +52,7 @@ else:
             ".calibration": "Calibration",
             ".catalogue": "Facts default model use using",
             ".credentials": "BEGINNINGS MASK hidden holds_key is_mixed key_spans masked open_end",
-            ".models": "Cliff Flags Knobs Limits ModelFacts Ttl",
+            ".models": "Cliff Flags Knobs ModelFacts TokenLimits Ttl",
             ".names": "normalise",
             ".pause_table": "pauses",
             ".prices": "Rates SERVICES Tiers changes_between price rates tiers",

@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError
 from holdfast.facts import names, tables
 from holdfast.facts.models import ModelFacts, Ttl, UsageConvention
 from holdfast.facts.names import longest_match, normalise, starts_family
-from holdfast.facts.tables import Entry, Override, ProviderTable, Route, Table
+from holdfast.facts.tables import ModelTable, Override, ProviderTable, RouteTable, Table
 
 log = logging.getLogger("holdfast.facts")
 
@@ -216,7 +216,7 @@ class Facts:
         group = own.get("group")
         return tables.merge(tables.merge(merged, table.groups[group] if group else {}), own)
 
-    def _entry(self, table: ProviderTable, name: str | None, where: str = "") -> Entry:
+    def _entry(self, table: ProviderTable, name: str | None, where: str = "") -> ModelTable:
         label = f"{table.provider}.models.{name}" if name else f"{table.provider}.unknown"
         return tables.build_entry(self._merged(table, name), label, where or f"{table.provider}.toml")
 
@@ -264,7 +264,7 @@ class Facts:
         labels = [f"{override.label} ({override.source})" for override in self._touching(provider, entry)]
         return "; overridden by ".join([base, *labels])
 
-    def _route(self, table: ProviderTable, name: str) -> tuple[str, Route | None, str]:
+    def _route(self, table: ProviderTable, name: str) -> tuple[str, RouteTable | None, str]:
         """The vendor behind a routed name, its route, and what the vendor calls the model."""
         lowered = name.lower()
         for vendor, route in table.routes.items():
@@ -278,7 +278,7 @@ class Facts:
                 return vendor, route, name
         return "", None, name
 
-    def _through_route(self, table: ProviderTable, vendor: str, route: Route, rest: str, asked: str) -> Resolved:
+    def _through_route(self, table: ProviderTable, vendor: str, route: RouteTable, rest: str, asked: str) -> Resolved:
         backed = self._table(route.provider) if route.provider else None
         if backed is None:
             merged, entry, known = self._merged(table, "*"), None, False
@@ -311,7 +311,7 @@ class Facts:
 
 
 def _facts(
-    entry: Entry, *, provider: str, name: str, known: bool, usage: UsageConvention, as_of: date, source: str
+    entry: ModelTable, *, provider: str, name: str, known: bool, usage: UsageConvention, as_of: date, source: str
 ) -> ModelFacts:
     return ModelFacts(
         provider=provider,

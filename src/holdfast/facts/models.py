@@ -58,7 +58,7 @@ class Flags(Struct, frozen=True, kw_only=True):
     parallel_tools: bool = False
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class TokenLimits(Struct, frozen=True, kw_only=True):
     """Numbers only some providers have; None where they do not apply."""
 
     explicit_markers: Count | None = None
@@ -126,7 +126,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True, dict=True, cache_hash=True):
     output_limit: int
     cliff: Cliff | None
     flags: Flags
-    limits: Limits
+    limits: TokenLimits
     knobs: Knobs
     usage: UsageConvention
     conservative: tuple[str, ...]

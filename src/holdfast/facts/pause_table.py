@@ -33,7 +33,7 @@ class Machine(Struct, frozen=True, forbid_unknown_fields=True):
     share: float
 
 
-class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
+class SessionLengths(Struct, frozen=True, forbid_unknown_fields=True):
     requests: float
 
 
@@ -48,7 +48,7 @@ class Policies(Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.hour, key=lambda row: abs(row[0] - read))[1]
 
 
-class Provider(Struct, frozen=True, forbid_unknown_fields=True):
+class ProviderPauses(Struct, frozen=True, forbid_unknown_fields=True):
     """How often entries were really read, by seconds since their last use: those of the short lifetime, and those of
     the long one after the short one was over."""
 
@@ -65,9 +65,9 @@ class Pauses(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     human: Human
     machine: Machine
-    sessions: Sessions
+    sessions: SessionLengths
     policies: Policies
-    provider: Provider
+    provider: ProviderPauses
 
 
 @cache

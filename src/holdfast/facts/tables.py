@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.errors import HoldfastError
-from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, LateTools, Limits, UsageConvention
+from holdfast.facts.models import Caching, Cliff, Count, Flags, Knobs, LateTools, TokenLimits, UsageConvention
 from holdfast.facts.names import normalise
 
 Table = dict[str, Any]
@@ -33,7 +33,7 @@ PRICE_KEYS = ("input", "read", "output", "storage_hour", "5m", "30m", "1h", "24h
 _MERGED = ("flags", "limits", "knobs", "prices")
 
 
-class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
+class ModelTable(Struct, kw_only=True, forbid_unknown_fields=True):
     """The keys a model's table may have, after its defaults have been laid under it."""
 
     floor: Count
@@ -63,7 +63,7 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     output_limit: Annotated[int, Meta(gt=0)]
     cliff: Cliff | None = None
     flags: Flags = Flags()
-    limits: Limits = Limits()
+    limits: TokenLimits = TokenLimits()
     knobs: Knobs = Knobs()
     prices: dict[str, Decimal] = {}
     conservative: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     versions: bool = False
 
 
-class Route(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A vendor behind a route: whose facts hold, and what the route changes about them."""
 
     provider: str | None = None
@@ -100,7 +100,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     alternatives: dict[str, tuple[Any, ...]] = {}
     groups: dict[str, dict[str, Any]] = {}
     models: dict[str, dict[str, Any]] = {}
-    routes: dict[str, Route] = {}
+    routes: dict[str, RouteTable] = {}
 
 
 class Override(Struct, frozen=True, kw_only=True):
@@ -227,7 +227,7 @@ def _as_table(value: object, where: str, path: str) -> Table:
 
 _NESTED: Mapping[str, tuple[str, ...]] = {
     "flags": Flags.__struct_fields__,
-    "limits": Limits.__struct_fields__,
+    "limits": TokenLimits.__struct_fields__,
     "knobs": Knobs.__struct_fields__,
     "cliff": Cliff.__struct_fields__,
     "prices": PRICE_KEYS,
@@ -238,8 +238,8 @@ _FILLER: Table = {"floor": 0, "read": 0, "caching": "none", "context_limit": 1, 
 def check_entry(table: Table, path: str, where: str) -> None:
     """Refuse keys a model's table cannot have and values of the wrong kind, naming file and key."""
     for key, value in table.items():
-        if key not in Entry.__struct_fields__:
-            raise HoldfastError(f"{where}: unknown key `{path}.{key}`; {nearest(key, Entry.__struct_fields__)}")
+        if key not in ModelTable.__struct_fields__:
+            raise HoldfastError(f"{where}: unknown key `{path}.{key}`; {nearest(key, ModelTable.__struct_fields__)}")
         if key in _NESTED:
             for inner in _as_table(value, where, f"{path}.{key}"):
                 if inner not in _NESTED[key]:
@@ -248,10 +248,10 @@ def check_entry(table: Table, path: str, where: str) -> None:
     build_entry(_FILLER | table, path, where, complete=False)
 
 
-def build_entry(table: Table, path: str, where: str, *, complete: bool = True) -> Entry:
+def build_entry(table: Table, path: str, where: str, *, complete: bool = True) -> ModelTable:
     """The typed entry of a merged table; with `complete` its parts must also fit each other."""
     try:
-        entry = msgspec.convert(_plain_floats(table), Entry)
+        entry = msgspec.convert(_plain_floats(table), ModelTable)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
         key = path + (place.rstrip("`") if place else "")
@@ -268,7 +268,7 @@ def build_entry(table: Table, path: str, where: str, *, complete: bool = True) -
     return entry
 
 
-def _check_ttls(entry: Entry, path: str, where: str) -> None:
+def _check_ttls(entry: ModelTable, path: str, where: str) -> None:
     if entry.default_ttl is not None and entry.default_ttl not in entry.ttls:
         hint = nearest(entry.default_ttl, entry.ttls)
         raise HoldfastError(f"{where}: `{path}.default_ttl` is {entry.default_ttl!r}, which `ttls` lacks; {hint}")

@@ -17,7 +17,7 @@ from holdfast.engine import Lane
 from holdfast.engine.identity import previous_response
 from holdfast.facts import estimate
 from holdfast.records.events import MemorySurfaced
-from holdfast.wire import Body, Reading, Said, continued, injected, said, words
+from holdfast.wire import Body, Reading, UserText, continued, injected, said, words
 
 from .entries import Context, Delta, Known, Stable
 from .injection_state import Given, Standing, standing, with_delta
@@ -154,7 +154,7 @@ def _delta(asked: Asked, given: Given, surfacing: Surfacing, here: Standing, que
     return surfacing.delta(told, query if looks else None, first=first, given=here.count)
 
 
-def _block(asked: Asked, given: Given, surfacing: Surfacing, spoken: Said | None) -> Decision:
+def _block(asked: Asked, given: Given, surfacing: Surfacing, spoken: UserText | None) -> Decision:
     """The context block where it is another from now on; the stable one never is."""
     same = Decision(given=given, before=given)
     if given.late or (asked.last is None and not asked.refresh):  # a first request has just been given its own
@@ -169,7 +169,7 @@ def _block(asked: Asked, given: Given, surfacing: Surfacing, spoken: Said | None
     return Decision(given=replace(given, context=context), before=given, news=news, write=True)
 
 
-def _place(asked: Asked, spoken: Said) -> int | None:
+def _place(asked: Asked, spoken: UserText) -> int | None:
     """The block of the prompt that a block of the body is."""
     origin = asked.reading.prompt.origin
     if not origin:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .dialects import path_of as path_of
     from .gemini import Gemini as Gemini
     from .injection import Injected as Injected
-    from .injection import Said as Said
+    from .injection import UserText as UserText
     from .injection import continued as continued
     from .injection import injected as injected
     from .injection import said as said
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .rewrite import text_span as text_span
     from .rewrite import unordered as unordered
     from .stream import LONGEST_LINE as LONGEST_LINE
-    from .stream import Report as Report
+    from .stream import StreamReport as StreamReport
     from .stream import Tap as Tap
     from .tool_references import references as references
     from .usage import LARGEST as LARGEST
@@ -82,7 +82,7 @@ else:
             ".cache_control": "ENDINGS MARKERS",
             ".dialects": "COUNTING DIALECTS Dialect dialect_of path_of",
             ".gemini": "Gemini",
-            ".injection": "Injected Said continued injected said words",
+            ".injection": "Injected UserText continued injected said words",
             ".key_order": "in_order order_of",
             ".lengths": "TOO_LONG is_too_long",
             ".openrouter": "OpenRouter",
@@ -90,7 +90,7 @@ else:
             ".prompts": "PromptReader Reading",
             ".raw_json": "arr array_of canon int_of obj object_at object_of string_of wire_model",
             ".rewrite": "text_span unordered",
-            ".stream": "LONGEST_LINE Report Tap",
+            ".stream": "LONGEST_LINE StreamReport Tap",
             ".tool_references": "references",
             ".usage": "Counts LARGEST anthropic_usage count counts_of gemini_usage number openai_usage",
         },

@@ -17,7 +17,7 @@ from holdfast.facts import model as facts_of
 from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import cache_control, scan
-from .answer_builders.anthropic import Anthropic as Answered
+from .answer_builders.anthropic import AnthropicBuilder
 from .answer_builders.parts import Builder
 from .anthropic_events import read_event
 from .body import (
@@ -193,7 +193,7 @@ class Anthropic:
     marker_keys: tuple[str, ...] = (_KEY,)
     text_part = b'{"type":"text","text":'
     streamed: Extra = (("stream", b"true"),)
-    builder: type[Builder] = Answered
+    builder: type[Builder] = AnthropicBuilder
 
     def asked_at(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from . import scan
 from .parse import error_of
-from .stream import Report, add_counts, merge_counts, text_of
+from .stream import StreamReport, add_counts, merge_counts, text_of
 from .usage import Counts
 
 _TELLING = ("message_start", "message_delta", "message")  # events that bring counts
@@ -36,7 +36,7 @@ class _Usual(Struct):
 _usual = msgspec.json.Decoder(_Usual).decode
 
 
-def read_event(data: bytes, report: Report) -> None:
+def read_event(data: bytes, report: StreamReport) -> None:
     """`message_start` brings the usage, `message_delta` replaces the fields it names."""
     if b'"content_block_' in data[:64]:
         report.started = True
@@ -61,7 +61,7 @@ def read_event(data: bytes, report: Report) -> None:
         _end_event(kind, data, report)
 
 
-def _read_odd_event(data: bytes, report: Report) -> None:
+def _read_odd_event(data: bytes, report: StreamReport) -> None:
     """An event in which something has another type than usual: that costs only itself."""
     try:
         event = scan.decode(data, _Event)
@@ -79,7 +79,7 @@ def _read_odd_event(data: bytes, report: Report) -> None:
         report.error = report.error or "an event that is not JSON"
 
 
-def _end_event(kind: str | None, data: bytes, report: Report) -> None:
+def _end_event(kind: str | None, data: bytes, report: StreamReport) -> None:
     if kind == "message_stop":
         report.finished = True
     elif kind == "error":

@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Known(Struct, frozen=True, gc=False):
+class ReadBlock(Struct, frozen=True, gc=False):
     """A block as the cache sees it, None for one that is no part of the prefix, and what it brings with it.
 
     `special` if it brings anything, or is no part; `at_end` if it ends with the only marker that is on or in it. `late`
@@ -56,7 +56,7 @@ class Known(Struct, frozen=True, gc=False):
 
 def read_block(
     body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, plain: bytes | None = None
-) -> Known | None:
+) -> ReadBlock | None:
     """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
     may not be the only one."""
     span, marks = body.blocks[index], _NO_MARKS
@@ -70,10 +70,10 @@ def read_block(
             body, index = _alone(body, span, plain), 0
         marks = _ttls(body, dialect, index)
         if dialect.deferred(body, index):
-            return Known(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
+            return ReadBlock(None, marks=marks, late=late_tool(dialect.content(body, index), with_ids))
         content, kind = dialect.content(body, index), dialect.kind(body, index)
         if span.section == "system" and content.startswith(_ATTRIBUTION):
-            return Known(None, marks=marks)
+            return ReadBlock(None, marks=marks)
         markable, text, flat = dialect.markable(body, index), _text_of(content, kind), False
     digest = _digest(span, border, content)
     images = citations = False
@@ -88,7 +88,7 @@ def read_block(
         tokens = estimate(text) if text is not None else estimate_json(content)
     block = Block(span.section, kind, span.role, span.message, digest, tokens, markable, ids)
     special = images or citations or bool(marks) or bool(refers)
-    return Known(block, images, citations, marks, special, False, refers)
+    return ReadBlock(block, images, citations, marks, special, False, refers)
 
 
 def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Sequence[bytes]) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.caches import Block, Mark, Prompt
 
-from .block_reader import Known
+from .block_reader import ReadBlock
 from .body import BlockSpan, Body, is_border
 from .cache_control import ENDINGS
 from .cache_parameters import Caching
@@ -21,7 +21,7 @@ _SHORTER = {ttl: len(ending) - 1 for ending, ttl in ENDINGS}
 """Bytes by which a block gets shorter when it ends with a marker of this lifetime and loses it."""
 
 
-class Seen:
+class ReadBody:
     """A body and what its blocks are; `first` is the first of its messages, `special` are the places of those that
     bring something with them."""
 
@@ -31,7 +31,7 @@ class Seen:
 
     def __init__(self, body: Body, first: int) -> None:
         self.body, self.first = body, first
-        self.known: list[Known] = []
+        self.known: list[ReadBlock] = []
         self.blocks: list[Block | None] = []
         self.special: list[int] = []
         self.referring: list[int] = []
@@ -46,13 +46,13 @@ class Seen:
     def at_length(self) -> bool:
         return self.windows == WINDOWS[0]
 
-    def add(self, item: Known) -> None:
+    def add(self, item: ReadBlock) -> None:
         if item.special:
             self.special.append(len(self.known))
         self.known.append(item)
         self.blocks.append(item.block)
 
-    def take_over(self, other: Seen, end: int) -> None:
+    def take_over(self, other: ReadBody, end: int) -> None:
         """The blocks of an earlier body from here to `end`."""
         start = len(self.known)
         if not start:
@@ -109,7 +109,7 @@ def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: 
     return low + 1
 
 
-def unchanged(seen: Seen, body: Body, index: int) -> Known | None:
+def unchanged(seen: ReadBody, body: Body, index: int) -> ReadBlock | None:
     """What the block at this place was, if it says the same in both bodies, wherever it stands in the text; only the
     marker at its end may be gone."""
     before, known = seen.body, seen.known[index]
@@ -131,4 +131,4 @@ def unchanged(seen: Seen, body: Body, index: int) -> Known | None:
     if not before.raw.startswith(memoryview(text)[:-1], old.start):
         return None
     special = known.images or known.citations or known.block is None or bool(known.refers)
-    return Known(known.block, known.images, known.citations, (), special, False, known.refers, known.late)
+    return ReadBlock(known.block, known.images, known.citations, (), special, False, known.refers, known.late)

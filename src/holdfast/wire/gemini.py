@@ -15,13 +15,13 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import scan
-from .answer_builders.gemini import Gemini as Answered
+from .answer_builders.gemini import GeminiBuilder
 from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, with_context
 from .codecs import gemini as codec
 from .parse import WireError, error_of, guarded
 from .raw_json import array_of, canon, facts_at, obj, object_of, string_of
-from .stream import Report, Tap, merge_counts, text_of
+from .stream import StreamReport, Tap, merge_counts, text_of
 from .usage import gemini_usage
 
 NAME = "gemini"
@@ -118,7 +118,7 @@ class Gemini:
     marker_keys: tuple[str, ...] = ()
     text_part = b'{"text":'
     streamed: Extra = ()
-    builder: type[Builder] = Answered
+    builder: type[Builder] = GeminiBuilder
 
     def asked_at(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
@@ -222,7 +222,7 @@ class _Chunk(Struct, rename="camel"):
     error: Raw = Raw()
 
 
-def _read_event(data: bytes, report: Report) -> None:
+def _read_event(data: bytes, report: StreamReport) -> None:
     """Every chunk carries the counts so far; the latest counts."""
     report.started = True
     try:

@@ -43,7 +43,7 @@ class Injected(Struct, frozen=True):
     context: int | None = None
 
 
-class Said(Struct, frozen=True):
+class UserText(Struct, frozen=True):
     """The newest thing a user said: the block in front of which something can be told, and its words."""
 
     block: int
@@ -98,7 +98,7 @@ def injected(
 _WITH_BLOCKS = ("anthropic", "openrouter", "gemini")
 
 
-def said(body: Body) -> Said | None:
+def said(body: Body) -> UserText | None:
     """The newest thing a user said, if the request ends with it: its last message, apart from notes of the client's own
     with the role of the system, is the user's, has a text behind all results in it, and no call of a tool waits for its
     answer."""
@@ -113,7 +113,7 @@ def said(body: Body) -> Said | None:
     if not texts or _waits(body, last):
         return None
     spoken = [index for index in texts if _wrapped(text_of(body, index)) is None] or texts
-    return Said(spoken[-1], BETWEEN.join(text_of(body, index) for index in spoken))
+    return UserText(spoken[-1], BETWEEN.join(text_of(body, index) for index in spoken))
 
 
 def words(body: Body) -> str:

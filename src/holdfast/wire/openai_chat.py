@@ -12,14 +12,14 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request, encode_string
 
 from . import openai, scan
-from .answer_builders.openai_chat import Chat
+from .answer_builders.openai_chat import ChatBuilder
 from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .cache_control import as_text_block
 from .codecs import openai_chat as codec
 from .parse import WireError, guarded
 from .raw_json import canon, obj, object_of, string_of
-from .stream import Report, Tap, merge_counts, text_of
+from .stream import StreamReport, Tap, merge_counts, text_of
 from .usage import openai_usage
 
 NAME = "openai_chat"
@@ -109,7 +109,7 @@ class OpenAIChat:
     marker_keys: tuple[str, ...] = codec.MARKER_KEYS
     text_part = b'{"type":"text","text":'
     streamed: Extra = (("stream", b"true"), ("stream_options", b'{"include_usage":true}'))
-    builder: type[Builder] = Chat
+    builder: type[Builder] = ChatBuilder
 
     def asked_at(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
@@ -238,7 +238,7 @@ class _Chunk(Struct):
     error: Raw = Raw()
 
 
-def read_event(data: bytes, report: Report) -> None:
+def read_event(data: bytes, report: StreamReport) -> None:
     """Usage comes in the last chunk, or in every one with the counts so far: the latest counts."""
     report.started = True
     if data.strip() == b"[DONE]":

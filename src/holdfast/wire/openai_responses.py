@@ -13,7 +13,7 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Capabilities, Extra, Request
 
 from . import openai, scan
-from .answer_builders.openai_responses import LAST, Responses
+from .answer_builders.openai_responses import LAST, ResponsesBuilder
 from .answer_builders.parts import Builder
 from .body import BlockSpan, Body, Marker, Splice, Ttl, Unreadable, change_members, tool_spans, with_context
 from .codecs import openai_responses as codec
@@ -21,7 +21,7 @@ from .openai import BREAKPOINT
 from .openai import BREAKPOINT_KEY as _KEY
 from .parse import WireError, guarded
 from .raw_json import arr, array_of, canon, obj, object_at, object_of, string_of
-from .stream import Report, Tap, merge_counts, text_of
+from .stream import StreamReport, Tap, merge_counts, text_of
 from .usage import openai_usage
 
 NAME = "openai_responses"
@@ -121,7 +121,7 @@ class OpenAIResponses:
     marker_keys: tuple[str, ...] = (_KEY,)
     text_part = b'{"type":"input_text","text":'
     streamed: Extra = (("stream", b"true"),)
-    builder: type[Builder] = Responses
+    builder: type[Builder] = ResponsesBuilder
 
     def asked_at(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
@@ -304,7 +304,7 @@ class _Event(Struct):
 _is_delta = re.compile(rb'\s*\{\s*"type"\s*:\s*"response\.[a-z_.]*\.delta"').match
 
 
-def _read_event(data: bytes, report: Report) -> None:
+def _read_event(data: bytes, report: StreamReport) -> None:
     """The last event carries the response with its usage; a response that is not streamed is that object itself."""
     report.started = True
     if _is_delta(data):

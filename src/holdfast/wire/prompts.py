@@ -20,11 +20,11 @@ from holdfast.caches import Block, Prompt, rules
 from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 
-from . import cache_parameters, prefix_settings
-from .block_memory import LONGEST_NAME, Remembered
-from .block_reader import Known, as_bytes, read_block
+from . import cache_parameters
+from .block_cache import LONGEST_NAME, BlockCache
+from .block_reader import ReadBlock, as_bytes, read_block
 from .body import BlockSpan, Body, Unreadable, is_border
-from .body_memory import WINDOWS, Seen, same_until, unchanged
+from .body_memory import WINDOWS, ReadBody, same_until, unchanged
 from .cache_control import ENDINGS
 from .dialects import DIALECTS, Dialect
 from .resume import goes_on, stands_around
@@ -70,12 +70,12 @@ class PromptReader:
         self.canonicalised = 0  # bytes of blocks that were not recognised and had to be read
         self._kept_bodies = kept_bodies
         self._bytes = 0
-        self._seen: OrderedDict[bytes, Seen] = OrderedDict()
-        self._latest: dict[tuple[str, str], Seen] = {}  # of one dialect and model: conversations begin alike
+        self._seen: OrderedDict[bytes, ReadBody] = OrderedDict()
+        self._latest: dict[tuple[str, str], ReadBody] = {}  # of one dialect and model: conversations begin alike
         self._starts: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
         self._windows: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
-        blocks = Remembered[Known](kept_blocks, heavy=_KEPT_OTHERS) if beside is None else beside._blocks
-        self._blocks: Remembered[Known] = blocks
+        blocks = BlockCache[ReadBlock](kept_blocks, heavy=_KEPT_OTHERS) if beside is None else beside._blocks
+        self._blocks: BlockCache[ReadBlock] = blocks
         self._last: tuple[Body, ModelFacts, str, Reading] | None = None  # asked for again, a body is not read again
         self._guesses: dict[int, bytes] = {}  # conversations of bodies that were parsed, until they are read
         self._lock = Lock()
@@ -121,7 +121,7 @@ class PromptReader:
             seen.asked, seen.settings = like.asked, like.settings
         else:
             seen.asked = cache_parameters.read(body)
-            seen.settings = prefix_settings.settings(body, model, images=seen.images, citations=seen.citations)
+            seen.settings = cache_parameters.settings(body, model, images=seen.images, citations=seen.citations)
         asked = seen.asked
         prompt = prompt_of(
             model,
@@ -148,7 +148,7 @@ class PromptReader:
         self._last = (body, model, scope, reading)
         return reading
 
-    def _like(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, Seen | None, bool]:
+    def _like(self, body: Body, model: ModelFacts, scope: str) -> tuple[bytes, ReadBody | None, bool]:
         """The conversation, what was last read of it or of any other, and whether only its messages have grown."""
         lane = self._guesses.pop(id(body), b"")
         like = self._seen.get(lane)
@@ -167,11 +167,13 @@ class PromptReader:
         seen = self._seen.get(_lane(body, model, scope))
         return None if seen is None else seen.prompt
 
-    def _read_blocks(self, body: Body, dialect: Dialect, like: Seen | None, grown: bool, with_ids: bool) -> Seen:
+    def _read_blocks(
+        self, body: Body, dialect: Dialect, like: ReadBody | None, grown: bool, with_ids: bool
+    ) -> ReadBody:
         """Every block: taken over from the earlier body where it stands there unchanged, else read. Of one that has
         `grown` only messages can be others."""
         blocks = body.blocks
-        seen = Seen(body, like.first if grown and like is not None else body.messages_from)
+        seen = ReadBody(body, like.first if grown and like is not None else body.messages_from)
         before: Sequence[BlockSpan] = () if like is None else like.body.blocks
         if grown and like is not None:
             seen.take_over(like, same_until(blocks, before, like.first))
@@ -187,7 +189,7 @@ class PromptReader:
             seen.fresh += blocks[index].end - blocks[index].start
         return seen
 
-    def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> Known:
+    def _block(self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool) -> ReadBlock:
         """A block read anew, unless its bytes are known from elsewhere.
 
         A marker at the end is cut off first: it moves on with every turn, and the block it leaves is the same block.
@@ -199,7 +201,7 @@ class PromptReader:
                     plain = raw[start : end - len(ending)] + b"}"
                     known = self._text(body, dialect, index, border, with_ids, plain, True)
                     if known is not None:
-                        return Known(
+                        return ReadBlock(
                             known.block, known.images, known.citations, (ttl,), True, True, known.refers, known.late
                         )
         known = self._text(body, dialect, index, border, with_ids, raw[start:end], False)
@@ -208,7 +210,7 @@ class PromptReader:
 
     def _text(
         self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, text: bytes, cut: bool
-    ) -> Known | None:
+    ) -> ReadBlock | None:
         """A block by its text; None if a marker was `cut` off from it that may not be its only one."""
         span = body.blocks[index]
         about = (_about if len(span.role) + len(body.model) > LONGEST_NAME else _usual)(
@@ -220,7 +222,7 @@ class PromptReader:
                 whole += b"\0" + body.raw[start:end]
         key = sha256(whole).digest()[:16]
         block = self._blocks.plain(key)
-        known = Known(block, False, False, (), False) if block is not None else self._blocks.other(key)
+        known = ReadBlock(block, False, False, (), False) if block is not None else self._blocks.other(key)
         if known is not None:
             return None if cut and may_name(text, "cache_control", 0, len(text)) else known
         known = read_block(body, dialect, index, border, with_ids, text if cut else None)
@@ -230,7 +232,7 @@ class PromptReader:
                 self._blocks.keep_other(key, known, _weight(known))
         return known
 
-    def _remember(self, lane: bytes, model: ModelFacts, seen: Seen) -> None:
+    def _remember(self, lane: bytes, model: ModelFacts, seen: ReadBody) -> None:
         before = self._seen.pop(lane, None)
         self._bytes += seen.weight - (0 if before is None else before.weight)
         self._seen[lane] = seen
@@ -240,7 +242,7 @@ class PromptReader:
             _, dropped = self._seen.popitem(last=False)
             self._bytes -= dropped.weight
 
-    def _index(self, lane: bytes, seen: Seen, before: Seen | None) -> None:
+    def _index(self, lane: bytes, seen: ReadBody, before: ReadBody | None) -> None:
         body, first = seen.body, seen.first
         if first == len(body.blocks):
             return
@@ -267,7 +269,7 @@ def _about(dialect: str, model: str, section: str, role: str, form: str, border:
 _usual = lru_cache(maxsize=256)(_about)
 
 
-def _weight(known: Known) -> int:
+def _weight(known: ReadBlock) -> int:
     """About how many bytes a block takes in memory."""
     block, late = known.block, known.late
     weight = 500 if late is None else 700 + len(late.ids) + len(late.name)

@@ -29,7 +29,7 @@ _TEXTS = frozenset(
 """Members of a delta that hold what the model says, in any dialect."""
 
 
-class Report(Struct, kw_only=True):
+class StreamReport(Struct, kw_only=True):
     """What a dialect found in the events so far. `counts` is raw usage; later fields replace earlier ones.
 
     `deltas` counts the bytes of the events in which the model says something; `sample` holds the first of them.
@@ -72,18 +72,18 @@ class Tap:
     _recognised = False
     skipped_lines = 0
 
-    def __init__(self, read: Callable[[bytes, Report], None], convert: Callable[[Counts], Usage]) -> None:
+    def __init__(self, read: Callable[[bytes, StreamReport], None], convert: Callable[[Counts], Usage]) -> None:
         self._read = read
         self._convert = convert
         self._line = bytearray()  # the unfinished line; the whole response if it is plain JSON
         self._data = bytearray()  # the unfinished event
-        self.report = Report()
+        self.report = StreamReport()
 
     def also(self, read: Callable[[bytes], None]) -> None:
         """Give each event's data to another reader too, after the dialect's own."""
         own = self._read
 
-        def both(data: bytes, report: Report) -> None:
+        def both(data: bytes, report: StreamReport) -> None:
             own(data, report)
             read(data)
 
@@ -121,7 +121,7 @@ class Tap:
             self._end_of_line()
         self._hold(last)
 
-    def close(self) -> Report:
+    def close(self) -> StreamReport:
         """The response is over; reads what is still held back."""
         if self._form == "json":
             self._close_json()
@@ -132,7 +132,7 @@ class Tap:
             self.report.error = "a response that is neither JSON nor an event stream"
         return self.report
 
-    def cut(self) -> Report:
+    def cut(self) -> StreamReport:
         """The response broke off: reads what is whole of it. Of a plain JSON response nothing is."""
         if self._form == "json" and not self._too_long:
             text, self._line = bytes(self._line), bytearray()
@@ -194,14 +194,14 @@ def text_of(raw: Raw) -> str | None:
     return string_of(bytes(raw))
 
 
-def merge_counts(report: Report, raw: Raw) -> None:
+def merge_counts(report: StreamReport, raw: Raw) -> None:
     """Fields of a later usage object replace those of an earlier one; they are never added."""
     counts = counts_of(raw)
     if counts is not None:
         add_counts(report, counts)
 
 
-def add_counts(report: Report, counts: Counts) -> None:
+def add_counts(report: StreamReport, counts: Counts) -> None:
     news = {key: value for key, value in counts.items() if value is not None}
     if not report.counts:
         report.counts = news

@@ -22,7 +22,7 @@ from holdfast.records import Usage
 from holdfast.records.events import GatewayBypassed, GatewayPreflight
 from holdfast.serving import encodings
 from holdfast.store import is_subscription
-from holdfast.wire import Body, Dialect, Reading, Report, Unreadable
+from holdfast.wire import Body, Dialect, Reading, StreamReport, Unreadable
 
 from ..identity import Identities, Identity
 from ..partial_usage import Partial
@@ -367,7 +367,7 @@ class Passage:
         else:
             self._end(None, error)
 
-    def _read_out(self, report: Report | None) -> tuple[Usage | None, str]:
+    def _read_out(self, report: StreamReport | None) -> tuple[Usage | None, str]:
         """What a response says that has come to its end. Its id is what a later request may name."""
         if self.found is not None and self.found.scope and report is not None and report.response_id:
             with quiet("answered"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from holdfast.records import Usage
 from holdfast.serving import encodings
-from holdfast.wire import LONGEST_LINE, Dialect, Report, Tap
+from holdfast.wire import LONGEST_LINE, Dialect, StreamReport, Tap
 
 from ..partial_usage import Partial
 from .fail_open import log, quiet
@@ -80,11 +80,11 @@ class Hearing:
         return self._tap is None or self._tap.report.started or not self.streams
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> StreamReport | None:
         """What was read so far."""
         return None if self._tap is None else self._tap.report
 
-    def close(self) -> Report | None:
+    def close(self) -> StreamReport | None:
         """The response came whole: what was read of it."""
         if self._refusal is not None:
             with quiet("refusal"):
@@ -97,7 +97,7 @@ class Hearing:
             log("finish", error)
             return None
 
-    def outcome(self, report: Report | None) -> tuple[Usage | None, str]:
+    def outcome(self, report: StreamReport | None) -> tuple[Usage | None, str]:
         """What a response says that has come to its end: its usage, or what was wrong with it."""
         if not self.served:
             return None, f"HTTP {self.status}"
@@ -127,7 +127,7 @@ class Hearing:
         """What is known of an answer that began and has no end; None where the provider failed before it said anything
         or told a usage, and bills nothing."""
         try:
-            report = Report() if self._tap is None else self._tap.cut()
+            report = StreamReport() if self._tap is None else self._tap.cut()
             usage = self.usage
             if report.error is not None and usage is None and not report.deltas:
                 return None

@@ -82,7 +82,7 @@ def _input(text: str) -> bytes:
         return encode_string(text)
 
 
-class Anthropic(Builder):
+class AnthropicBuilder(Builder):
     def __init__(self) -> None:
         self._blocks: dict[int | None, _Block] = {}
 

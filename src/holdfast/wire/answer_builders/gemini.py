@@ -22,7 +22,7 @@ _PLAIN = {"text", "thought"}
 Part = dict[str, bytes]
 
 
-class Gemini(Builder):
+class GeminiBuilder(Builder):
     def __init__(self) -> None:
         self._parts: list[tuple[Part, list[str]]] = []  # each with its words, as they came
 

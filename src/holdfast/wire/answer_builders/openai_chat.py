@@ -61,7 +61,7 @@ class _Call:
         return obj((*members, *self.extra.items()))
 
 
-class Chat(Builder):
+class ChatBuilder(Builder):
     _finished = False
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ _WORDS = ("response.output_text.delta", "response.refusal.delta")
 Item = dict[str, bytes]
 
 
-class Responses(Builder):
+class ResponsesBuilder(Builder):
     def __init__(self) -> None:
         self._begun: dict[int, list[str]] = {}  # the words so far of items that are not done
         self._done: dict[int, Item] = {}

@@ -20,7 +20,7 @@ LONGEST_NAME = 200
 """Characters of names that clients choose (roles, kinds, models) where they are kept by number and not by weight."""
 
 
-class Remembered(Generic[T]):
+class BlockCache(Generic[T]):
     """Two generations of packed blocks, and beside them those that are more than a plain block, by their weight. Safe
     for threads."""
 
