@@ -68,7 +68,7 @@ def shaped_calls(pattern: str, seed: int, model: ModelFacts) -> list[list[Call]]
             for step in rebuild(steps):
                 # What followed the last marker was not part of the conversation: a few tokens that came once.
                 blocks = [block for block in (step.billed if step.shrank else step.blocks) if block.markable]
-                like = chain.build("", model.ref, blocks, like=like)
+                like = chain.build(model.ref, blocks, like=like)
                 assert step.step.at is not None
                 assert step.step.first_token_at is not None
                 calls.append(Call(step.step.at, step.step.first_token_at, like))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import Any
 
-from holdfast.caches import anthropic
+from holdfast.caches import CacheControls, anthropic
 from holdfast.caches.prompts import Block, Mark, Prompt
 from holdfast.facts import ModelFacts, model
 
@@ -23,8 +24,8 @@ def texts(names: Iterable[str], tokens: int = 1_000, **more: object) -> list[Blo
     return [block(name, tokens, **more) for name in names]  # type: ignore[arg-type]
 
 
-def prompt(blocks: Iterable[Block], *marks: tuple[int, str], model: ModelFacts = OPUS, **more: object) -> Prompt:
+def prompt(blocks: Iterable[Block], *marks: tuple[int, str], model: ModelFacts = OPUS, **controls: Any) -> Prompt:
     """A prompt with markers at (block, ttl); negative blocks count from the end."""
     listed = list(blocks)
     placed = [Mark(at % len(listed), ttl) for at, ttl in marks]
-    return anthropic.marked_prompt(model, listed, marks=placed, **more)  # type: ignore[arg-type]
+    return anthropic.marked_prompt(model, listed, CacheControls(marks=placed, **controls))

@@ -309,7 +309,7 @@ class TestA13WhatAChangeCosts:
         cache = AnthropicCache(facts)
         send(cache, prompt(self.BLOCKS, *self.MARKS, model=facts), 0)
         marks = [(i, "5m") for i in range(min(4, len(blocks)))]
-        return cache.begin(prompt(blocks, *marks, model=facts, settings=settings or None), 10).read
+        return cache.begin(prompt(blocks, *marks, model=facts, settings=settings), 10).read
 
     @pytest.mark.parametrize("name", sorted(SETTINGS))
     def test_settings(self, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.caches import chain
+from holdfast.caches import CacheControls, chain
 from holdfast.caches.prompts import Block, Prompt
 
 from .prompts import block
@@ -25,7 +25,7 @@ def prompts(draw: st.DrawFn) -> dict[str, object]:
 
 
 def built(asked: dict[str, object], like: Prompt | None = None, scope: str = "s") -> Prompt:
-    return chain.build(scope, "m", asked["blocks"], salts=asked["salts"], like=like)  # type: ignore[arg-type]
+    return chain.build("m", asked["blocks"], CacheControls(scope=scope), salts=asked["salts"], like=like)  # type: ignore[arg-type]
 
 
 @given(prompts(), prompts())
@@ -50,12 +50,12 @@ def test_keys_agree_exactly_as_far_as_blocks_and_settings_do(one, two):
 
 
 def test_a_section_without_blocks_still_carries_its_settings():
-    plain = chain.build("s", "m", [block("a")])
-    salted = chain.build("s", "m", [block("a")], salts={"tools": b"x"})
+    plain = chain.build("m", [block("a")])
+    salted = chain.build("m", [block("a")], salts={"tools": b"x"})
     assert plain.keys != salted.keys
 
 
 def test_ends_count_tokens():
-    prompt = chain.build("s", "m", [block("a", 10), block("b", 5)])
+    prompt = chain.build("m", [block("a", 10), block("b", 5)])
     assert (prompt.ends, prompt.tokens) == ((10, 15), 15)
-    assert chain.build("s", "m", []).tokens == 0
+    assert chain.build("m", []).tokens == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.deepseek import DeepSeek
 from holdfast.caches.gemini import Gemini
@@ -49,7 +50,7 @@ def test_models_have_the_rules_of_their_provider(name, kind):
 def test_every_known_model_has_a_cache_that_takes_a_request():
     for known in default().models():
         made = cache(known, contents=CachedContents())
-        asked = prompt(known, [block("s", 5_000, section="system"), *texts("ab")], scope="s")
+        asked = prompt(known, [block("s", 5_000, section="system"), *texts("ab")], CacheControls(scope="s"))
         outcome = made.begin(asked, 0.0)
         made.first_token(outcome, 1.0)
         made.finish(outcome, (), 2.0)
@@ -91,8 +92,8 @@ def test_settings_lose_their_section():
     facts = model("openai:gpt-6.1-sol")
     assert "reasoning.effort" in rules(facts).affecting
     plain = prompt(facts, texts("ab"))
-    assert prompt(facts, texts("ab"), settings={"reasoning.effort": b'"high"'}).keys != plain.keys
-    assert prompt(facts, texts("ab"), settings={"temperature": b"1"}).keys == plain.keys
+    assert prompt(facts, texts("ab"), CacheControls(settings={"reasoning.effort": b'"high"'})).keys != plain.keys
+    assert prompt(facts, texts("ab"), CacheControls(settings={"temperature": b"1"})).keys == plain.keys
 
 
 def test_the_page_of_rules_is_that_of_the_modules():

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from holdfast.caches.prompts import Block
 from holdfast.caches.streams import Stream, Streams
-from holdfast.caches.tokens import Names, Tokens, block_ids, common, read
+from holdfast.caches.tokens import Names, Tokens, block_ids, read, shared_tokens
 
 from .token_prompts import block, prompt, run, tokens
 
@@ -43,16 +43,16 @@ def test_common_prefix(
     a: list[int], mine: tuple[tuple[int, bytes], ...], b: list[int], theirs: tuple[tuple[int, bytes], ...]
 ) -> None:
     first, second = sequence(a, *mine), sequence(b, *theirs)
-    assert common(first, second) == naive(first, second)
+    assert shared_tokens(first, second) == naive(first, second)
 
 
 def test_common_prefix_of_long_sequences() -> None:
     long = run(0, 50_000)
     for parted in (0, 1, 1_023, 1_024, 1_025, 49_999):
         other = [*long[:parted], 99_999, *long[parted + 1 :]]
-        assert common(sequence(long), sequence(other)) == parted
-        assert common(sequence(long), sequence(other), known=parted) == parted
-    assert common(sequence(long), sequence(long[:777])) == 777
+        assert shared_tokens(sequence(long), sequence(other)) == parted
+        assert shared_tokens(sequence(long), sequence(other), known=parted) == parted
+    assert shared_tokens(sequence(long), sequence(long[:777])) == 777
 
 
 @given(st.lists(st.tuples(short, seeds), min_size=1, max_size=8))
@@ -68,7 +68,7 @@ def test_names_are_equal_exactly_where_the_sequences_are(
         assert mine == Names(4).of(one)
         for other, theirs in zip(sequences, named, strict=True):
             equal = sum(1 for x, y in zip(mine, theirs, strict=False) if x == y)
-            assert equal == common(one, other) // 4
+            assert equal == shared_tokens(one, other) // 4
 
 
 def test_a_head_separates_names() -> None:
@@ -142,7 +142,7 @@ def test_blocks_without_token_ids_get_some_of_their_own() -> None:
 
 def test_prompts_made_by_hand_are_told_apart_by_scope_and_model() -> None:
     made = structs.replace(tokens([1, 2, 3]), seeds=())
-    assert common(read(made), read(structs.replace(made, scope="them"))) == 0
-    assert common(read(made), read(made)) == 3
+    assert shared_tokens(read(made), read(structs.replace(made, scope="them"))) == 0
+    assert shared_tokens(read(made), read(made)) == 3
     assert made.block_at(3) == 0
     assert made.block_at(2) == -1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from hashlib import sha256
+from typing import Any
 
-from holdfast.caches import chain
+from holdfast.caches import CacheControls, chain
 from holdfast.caches.prompts import Block, Cache, Mark, Outcome, Prompt, Section
 
 ORDER: tuple[Section, ...] = ("system", "tools", "messages")
@@ -24,8 +25,8 @@ def block(
     return Block(section, kind, role, message, digest, len(ids), ids=raw)
 
 
-def prompt(*blocks: Block, scope: str = "us", salts: dict[Section, bytes] | None = None, **more: object) -> Prompt:
-    return chain.build(scope, "model", blocks, order=ORDER, salts=salts, **more)  # type: ignore[arg-type]
+def prompt(*blocks: Block, salts: dict[Section, bytes] | None = None, **controls: Any) -> Prompt:
+    return chain.build("model", blocks, CacheControls(**({"scope": "us"} | controls)), order=ORDER, salts=salts)
 
 
 def tokens(ids: list[int], **more: object) -> Prompt:

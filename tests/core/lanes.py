@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
@@ -50,7 +51,7 @@ def situation(
 ) -> Situation:
     placed = [Mark(at % len(blocks), ttl) for at, ttl in marks]
     return Situation(
-        prompt=prompt_of(facts, list(blocks), marks=placed, mode=mode),
+        prompt=prompt_of(facts, list(blocks), CacheControls(marks=placed, mode=mode)),
         model=facts,
         now=0.0,
         pool=Entries(),

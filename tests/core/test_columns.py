@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from holdfast.caches import CacheControls
 from holdfast.caches.prompts import Block, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.core.plan import Sent, columns, head
@@ -41,7 +42,7 @@ def test_nothing_is_taken_over_from_another_prefix() -> None:
         read(*HEAD, said(0, name="another"), *TURNS[1:]),
         read(*HEAD, *TURNS[:4]),
         read(tool("more"), *HEAD, *TURNS),
-        prompt_of(SMALL, [*HEAD, *TURNS], settings={"speed": b"fast"}),
+        prompt_of(SMALL, [*HEAD, *TURNS], CacheControls(settings={"speed": b"fast"})),
     ):
         assert columns(other, before) == columns(other)
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import facts
+from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.chain import build
 from holdfast.caches.prompts import Block, Mark, Prompt
@@ -297,7 +298,7 @@ class TestAccount:
     def test_the_account_is_what_the_cache_bills(self) -> None:
         """Played against the rules: with pings the return is a read, without it is a write."""
         block = Block("system", "text", "", 0, b"d" * 16, TOKENS)
-        prompt: Prompt = build("s", OPUS.ref, [block], marks=[Mark(0, "5m")])
+        prompt: Prompt = build(OPUS.ref, [block], CacheControls(marks=[Mark(0, "5m")]))
         bills = {}
         for pings_sent in (0, 1):
             cache = AnthropicCache(OPUS)

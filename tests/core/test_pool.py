@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache
 from holdfast.caches.openai_breakpoints import OpenAIBreakpoints
 from holdfast.caches.prompts import Entry, Mark, Outcome, Prompt
@@ -23,7 +24,7 @@ FIVE, HOUR = 300.0, 3_600.0
 def talk(count: int, *marks: tuple[int, str], model: ModelFacts = SMALL, route: str = "", name: str = "said") -> Prompt:
     blocks = [tool("bash"), system("host"), *(said(number, name=name) for number in range(count))]
     placed = [Mark(at % len(blocks), ttl) for at, ttl in marks]
-    return prompt_of(model, blocks, marks=placed, route=route)
+    return prompt_of(model, blocks, CacheControls(marks=placed, route=route))
 
 
 def send(pool: Pool, prompt: Prompt, at: float, first: float | None = None) -> Outcome:

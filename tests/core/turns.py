@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.caches import CacheControls
 from holdfast.caches.prompts import Block, Mark, Outcome, Prompt
 from holdfast.caches.providers import cache
 from holdfast.caches.providers import prompt as prompt_of
@@ -66,7 +67,7 @@ class Lane:
 
     def prompt(self, marks: Sequence[tuple[int, str]] = (), **more: object) -> Prompt:
         placed = [Mark(at % len(self.blocks), ttl) for at, ttl in marks]
-        return prompt_of(self.model, self.blocks, marks=placed, **more)  # type: ignore[arg-type]
+        return prompt_of(self.model, self.blocks, CacheControls(marks=placed, **more))  # type: ignore[arg-type]
 
     def prepare(self, prompt: Prompt | None = None, **more: object) -> planner.Prepared:
         self.calls += 1

@@ -21,7 +21,7 @@ PLAIN = "root ::= [a-z ]*"  # bytes that are no whole character would be sampled
 
 def prompt_of(ids: list[int], *, model: str = "tiny") -> Prompt:
     """A prompt that is nothing but these tokens."""
-    return chain.build("", model, [block_of(ids)])
+    return chain.build(model, [block_of(ids)])
 
 
 def block_of(ids: list[int], role: str = "user") -> Block:

@@ -27,7 +27,7 @@ def block(name: int, tokens: int, markable: bool = True, kind: str = "text") -> 
 
 
 def call(at: float, blocks: Sequence[Block], first_token_at: float | None = None) -> Call:
-    return Call(at, at + 1 if first_token_at is None else first_token_at, chain.build("", "m", blocks))
+    return Call(at, at + 1 if first_token_at is None else first_token_at, chain.build("m", blocks))
 
 
 def random_calls(

@@ -385,7 +385,7 @@ def rebuilt(trace: Trace, lane: str = "claude-opus-4-6") -> list[Call]:
             digest = count.to_bytes(4)
             path.append(Block("messages", each.type, each.role, count, digest, max(1, each.chars // 3), markable))
         like = calls[-1].prompt if calls else None
-        calls.append(Call(step.at, step.first_token_at, chain.build("", lane, path, like=like)))
+        calls.append(Call(step.at, step.first_token_at, chain.build(lane, path, like=like)))
     return calls
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .prompts import NEVER as NEVER
     from .prompts import Block as Block
     from .prompts import Cache as Cache
+    from .prompts import CacheControls as CacheControls
     from .prompts import Entry as Entry
     from .prompts import Mark as Mark
     from .prompts import Outcome as Outcome
@@ -53,7 +54,7 @@ else:
             ".gemini_contents": "CachedContent CachedContents",
             ".noise": "Noise Noisy",
             ".openai_breakpoints": "OpenAIBreakpoints developer_end entry_key",
-            ".prompts": "Block Cache Entry Mark NEVER Outcome Prompt Section",
+            ".prompts": "Block Cache CacheControls Entry Mark NEVER Outcome Prompt Section",
             ".providers": "Rules cache prompt rules",
             ".streams": "Room",
         },

@@ -38,9 +38,9 @@ from msgspec.structs import replace
 from holdfast.facts import ModelFacts
 
 from . import chain
-from .anthropic_words import why
+from .chain import NO_CONTROLS
 from .entries import Entries
-from .prompts import NEVER, Block, Entry, Mark, Outcome, Prompt, Section
+from .prompts import NEVER, Block, CacheControls, Entry, Mark, Outcome, Prompt, Section
 
 Diagnosis = Literal[
     "model_changed",
@@ -94,29 +94,25 @@ Find = Callable[[bytes, float], Entry | None]
 def marked_prompt(
     model: ModelFacts,
     blocks: Sequence[Block],
+    controls: CacheControls = NO_CONTROLS,
     *,
-    scope: str = "",
-    settings: Mapping[str, bytes] | None = None,
-    marks: Sequence[Mark] = (),
-    automatic: str | None = None,
     like: Prompt | None = None,
     same: bool = False,
 ) -> Prompt:
     """What the cache sees of these blocks (A1, A8, A13, A14). Tools that are loaded later are left out by the caller.
 
-    `automatic` is the lifetime that the request's own top-level marker asks for. `same` if settings, tools and system
-    text are known to be those of `like`.
+    `same` if settings, tools and system text are known to be those of `like`.
     """
-    settings = settings or {}
-    marks = with_automatic(blocks, marks, automatic)
+    settings = controls.settings
+    marks = with_automatic(blocks, controls.marks, controls.automatic)
     shown, places = _shown(model, blocks, settings, same and like is not None and not like.origin)
     if places is not None:
         marks = [Mark(places[mark.block], mark.ttl) for mark in marks if mark.block in places]
     if same and like is not None:
         built = chain.grown(like, shown, marks)
     else:
-        salts = _salts(model, shown, settings)
-        built = chain.build(scope, model.ref, shown, order=ORDER, salts=salts, marks=marks, like=like)
+        seen = CacheControls(scope=controls.scope, marks=marks)
+        built = chain.build(model.ref, shown, seen, order=ORDER, salts=_salts(model, shown, settings), like=like)
     return built if places is None else replace(built, origin=tuple(places))
 
 
@@ -142,7 +138,7 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
     writes, written = _bill(prompt, beyond, read)
     refreshed = () if found is None else _refreshed(prompt, hit, entries, marks, now, model)
     base = refreshed[-1] if refreshed else None  # the entry at the hit, as it lives from now on
-    return Outcome(
+    outcome = Outcome(
         prompt,
         now,
         read,
@@ -151,8 +147,8 @@ def decide(prompt: Prompt, entries: Lookup, now: float, model: ModelFacts, *, ex
         hit,
         _written(prompt, beyond, base, now, model),
         refreshed,
-        tuple(why(prompt, marks, hit, found, source, writes, entries.get, now, model)) if explain else (),
     )
+    return replace(outcome, why=tuple(_why(outcome, marks, found, source, entries, model))) if explain else outcome
 
 
 def readable(prompt: Prompt, find: Find, now: float, model: ModelFacts) -> int:
@@ -403,3 +399,39 @@ def _refreshed(
         if key == last:
             break
     return tuple(fresh)
+
+
+def _why(
+    outcome: Outcome, marks: Sequence[Mark], found: Entry | None, source: int, entries: Lookup, model: ModelFacts
+) -> Iterator[str]:
+    """What happened, for people. Looks only at what lies between the hit and the last marker; `found` is what is read,
+    reached from the marker at block `source`."""
+    prompt, now = outcome.prompt, outcome.at
+    for mark in prompt.marks:
+        if prompt.ends[mark.block] < model.floor:
+            yield (
+                f"the marker at block {mark.block} ends at {prompt.ends[mark.block]} tokens, below the floor of "
+                f"{model.floor}: it does nothing (A9)"
+            )
+    if marks:
+        for index in range(marks[-1].block, outcome.hit, -1):
+            missed = entries.get(prompt.keys[index])
+            if missed is not None:
+                yield _missed(index, missed, now, model)
+    if found is not None:
+        yield (
+            f"read {found.tokens} tokens: the {found.ttl} entry at block {outcome.hit}, written "
+            f"{now - found.written:.0f} s ago, reached from the marker at block {source} (A4)"
+        )
+    elif marks:
+        yield "nothing read: no entry for this prefix in reach of a marker (A4)"
+    for ttl, tokens in outcome.writes:
+        yield f"wrote {tokens} tokens for {ttl} (A12)"
+
+
+def _missed(index: int, entry: Entry, now: float, model: ModelFacts) -> str:
+    if entry.readable > now:
+        return f"the entry at block {index} cannot be read yet: the answer that writes it has not begun (A11)"
+    if entry.expires < now:
+        return f"the {entry.ttl} entry at block {index} expired {now - entry.expires:.0f} s ago (A10)"
+    return f"the live entry at block {index} is more than {model.lookback} positions before the next marker (A4)"

@@ -11,38 +11,38 @@ from hashlib import sha256
 
 from holdfast.records import common_head
 
-from .prompts import Block, Mark, Prompt, Section
+from .prompts import Block, CacheControls, Mark, Prompt, Section
 
 Salts = Mapping[Section, bytes]
 """Settings that a section's cached state depends on, by the first section they invalidate."""
 
+NO_CONTROLS = CacheControls()
 _DIGEST = 16  # bytes of a key: collisions would need 2^64 prompts
 
 
 def build(
-    scope: str,
     model: str,
     blocks: Sequence[Block],
+    controls: CacheControls = NO_CONTROLS,
     *,
     order: Sequence[Section] = ("tools", "system", "messages"),
     salts: Salts | None = None,
-    marks: Sequence[Mark] = (),
-    route: str = "",
-    mode: str = "",
     like: Prompt | None = None,
 ) -> Prompt:
-    """A prompt from its blocks. `like` is an earlier prompt; what both begin with is not digested again.
+    """A prompt from its blocks; of the controls' settings and automatic marker the salts and marks have been made. What
+    it begins with like an earlier prompt, `like`, is not digested again.
 
     Every section of `order` enters the chain even when it is empty: a request without tools does not share a key with
     one whose system text happens to look like a tool.
     """
     blocks = tuple(blocks)
-    seeds = _seeds(scope, model, order, salts or {})
-    known = 0 if like is None else _common(blocks, seeds, like)
+    seeds = _seeds(controls.scope, model, order, salts or {})
+    known = 0 if like is None else _same_keys(blocks, seeds, like)
     keys, ends = ((), ()) if like is None else (like.keys[:known], like.ends[:known])
     pairs = tuple(seeds.items())
     keys, ends = _chained(blocks, known, keys, ends, pairs)
-    return Prompt(scope, model, blocks, keys, ends, tuple(marks), route, (), mode, pairs)
+    marks = tuple(controls.marks)
+    return Prompt(controls.scope, model, blocks, keys, ends, marks, controls.route, (), controls.mode, pairs)
 
 
 def grown(like: Prompt, blocks: Sequence[Block], marks: Sequence[Mark]) -> Prompt:
@@ -75,22 +75,11 @@ def _chained(
 
 
 def parting(before: Prompt | None, after: Prompt) -> int | None:
-    """The first block at which a prompt departs from an earlier one; None where one is the beginning of the other.
-
-    Keys that differ once differ ever after, so halving finds the place.
-    """
+    """The first block at which a prompt departs from an earlier one; None where one is the beginning of the other."""
     if before is None:
         return None
-    low, high = 0, min(len(before.keys), len(after.keys))
-    if before.keys[:high] == after.keys[:high]:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if before.keys[middle] == after.keys[middle]:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    shared = common_head(before.keys, after.keys)
+    return None if shared == min(len(before.keys), len(after.keys)) else shared
 
 
 def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> dict[Section, bytes]:
@@ -106,7 +95,7 @@ def _seeds(scope: str, model: str, order: Sequence[Section], salts: Salts) -> di
     return seeds
 
 
-def _common(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Prompt) -> int:
+def _same_keys(blocks: tuple[Block, ...], seeds: Mapping[Section, bytes], like: Prompt) -> int:
     """How many leading blocks have the same keys as in `like`."""
     high = min(len(blocks), len(like.blocks))
     before = dict(like.seeds)

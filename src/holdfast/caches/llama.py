@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.facts import ModelFacts
 
 from .prompts import NEVER, Block, Entry, Outcome, Prompt, Section
-from .tokens import Tokens, common, read
+from .tokens import Tokens, read, shared_tokens
 
 AFFECTING: Mapping[str, Section] = {}
 """Whatever matters is rendered into tokens by the chat template."""
@@ -50,20 +50,20 @@ class HostMemory:
     def save(self, tokens: Tokens) -> None:
         if not self._capacity or not len(tokens) or len(tokens) > self._capacity:
             return
-        if any(common(kept, tokens) == len(tokens) for kept in self.sequences):
+        if any(shared_tokens(kept, tokens) == len(tokens) for kept in self.sequences):
             return
-        self.sequences = [kept for kept in self.sequences if common(kept, tokens) < len(kept)]
+        self.sequences = [kept for kept in self.sequences if shared_tokens(kept, tokens) < len(kept)]
         self.sequences.append(tokens)
         while sum(map(len, self.sequences)) > self._capacity:
             del self.sequences[0]
 
     def exchange(self, held: Tokens, wanted: Tokens) -> Tokens:
         """What a slot that holds `held` should hold for a request that wants `wanted`."""
-        shared = common(held, wanted)
+        shared = shared_tokens(held, wanted)
         kept, similar = (shared / len(held) if len(held) else -1.0), shared / len(wanted)
         best = None
         for index, sequence in enumerate(self.sequences):
-            shared = common(sequence, wanted)
+            shared = shared_tokens(sequence, wanted)
             kept_here, similar_here = shared / len(sequence), shared / len(wanted)
             if kept_here >= self._keep and kept_here > kept and similar_here > similar:
                 best, kept, similar = index, kept_here, similar_here
@@ -91,7 +91,7 @@ class Llama:
         if self._hosting and leaving:
             self._host.save(slot.tokens)
             slot.tokens = self._host.exchange(slot.tokens, tokens)
-        shared = min(common(slot.tokens, tokens), max(0, len(tokens) - self._unread))
+        shared = min(shared_tokens(slot.tokens, tokens), max(0, len(tokens) - self._unread))
         slot.tokens = tokens
         outcome = Outcome(
             prompt=prompt,
@@ -138,7 +138,7 @@ class Llama:
             return min(self._slots, key=_began), "no slot was free: it waits for the one that began first (L7)", True
         best, similar = None, self._similarity
         for slot in free if self._similarity and len(tokens) else ():
-            here = common(slot.tokens, tokens) / len(tokens)
+            here = shared_tokens(slot.tokens, tokens) / len(tokens)
             if here > similar:
                 best, similar = slot, here
         if best is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -45,26 +45,40 @@ class Mark(Struct, frozen=True, gc=False):
     ttl: str
 
 
-class Prompt(Struct, frozen=True):
-    """A request as a cache sees it. `keys[i]` stands for everything up to the end of block i, `ends[i]` counts it.
+class CacheControls(Struct, frozen=True, kw_only=True):
+    """What a request says about caching beside its blocks."""
 
-    `scope` is who may share entries (organisation and workspace); scope and model are part of the keys. `route` is
-    what a provider routes by beyond the content (OpenAI's `prompt_cache_key`). `origin` says which block of the body
-    each one was, where some were left out or moved. `hidden` counts markers that the body has beyond `marks`: on blocks
-    that were left out, or a second one on a block. They do nothing but count towards the provider's limit.
-    """
+    scope: str = ""
+    """Who may share entries: organisation and workspace."""
+    settings: Mapping[str, bytes] = {}
+    """Settings that cached sections may depend on."""
+    marks: Sequence[Mark] = ()
+    automatic: str | None = None
+    """The lifetime that a top-level marker asks for, where there is one."""
+    route: str = ""
+    """What the provider routes by beyond the content (OpenAI's `prompt_cache_key`)."""
+    mode: str = ""
+
+
+class Prompt(Struct, frozen=True):
+    """A request as a cache sees it. Scope and model are part of the keys."""
 
     scope: str
     model: str
     blocks: tuple[Block, ...]
     keys: tuple[bytes, ...]
+    """`keys[i]` stands for everything up to the end of block i."""
     ends: tuple[int, ...]
+    """The tokens up to the end of each block."""
     marks: tuple[Mark, ...] = ()
     route: str = ""
     origin: tuple[int, ...] = ()
+    """Which block of the body each one was, where some were left out or moved."""
     mode: str = ""
     seeds: tuple[tuple[Section, bytes], ...] = ()
     hidden: int = 0
+    """Markers that the body has beyond `marks`: on blocks that were left out, or a second one on a block. They do
+    nothing but count towards the provider's limit."""
 
     @property
     def tokens(self) -> int:

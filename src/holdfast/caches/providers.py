@@ -10,8 +10,9 @@ from msgspec import Struct
 from holdfast.facts import ModelFacts
 
 from . import anthropic, chain, deepseek, gemini, llama, openai, openai_breakpoints, vllm
+from .chain import NO_CONTROLS
 from .gemini_contents import CachedContents
-from .prompts import Block, Cache, Entry, Mark, Outcome, Prompt, Section
+from .prompts import Block, Cache, CacheControls, Entry, Outcome, Prompt, Section
 from .streams import Room
 
 
@@ -103,30 +104,21 @@ def cache(
 def prompt(
     model: ModelFacts,
     blocks: Sequence[Block],
+    controls: CacheControls = NO_CONTROLS,
     *,
-    scope: str = "",
-    settings: Mapping[str, bytes] | None = None,
-    marks: Sequence[Mark] = (),
-    automatic: str | None = None,
-    route: str = "",
-    mode: str = "",
     like: Prompt | None = None,
     same: bool = False,
 ) -> Prompt:
     """What the provider's cache sees of a request with these blocks. `same` if its settings, and its blocks other than
     messages, are known to be those of `like`."""
-    known = rules(model)
-    if known is _ANTHROPIC:
-        return anthropic.marked_prompt(
-            model, blocks, scope=scope, settings=settings, marks=marks, automatic=automatic, like=like, same=same
-        )
+    provider = rules(model)
+    if provider is _ANTHROPIC:
+        return anthropic.marked_prompt(model, blocks, controls, like=like, same=same)
     salts: dict[Section, bytes] = {}
-    if known.all_tools:
+    if provider.all_tools:
         tools = b"".join([block.digest for block in blocks if block.section == "tools"])
-        salts[known.order[0]] = sha256(tools).digest()
-    for name, value in sorted((settings or {}).items()):
-        if (section := known.affecting.get(name)) is not None:
+        salts[provider.order[0]] = sha256(tools).digest()
+    for name, value in sorted(controls.settings.items()):
+        if (section := provider.affecting.get(name)) is not None:
             salts[section] = salts.get(section, b"") + name.encode() + b"=" + value + b"\0"
-    return chain.build(
-        scope, model.ref, blocks, order=known.order, salts=salts, marks=marks, route=route, mode=mode, like=like
-    )
+    return chain.build(model.ref, blocks, controls, order=provider.order, salts=salts, like=like)

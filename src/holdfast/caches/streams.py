@@ -12,7 +12,7 @@ from weakref import ref
 from msgspec import Struct
 
 from .prompts import Entry, Prompt
-from .tokens import Names, Tokens, common, read
+from .tokens import Names, Tokens, read, shared_tokens
 
 CAPACITY = 20_000_000
 """Tokens kept, four bytes each."""
@@ -97,7 +97,7 @@ class Streams:
         names = self._names.of(tokens, head)
         for depth in range(len(names), 0, -1):
             streams = [self._streams[serial][0] for serial in self._through.get(names[depth - 1], ())]
-            found = [(common(s.tokens, tokens, depth * self._step), s) for s in streams if s.live(now)]
+            found = [(shared_tokens(s.tokens, tokens, depth * self._step), s) for s in streams if s.live(now)]
             if found:
                 return found
         return []
@@ -139,7 +139,7 @@ class Streams:
             for serial in self._ending.get(name, ())
             for other in (self._streams[serial][0],)
             if other.expires <= stream.expires
-            and common(other.tokens, stream.tokens, depth * self._step) == len(other.tokens)
+            and shared_tokens(other.tokens, stream.tokens, depth * self._step) == len(other.tokens)
         ]
 
     def remove(self, serial: int) -> None:

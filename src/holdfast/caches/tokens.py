@@ -13,10 +13,11 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
+from holdfast.records import common_head
+
 from .prompts import Block, Prompt
 
 WIDTH = 4  # bytes of a token id
-_WINDOWS = (16_384, 1_024, 64, WIDTH)  # bytes compared at once, ever closer to where two sequences part
 _REMEMBERED = 64  # sequences whose names are kept, so that a longer one is named from where it goes on
 _MOST = 1_000_000  # tokens of all of them
 
@@ -72,23 +73,15 @@ def block_ids(block: Block) -> bytes:
     return block.ids + shake_128(block.digest).digest(size - len(block.ids))
 
 
-def common(a: Tokens, b: Tokens, known: int = 0) -> int:
+def shared_tokens(one: Tokens, other: Tokens, known: int = 0) -> int:
     """How many leading tokens two sequences share; `known` of them need not be compared again."""
-    if a is b:
-        return len(a)
-    shared = _common_bytes(a.ids, b.ids, known * WIDTH) // WIDTH
-    if a.borders == b.borders:
+    if one is other:
+        return len(one)
+    shared = common_head(one.ids, other.ids, start=known * WIDTH) // WIDTH
+    if one.borders == other.borders:
         return shared
-    parted = next(pair for pair in zip_longest(a.borders, b.borders) if pair[0] != pair[1])
+    parted = next(pair for pair in zip_longest(one.borders, other.borders) if pair[0] != pair[1])
     return min(shared, *(border[0] for border in parted if border is not None))
-
-
-def _common_bytes(a: bytes, b: bytes, at: int) -> int:
-    size = min(len(a), len(b))
-    for width in _WINDOWS:
-        while at + width <= size and a[at : at + width] == b[at : at + width]:
-            at += width
-    return at
 
 
 class Names:
@@ -112,7 +105,7 @@ class Names:
         known = self._memory.pop(first, None)
         if known is not None:
             self._size -= len(known[0])
-            shared = min(common(tokens, known[0]) // self._step, len(known[1]))
+            shared = min(shared_tokens(tokens, known[0]) // self._step, len(known[1]))
             names = list(known[1][:shared]) or names
         for index in range(len(names), steps):
             names.append(self._name(names[-1], tokens, index))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
-from holdfast.caches import AnthropicCache, Entries, Outcome, decide, marked_prompt
+from holdfast.caches import AnthropicCache, CacheControls, Entries, Outcome, decide, marked_prompt
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts
 from holdfast.report.logs import Shape, Trace, TraceStep, lanes
@@ -120,10 +120,12 @@ def _lane(steps: Sequence[TraceStep], starts: set[int], without: Sequence[Rule])
         for at, begun in [pair for pair in waiting if pair[0] <= step.at]:
             cache.first_token(begun, at)
         waiting = [pair for pair in waiting if pair[0] > step.at]
-        foreseen = decide(marked_prompt(model, request.blocks, marks=request.marks), entries, step.at, model).read
+        foreseen = decide(
+            marked_prompt(model, request.blocks, CacheControls(marks=request.marks)), entries, step.at, model
+        ).read
         if step.number not in starts and not _agree(foreseen, step.usage.read):
             found.append(_explained(request, foreseen, step.at - before))
-        outcome = cache.begin(marked_prompt(model, request.billed, marks=request.billed_marks), step.at)
+        outcome = cache.begin(marked_prompt(model, request.billed, CacheControls(marks=request.billed_marks)), step.at)
         waiting.append((step.at if step.first_token_at is None else step.first_token_at, outcome))
         before = step.at
     return found

@@ -16,7 +16,7 @@ from typing import TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.caches import Block, Prompt, rules
+from holdfast.caches import Block, CacheControls, Prompt, rules
 from holdfast.caches import prompt as prompt_of
 from holdfast.facts import ModelFacts
 
@@ -126,12 +126,14 @@ class PromptReader:
         prompt = prompt_of(
             model,
             cast(list[Block], _without(blocks, left_out) if left_out else blocks),
-            scope=scope,
-            settings=seen.settings,
-            marks=marks,
-            automatic=asked.automatic,
-            route=_plain(asked.key) if asked.key else "",
-            mode=_plain(asked.cached_content if body.dialect == "gemini" else asked.mode or asked.retention),
+            CacheControls(
+                scope=scope,
+                settings=seen.settings,
+                marks=marks,
+                automatic=asked.automatic,
+                route=_plain(asked.key) if asked.key else "",
+                mode=_plain(asked.cached_content if body.dialect == "gemini" else asked.mode or asked.retention),
+            ),
             like=None if like is None else like.prompt,
             same=same,
         )

@@ -9,6 +9,7 @@ from random import Random
 from msgspec import Struct
 
 from holdfast import facts
+from holdfast.caches import CacheControls
 from holdfast.caches.anthropic import AnthropicCache, marked_prompt
 from holdfast.caches.entries import Entries
 from holdfast.caches.prompts import Block, Entry, Mark
@@ -44,7 +45,7 @@ def replay(turns: Sequence[Turn], head: int, ttl: str, *, others: bool = False, 
             messages.append(Block("messages", "text", "user", number, f"message {number}".encode(), grown))
         blocks = (Block("system", "text", "system", -1, b"head", head), *messages)
         marks = [Mark(0, ttl), Mark(len(blocks) - 1, ttl)] if messages else [Mark(0, ttl)]
-        asked = marked_prompt(MODEL, blocks, marks=marks)
+        asked = marked_prompt(MODEL, blocks, CacheControls(marks=marks))
         if (number == 0 and known) or others:
             seconds = float(MODEL.ttl_seconds(ttl) or 0)
             entries.put([Entry(asked.keys[0], head, ttl, seconds, now - 1, now + seconds, now - 1)], now)

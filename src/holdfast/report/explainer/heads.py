@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from msgspec.structs import replace
 
-from holdfast.caches import Mark, Prompt, providers
+from holdfast.caches import CacheControls, Mark, Prompt, providers
 from holdfast.config.sections import Breaks
 from holdfast.core import DEFAULTS, Divergence, Finding, head, judge
 from holdfast.core.cures import Cure, case, cure_for
@@ -148,9 +148,8 @@ def _could(seen: ComparedBody, old: Prompt) -> int:
     marks = [mark for mark in old.marks if mark.block < ends[0]]
     marks += [Mark(mark.block - ends[1] + ends[0], mark.ttl) for mark in new.marks if mark.block >= ends[1]]
     blocks = (*old.blocks[: ends[0]], *new.blocks[ends[1] :])
-    same = providers.prompt(
-        asked.model, blocks, scope=new.scope, settings=asked.settings, marks=marks, route=new.route, mode=new.mode
-    )
+    controls = CacheControls(scope=new.scope, settings=asked.settings, marks=marks, route=new.route, mode=new.mode)
+    same = providers.prompt(asked.model, blocks, controls)
     return seen.tenant.pool(asked.model).begin(same, seen.prepared.outcome.at).read
 
 
