@@ -105,6 +105,8 @@ class Emulator:
             del self.lines[self.row + 1 :]
         elif letter == "K" and numbers in ("", "0"):
             self.lines[self.row] = self.lines[self.row][: self.column]
+        elif letter == "K" and numbers == "2":
+            self.lines[self.row] = ""
         else:
             raise AssertionError(f"an unknown escape code: {found[0]!r}")
 

@@ -50,6 +50,7 @@ class Seen:
     ) -> None:
         monkeypatch.setenv("COLUMNS", str(columns))
         monkeypatch.setenv("LINES", str(rows))
+        monkeypatch.setenv("TERM", "xterm-256color")
         self.emulator = Emulator(columns, rows)
         self.out = Out(self.emulator)
         self.now = 100.0

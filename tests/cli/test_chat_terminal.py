@@ -73,7 +73,7 @@ class TestTalking:
         assert "> Hello there\nHello there\n\nanthropic:claude-haiku-5-5 · 1 call · in " in text
         assert "The goal is set; the model is told with the next message." in text
         assert "did you mean /context?" in text
-        assert "> two \n. lines\ntwo lines\n" in text
+        assert "> two\n. lines\ntwo lines\n" in text
         assert session_of(text) == chat.logs[0].stem
 
     def test_several_lines_that_are_pasted_are_one_message(self, start: Start) -> None:

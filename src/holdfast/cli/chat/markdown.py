@@ -14,6 +14,7 @@ from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -156,13 +157,21 @@ def _single(tokens: list[Token]) -> Iterator[Token]:
             skipping = False
 
 
-def rendered(source: str, console: Console, width: int) -> list[str]:
-    """A block as lines for this console, each ready to be written; blank ones at the ends are left out."""
-    with console.capture() as caught:
-        console.print(Block(source), width=max(width, LEAST), height=None)
-    lines = [line.rstrip() for line in caught.get().split("\n")]
+def rendered(source: str, console: Console) -> list[list[Segment]]:
+    """A block as lines for this console, without blank ones at the ends and blanks at their ends."""
+    options = console.options.update(width=max(console.width, LEAST), height=None)
+    lines = [_trimmed(line) for line in console.render_lines(Block(source), options, pad=False)]
     while lines and not lines[0]:
         del lines[0]
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    while line and not line[-1].text.strip():
+        line.pop()
+    if line:
+        text, style, control = line[-1]
+        line[-1] = Segment(text.rstrip(), style, control)
+    return line

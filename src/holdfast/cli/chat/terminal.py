@@ -6,14 +6,14 @@ change is one write, so nothing flickers. Needs `rich`.
 
 from __future__ import annotations
 
-import io
-import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import SegmentLines
 from rich.text import Text
 
 from holdfast.agent import Line, Turn
@@ -22,7 +22,7 @@ from holdfast.tools import Answer
 
 from .markdown import THEME, Growing, rendered
 from .screen import Kind
-from .words import Cleaner, call_line, call_words, clean, cost_lines, fitted, one_line, places
+from .words import Cleaner, call_line, call_words, clean, cost_lines, one_line
 
 TAIL = 5
 """Lines of a running command's output that are shown at a time."""
@@ -35,9 +35,9 @@ class Terminal:
     """Writes to `out`, whose width and height are asked for at every picture."""
 
     def __init__(self, out: TextIO, *, colours: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
-        self._out, self._clock = out, clock
-        self._console = Console(  # makes texts, and writes nowhere itself
-            file=io.StringIO(),
+        self._clock = clock
+        self._console = Console(
+            file=out,
             force_terminal=True,
             no_color=not colours,
             theme=THEME,
@@ -45,6 +45,7 @@ class Terminal:
             markup=False,
             emoji=False,
         )
+        self._live: Live | None = None  # while something moves
         self._cleaner = Cleaner()
         self._text: Growing | None = None
         self._thoughts = ""
@@ -52,7 +53,6 @@ class Terminal:
         self._running: dict[str, tuple[ToolUse, deque[str]]] = {}
         self._waiting = ""
         self._since = 0.0
-        self._lines: list[str] = []
         self._drawn_at, self._took = 0.0, 0.0
         self._dirty = False
         self._still = False  # somebody is being asked
@@ -95,19 +95,17 @@ class Terminal:
         self._still = False
         self._end_text()
         call, _ = self._running.pop(answer.result.tool_use_id, (None, None))
-        upper, lower = call_line(call, answer, self._width - 2)
+        upper, lower = call_line(call, answer, self._console.width - 2)
         name, gap, about = upper.partition("  ")
         style = "red" if answer.result.is_error else "green"
         self._above(
-            [
-                self._painted(Text.assemble(("• ", style), (name, "bold"), gap, about)),
-                self._painted(Text(f"  {lower}", "dim")),
-            ]
+            Text.assemble(("• ", style), (name, "bold"), gap, about, overflow="fold"),
+            Text(f"  {lower}", "dim", overflow="fold"),
         )
 
     def notice(self, text: str) -> None:
         self._end_text()
-        self._above([line for each in clean(text).splitlines() for line in self._wrapped(each, "dim")])
+        self._above(Text(clean(text), "dim", overflow="fold"))
 
     # What the program does
 
@@ -125,29 +123,30 @@ class Terminal:
         if turn.problem:
             self.warn(turn.problem)
         elif turn.ended == "cancelled":
-            self._above(self._wrapped("stopped", "dim"))
+            self._above(Text("stopped", "dim"))
         if turn.line.calls:
-            lines = cost_lines(turn.line, self._width, turn.delegated)
-            self._above([*(self._painted(Text(line, "dim")) for line in lines), ""])
+            lines = cost_lines(turn.line, self._console.width, turn.delegated)
+            self._above(*(Text(line, "dim", overflow="fold") for line in lines), Text())
 
     def say(self, lines: Sequence[str]) -> None:
         self._end_text()
-        self._above([part for line in lines for part in self._wrapped(clean(line), "")])
+        self._above(*(Text(clean(line), overflow="fold") for line in lines))
 
     def aside(self, lines: Sequence[str]) -> None:
         """Nothing is wrapped: what is asked about, and what is to be copied, must stay as it is."""
         self._end_text()
-        self._above([clean(line) for line in lines])
+        self.clear()
+        self._console.print(Text("\n".join(clean(line) for line in lines)), soft_wrap=True)
 
     def warn(self, text: str) -> None:
         self._end_text()
-        self._above([line for each in clean(text).splitlines() for line in self._wrapped(each, "red")])
+        self._above(Text(clean(text), "red", overflow="fold"))
 
     def clear(self) -> None:
         """Take the moving lines away until something moves again."""
-        if self._lines:
-            self._write(self._erased())
-            self._lines = []
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
         self._dirty, self._still = False, True
 
     def tick(self) -> None:
@@ -171,28 +170,31 @@ class Terminal:
         self._thoughts, self._writing = "", ""
 
     def _block(self, source: str) -> None:
-        lines = rendered(source, self._console, self._width)
+        lines = rendered(source, self._console)
         if lines:
-            self._above([*lines, ""])
+            self._above(SegmentLines(lines, new_lines=True), Text())
 
     # The picture
 
-    def _picture(self) -> list[str]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The moving lines: as many as fit on the screen, and the newest of them."""
         if self._text is not None and self._text.rest.strip():
-            return rendered(self._text.rest, self._console, self._width)[-self._height :]
-        lines: list[str] = []
+            lines = rendered(self._text.rest, console)
+        else:
+            lines = console.render_lines(Group(*self._moving()), options, pad=False)
+        yield SegmentLines(lines[-max(options.size.height - 2, 1) :], new_lines=True)
+
+    def _moving(self) -> Iterator[RenderableType]:
         for call, output in self._running.values():
             name, about = call_words(call)
-            head = fitted(f"{name}  {about}".rstrip(), self._width - 2)
-            lines += [self._painted(Text(f"  {head}", "bold"))]
-            lines += [self._painted(Text(fitted(f"  | {line}", self._width), "dim")) for line in output]
+            yield Text(f"  {name}  {about}".rstrip(), "bold", no_wrap=True, overflow="ellipsis")
+            for line in output:
+                yield Text(f"  | {line}", "dim", no_wrap=True, overflow="ellipsis")
         if self._thoughts and not self._running:
-            thought = self._wrapped(one_line(self._thoughts), "dim italic")[-3:]
-            lines += thought
+            thoughts = Text(one_line(self._thoughts), "dim italic").wrap(self._console, self._console.width)
+            yield from thoughts[-3:]
         if self._waiting:
-            lines += [self._painted(Text(fitted(self._status(), self._width), "dim"))]
-        return lines[-self._height :]
+            yield Text(self._status(), "dim", no_wrap=True, overflow="ellipsis")
 
     def _status(self) -> str:
         passed = int(self._clock() - self._since)
@@ -208,44 +210,29 @@ class Terminal:
 
     def _draw(self) -> None:
         begun, self._still = self._clock(), False
-        lines = self._picture()
-        if lines != self._lines:
-            self._write(self._erased() + "\n".join(lines))
-            self._lines = lines
+        if not self._live_again() and self._live is not None:
+            self._live.refresh()
         self._dirty, self._drawn_at = False, self._clock()
         self._took = self._drawn_at - begun
 
-    def _above(self, lines: Sequence[str]) -> None:
+    def _live_again(self) -> bool:
+        """Begin to show the moving lines where something moves and they are not there."""
+        if self._live is not None or self._still or not (self._waiting or self._running):
+            return False
+        self._live = Live(
+            self,
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="visible",
+        )
+        self._live.start(refresh=True)
+        return True
+
+    def _above(self, *lines: RenderableType) -> None:
         """These stay; the moving lines go below them."""
-        picture = self._picture() if (self._waiting or self._running) and not self._still else []
-        self._write(self._erased() + "".join(f"{line}\n" for line in lines) + "\n".join(picture))
-        self._lines, self._dirty = picture, False
-
-    def _erased(self) -> str:
-        if not self._lines:
-            return ""
-        up = f"\x1b[{len(self._lines) - 1}A" if len(self._lines) > 1 else ""
-        return f"\r{up}\x1b[J"
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._out.write(text)
-            self._out.flush()
-
-    @property
-    def _width(self) -> int:
-        return max(shutil.get_terminal_size().columns - 1, 10)  # a full line would move some cursors and not others
-
-    @property
-    def _height(self) -> int:
-        return max(shutil.get_terminal_size().lines - 2, 1)
-
-    def _wrapped(self, text: str, style: str) -> list[str]:
-        if not style and places(text) <= self._width + 1:
-            return [text]
-        return self._painted(Text(text, style, overflow="fold")).split("\n")
-
-    def _painted(self, text: Text) -> str:
-        with self._console.capture() as caught:
-            self._console.print(text, width=self._width, end="")
-        return caught.get().rstrip("\n")
+        self._live_again()
+        self._console.print(Group(*lines))
+        self._dirty = False
