@@ -29,7 +29,7 @@ from holdfast.facts import estimate
 from holdfast.records import Message, Request, Text
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
-from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput
+from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput, ToolSession
 from holdfast.tools.offload import PREFIX
 
 MODEL = "anthropic:claude-opus-4-6"
@@ -193,9 +193,7 @@ async def _searched(deferral: Deferral, cache: Cache) -> tuple[Decimal, tuple[st
             model=ref,
             dialect=dialect,
             settings=Tools(deferral=deferral),
-            workspace=room,
-            home=Path(scratch, "home"),
-            session="s",
+            session=ToolSession(id="s", workspace=room, home=Path(scratch, "home")),
         )
         async with toolbox:
             for number, task in enumerate(searching._tasks(TASKS)):

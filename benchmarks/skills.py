@@ -29,7 +29,7 @@ from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.script import Script
 from holdfast.skills import SessionSkills, SkillStore, load_skills
-from holdfast.tools import Toolbox
+from holdfast.tools import Toolbox, ToolSession, ToolSources
 
 MODEL, SEED, PAUSE = "claude-haiku-4-5", 7, 25.0
 TASKS, LIBRARY, MANY = 24, 40, 1_000
@@ -182,10 +182,8 @@ async def _play(arm: Arm, tasks: list[str]) -> Played:
         skills = None if arm.pasted else SessionSkills(store, settings=arm.settings)
         toolbox = Toolbox(
             model=f"anthropic:{MODEL}",
-            workspace=room,
-            home=Path(scratch, "home"),
-            session="s",
-            skills=skills,
+            session=ToolSession(id="s", workspace=room, home=Path(scratch, "home")),
+            sources=ToolSources(skills=skills),
         )
         system = _system(arm, store, skills)
         async with toolbox:

@@ -31,7 +31,7 @@ from holdfast.engine import EngineCore, Lane, PreparedCall
 from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json
 from holdfast.simulator import Call, Simulator, VirtualClock
 from holdfast.simulator.script import Script
-from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput
+from holdfast.tools import Tool, Toolbox, ToolContext, ToolOutput, ToolSession
 from holdfast.tools.offload import Offloader
 from holdfast.tools.search import ToolIndex
 from holdfast.wire import DIALECTS, Body
@@ -232,9 +232,7 @@ async def _play(model: str, dialect: str, mode: Mode, setting: Setting, tasks: l
             model=model,
             dialect=dialect,
             settings=settings,
-            workspace=room,
-            home=Path(scratch, "home"),
-            session="s",
+            session=ToolSession(id="s", workspace=room, home=Path(scratch, "home")),
         )
         played.carrier = toolbox.toolset.carrier
         async with toolbox:

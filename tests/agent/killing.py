@@ -58,7 +58,7 @@ async def _echo(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 
 
 async def _detach(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    context.tell(ProcessStarted(process="job1", command="make watch", background=True))
+    context.emit(ProcessStarted(process="job1", command="make watch", background=True))
     return ToolOutput(content="started")
 
 

@@ -17,8 +17,8 @@ from holdfast.config.sections.cache import Cache
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 from holdfast.records.events.agent import TaskUpdated
 from holdfast.records.events.tools import SkillLoaded
-from holdfast.tools import Answer, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.result_blocks import NO_OUTPUT
+from holdfast.tools import Tool, ToolAnswer, ToolContext, ToolExecutionError, ToolOutput
+from holdfast.tools.results import NO_OUTPUT
 from tests.agent.driving import Bench, calls, confused, extends, settings, sound
 from tests.skills.writing import write_skill
 
@@ -65,7 +65,7 @@ class Watched(Watch):
     def calling(self, call: ToolUse) -> None:
         self.told.append(("calling", call.name))
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         self.told.append(("called", answer.tool))
 
     def notice(self, text: str) -> None:

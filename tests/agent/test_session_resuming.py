@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 
 async def _detached(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    context.tell(ProcessStarted(process=input["name"], command="make watch", background=True))
+    context.emit(ProcessStarted(process=input["name"], command="make watch", background=True))
     return ToolOutput(content="started")
 
 

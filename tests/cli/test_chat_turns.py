@@ -13,7 +13,7 @@ from holdfast.agent.contract import Line, Turn
 from holdfast.cli.chat.confirm import asked, lines_of, nobody
 from holdfast.cli.chat.turns import Conductor, Leave, Work, handling, leaving
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
-from holdfast.tools import Answer, Cancel, Decision, Question
+from holdfast.tools import Cancel, Decision, Question, ToolAnswer
 
 LINE = Line(model="m:m", usage=usage())
 QUESTION = Question(
@@ -45,7 +45,7 @@ class Heard:
     def output(self, call: str, text: str) -> None:
         self.said.append(f"output {text}")
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         self.said.append(f"called {answer.tool}")
 
     def notice(self, text: str) -> None:
@@ -93,7 +93,7 @@ class TestRun:
             await asyncio.sleep(0)
             watch.calling(ToolUse("c1", "ls", b"{}"))
             watch.output("c1", "x")
-            watch.called(Answer(result=ToolResult("c1", (Text("y"),)), tool="ls"))
+            watch.called(ToolAnswer(result=ToolResult("c1", (Text("y"),)), tool="ls"))
             watch.retrying("why", 2.0)
             watch.answered(Message("assistant", ()), LINE)
             watch.notice("n")

@@ -20,12 +20,12 @@ from holdfast.cli.chat.words import (
     result_words,
 )
 from holdfast.records import Image, Text, ToolResult, ToolUse, usage
-from holdfast.tools import Answer
+from holdfast.tools import ToolAnswer
 
 
-def answer(text: str, *, error: bool = False, cancelled: bool = False, seconds: float = 0) -> Answer:
+def answer(text: str, *, error: bool = False, cancelled: bool = False, seconds: float = 0) -> ToolAnswer:
     result = ToolResult("c1", (Text(text),) if text else (), is_error=error)
-    return Answer(result=result, tool="run_command", cancelled=cancelled, elapsed_us=int(seconds * 1_000_000))
+    return ToolAnswer(result=result, tool="run_command", cancelled=cancelled, elapsed_us=int(seconds * 1_000_000))
 
 
 class TestCleaning:
@@ -119,7 +119,7 @@ class TestCalls:
 
     def test_an_image_is_named(self) -> None:
         result = ToolResult("c1", (Image(media_type="image/png", data="x"),))
-        assert result_words(Answer(result=result, tool="shot")) == ("(image)", "")
+        assert result_words(ToolAnswer(result=result, tool="shot")) == ("(image)", "")
 
     def test_errors_are_marked_once(self) -> None:
         call = ToolUse("c1", "run_command", b'{"command":"false"}')

@@ -23,7 +23,7 @@ from holdfast.report.tips import TIPS
 from holdfast.simulator import Simulator, VirtualClock
 from holdfast.simulator.in_process import Simulated
 from holdfast.store import Break, Call, SqliteStore, open_store
-from holdfast.tools.journal import Teller
+from holdfast.tools.journal import ToolJournal
 from tests.agent.compacting import small, summarizer, talk
 from tests.agent.driving import Bench
 
@@ -87,9 +87,9 @@ def stored(place: Path, *calls: Call, told: dict[str, list[Event]] | None = None
         for each in calls or (call(1),):
             store.put_call(each)
         for session, events in (told or {}).items():
-            tell = Teller(None, session, store=store, tenant="t", now=lambda: NOON + 1_000_000)
+            emit = ToolJournal(None, session, store=store, tenant="t", now=lambda: NOON + 1_000_000).emit
             for event in events:
-                tell(event)
+                emit(event)
         store.flush()
 
 

@@ -13,7 +13,8 @@ from holdfast.memory import MemoryFiles, digest, memory_tools
 from holdfast.memory.tools import EMPTY
 from holdfast.records import Text
 from holdfast.records.events.tools import MemoryUpdated
-from holdfast.tools import Answer, Toolbox
+from holdfast.tools import ToolAnswer
+from tests.support.toolboxes import toolbox
 from tests.tools.dispatching import Bench
 
 SMALL = Memory(user_soft=30, user_hard=60, notes_soft=30, notes_hard=60)
@@ -30,7 +31,7 @@ def bench(tmp_path: Path, files: MemoryFiles) -> Bench:
     return Bench(tmp_path, *memory_tools(files), settings=Tools(confirm=Confirm(mode="deny")))
 
 
-def said(answer: Answer) -> str:
+def said(answer: ToolAnswer) -> str:
     return "\n".join(block.text for block in answer.result.content if isinstance(block, Text))
 
 
@@ -117,12 +118,10 @@ def test_definitions_say_nothing_of_the_files(tmp_path: Path) -> None:
 
 def test_a_toolbox_declares_them_and_never_defers_them(tmp_path: Path, files: MemoryFiles) -> None:
     (tmp_path / "work").mkdir()
-    box = Toolbox(
+    box = toolbox(
         memory_tools(files),
-        model="anthropic:claude-opus-4-6",
         workspace=tmp_path / "work",
         home=tmp_path / "home",
-        session="s",
         settings=Tools(),
     )
     names = [getattr(each, "name", "") for each in box.definitions()]

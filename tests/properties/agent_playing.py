@@ -122,11 +122,11 @@ class Played:
             return ToolOutput()
 
         async def detach(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            context.tell(ProcessStarted(process=f"job{input['n']}", command=f"make {input['n']}", background=True))
+            context.emit(ProcessStarted(process=f"job{input['n']}", command=f"make {input['n']}", background=True))
             return ToolOutput(content="started")
 
         async def collect(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-            context.tell(ProcessExited(process=f"job{input['n']}", exit_code=0, background=True))
+            context.emit(ProcessExited(process=f"job{input['n']}", exit_code=0, background=True))
             return ToolOutput(content="ended")
 
         made = (("echo", echo), ("fail", fail), ("hang", hang), ("detach", detach), ("collect", collect))

@@ -24,11 +24,12 @@ from holdfast.records.events import Bus
 from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
-from holdfast.tools import Cancel, Tool, Toolbox
-from holdfast.tools.contract import Answer
+from holdfast.tools import Cancel, Tool
+from holdfast.tools.contract import ToolAnswer
 from holdfast.wire import DIALECTS
 from tests.engine.driving import MODELS, Driver
 from tests.skills.writing import write_skill
+from tests.support.toolboxes import toolbox
 
 PROVIDERS = {
     "anthropic": "anthropic:claude-sonnet-5-5",
@@ -97,13 +98,13 @@ class Played:
         self.composed = self.skills.compose(
             PERSONA, models=[self.box.toolset.facts], outlook=Outlook(calls=50), cache=Cache(padding=mode)
         )
-        self.skills.announce(self.box.tell)
+        self.skills.announce(self.box.journal)
 
     def open(self, state: bytes | None, box: bytes | None) -> None:
         """A process begins, and goes on with a session if there was one."""
         store = load_skills(global_dir=self.library.root, workspace_dir=None)
         self.skills = SessionSkills(store, settings=self.settings, state=state)
-        self.box = Toolbox(
+        self.box = toolbox(
             [HANG],
             model=PROVIDERS[self.dialect],
             dialect=self.dialect,
@@ -163,7 +164,7 @@ class Played:
             self.library.edit()
         state, box = self.skills.state, self.box.state
         self.open(state, box)
-        self.skills.announce(self.box.tell)  # was told before
+        self.skills.announce(self.box.journal)  # was told before
         self.driver.restart()
 
     def compacted(self) -> None:
@@ -187,14 +188,14 @@ class Played:
         given = {"query": "thing"} if search else {"name": self.random.choice([*NAMES, "nobody", *again])}
         return ToolUse(known, "skill_search" if search else "skill_load", canonical_json(json.dumps(given).encode()))
 
-    def _run(self, said: Message, cancel: Cancel | None = None) -> tuple[Answer, ...]:
+    def _run(self, said: Message, cancel: Cancel | None = None) -> tuple[ToolAnswer, ...]:
         answers = asyncio.run(self.box.run(said, turn="t", cancel=cancel)).answers
         self.given += [(name, answer.result.tool_use_id) for answer in answers for name in bodies(text(answer.result))]
         return answers
 
     # Laws
 
-    def _check_answers(self, answers: tuple[Answer, ...]) -> None:
+    def _check_answers(self, answers: tuple[ToolAnswer, ...]) -> None:
         for answer in answers:
             said = text(answer.result)
             name = said.partition("# Skill: ")[2].partition(" ")[0]

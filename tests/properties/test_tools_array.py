@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast.records import Message, Text, ToolResult, ToolUse
-from holdfast.tools.contract import Refused, Resolved, Tool
-from holdfast.tools.lifecycle import Usage
+from holdfast.tools.contract import RefusedCall, Resolved, Tool
+from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet, ToolSetState
 from tests.tools.sets import CORE, call, chain, prefix, through, tool, toolset, used
 
@@ -54,7 +54,7 @@ class World:
     def __init__(self, start: list[str], more: dict[str, Any]) -> None:
         self.existing: dict[str, Tool] = {name: tool(name) for name in start}
         self.more = more
-        self.usage = Usage()
+        self.usage = ToolUsage()
         self.history: tuple[Message, ...] = ()
         self.calls = 0
         self.changes = 0
@@ -99,7 +99,7 @@ class World:
         else:
             stored = msgspec.msgpack.encode((self.tools.state, self.usage.state))
             state, counted = msgspec.msgpack.decode(stored, type=tuple[ToolSetState, Any])
-            self.usage = Usage(msgspec.convert(counted, type(self.usage.state)))
+            self.usage = ToolUsage(msgspec.convert(counted, type(self.usage.state)))
             self.tools = self.made(state)
 
     def check(self) -> None:
@@ -109,10 +109,10 @@ class World:
         for name in NAMES:
             found = tools.resolve(call(name, {"subject": "x"}))
             if name not in self.existing:
-                assert isinstance(found, Refused)
+                assert isinstance(found, RefusedCall)
                 known = name in tools.declared or name in tools.state.discovered
                 assert ("unavailable: " in found.text) >= known
-            elif isinstance(found, Refused):
+            elif isinstance(found, RefusedCall):
                 assert name in tools.deferred, "it exists, and is one search away"
                 assert "select:" + name in found.text
                 assert tools.carrier != "call_tool"

@@ -23,17 +23,15 @@ from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import (
     MUTATING,
     READ_ONLY,
-    Answer,
     Cancel,
     Effect,
     Tool,
+    ToolAnswer,
     ToolContext,
     ToolExecutionError,
     ToolOutput,
 )
-from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.workspace import Workspace
-from tests.tools.dispatching import by_name
+from tests.support.toolboxes import dispatcher
 
 EFFECTS: tuple[Effect, ...] = ("none", "read", "write", "execute", "network")
 BEHAVIOURS = ("succeeds", "empty", "fails", "raises", "exits", "odd", "hangs", "stops", "refused", "unasked", "deaf")
@@ -104,7 +102,7 @@ batches = st.lists(st.tuples(names, st.sampled_from(INPUTS)), max_size=6)
 
 class Played(Struct):
     calls: list[ToolUse]
-    answers: tuple[Answer, ...]
+    answers: tuple[ToolAnswer, ...]
     types: list[str]
 
 
@@ -126,18 +124,18 @@ async def play(root: Path, agents: list[list[tuple[str, bytes]]], stop_after: in
     runs = []
     for number, batch in enumerate(agents):
         bus = Bus()
-        dispatcher = Dispatcher(
-            by_name(tools),
-            workspace=Workspace(root),
+        agent = dispatcher(
+            root,
+            tools,
             settings=Tools(confirm=confirm),
             session=f"s{number}",
             confirmations=confirmations,
             bus=bus,
-            writing=writing,
+            write_lock=writing,
             grace_s=5.0,
         )
         calls = [ToolUse(f"{number}/{place}", name, raw) for place, (name, raw) in enumerate(batch)]
-        runs.append((calls, bus.subscribe(), asyncio.create_task(dispatcher.run(calls, cancel=cancel))))
+        runs.append((calls, bus.subscribe(), asyncio.create_task(agent.run(calls, cancel=cancel))))
     if stop_after is not None:
         for _ in range(stop_after):
             await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.records.events.fields import LoadReason
 from holdfast.records.events.tools import SkillLoaded, ToolCompleted, ToolFailed
 from holdfast.store import SqliteStore, open_store
-from holdfast.tools.journal import Teller
+from holdfast.tools.journal import ToolJournal
 
 HOUR = 3_600_000_000
 NOON = 1_794_657_600_000_000
@@ -20,7 +20,7 @@ class Session:
 
     def __init__(self, store: SqliteStore, name: str, *, tenant: str = "t1", at: int = NOON) -> None:
         self.at = at
-        self._tell = Teller(None, name, store=store, tenant=tenant, now=self._now)
+        self._journal = ToolJournal(None, name, store=store, tenant=tenant, now=self._now)
 
     def _now(self) -> int:
         self.at += 1_000_000
@@ -43,16 +43,16 @@ class Session:
 
     def complete(self, metadata: object, *, tool: str = "skill_load", output: str = "text") -> Session:
         said = metadata if isinstance(metadata, str) else json.dumps(metadata)
-        self._tell(ToolCompleted(tool=tool, tool_use_id="toolu_1", output=output, metadata=said), turn="turn-1")
+        self._journal.emit(ToolCompleted(tool=tool, tool_use_id="toolu_1", output=output, metadata=said), turn="turn-1")
         return self
 
     def refuse(self, skill: str) -> Session:
         metadata = json.dumps({"skill_id": skill, "already_preloaded": True})
-        self._tell(ToolFailed(tool="skill_load", tool_use_id="toolu_1", error_message="no", metadata=metadata))
+        self._journal.emit(ToolFailed(tool="skill_load", tool_use_id="toolu_1", error_message="no", metadata=metadata))
         return self
 
     def _loaded(self, skill: str, reason: LoadReason, tokens: int, asked: str | None) -> None:
-        self._tell(
+        self._journal.emit(
             SkillLoaded(
                 skill_id=skill,
                 skill_version="0123456789abcdef",

@@ -18,7 +18,8 @@ from holdfast.report.skill_usage import REASONS, SKILL_LOAD
 from holdfast.store import SqliteStore, open_existing, open_store
 from holdfast.tools import contract
 from tests.report.skilled import HOUR, NOON, Session, worked
-from tests.skills.sessions import Room, do, load, session, sized
+from tests.skills.sessions import SkillRoom, load, session, sized
+from tests.support.toolboxes import do
 
 
 @pytest.fixture
@@ -152,12 +153,12 @@ def test_an_event_of_another_version_is_left_out(store: SqliteStore, monkeypatch
 def test_a77_what_the_tools_themselves_tell_is_counted(store: SqliteStore, tmp_path: Path) -> None:
     """A real session: two bodies in its prompt, one of them asked for, and one that is loaded twice."""
     skills = session(sized("a", 1_200), sized("b", 1_200), sized("c", 9_000))
-    box = Room(tmp_path).open(skills, store=store, tenant="t1")
+    box = SkillRoom(tmp_path).open(skills, store=store, tenant="t1")
     composed = skills.compose(
         "You help.", count=heuristic_tokens, cache=Cache(padding="always", padding_min=2_000, padding_max=3_000)
     )
     assert composed.preloaded == ("a", "b")
-    skills.announce(box.tell)
+    skills.announce(box.journal)
     do(box, load("b", "u1"))
     do(box, load("c", "u2"))
     do(box, load("c", "u3"), load("nothing", "u4"))

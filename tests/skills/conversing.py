@@ -24,8 +24,8 @@ from holdfast.simulator.server import running
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import Composed, SessionSkills
 from holdfast.store import Break, Session, SqliteStore, open_store
-from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS, Body
+from tests.support.toolboxes import toolbox
 
 MODEL = "claude-opus-4-6"
 WIRE = DIALECTS["anthropic"]
@@ -63,9 +63,8 @@ class Conversation:
         store = load_skills(global_dir=root, workspace_dir=None)
         self.skills = SessionSkills(store, settings=settings)
         (place / "work").mkdir(exist_ok=True)
-        self.box = Toolbox(
+        self.box = toolbox(
             model=f"anthropic:{MODEL}",
-            session="s",
             workspace=place / "work",
             home=place / "home",
             bus=self.bus,
@@ -80,7 +79,7 @@ class Conversation:
             cache=Cache(padding=mode),
             outlook=Outlook(calls=20),
         )
-        self.skills.announce(self.box.tell)
+        self.skills.announce(self.box.journal)
         self.sent: list[dict[str, Any]] = []
         self.client: anthropic.AsyncAnthropic | None = None
 

@@ -14,7 +14,8 @@ from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
-from tests.skills.sessions import Room, call, do, load, text
+from tests.skills.sessions import SkillRoom, load
+from tests.support.toolboxes import call, do, text
 
 from .writing import write_skill
 
@@ -44,7 +45,7 @@ def test_d67_24_a_version_is_the_same_in_every_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", ["global", "workspace"])
 def test_d67_32_a_load_records_the_root_that_served_the_skill(tmp_path: Path, first: str) -> None:
     """From the files of two roots to the event, also where both have the skill."""
-    room = Room(tmp_path)
+    room = SkillRoom(tmp_path)
     write_skill(tmp_path / "shared", "pdf", body="For all.\n")
     write_skill(tmp_path / "shared", "zip", body="For all.\n")
     write_skill(room.workspace / ".holdfast" / "skills", "pdf", body="For us.\n")
@@ -64,7 +65,7 @@ def test_a73_a_workspace_has_its_own_limits(tmp_path: Path) -> None:
     taken = {}
     for name, file in (("narrow", "[skills]\nmax_activations = 1\n"), ("plain", "")):
         (tmp_path / name).mkdir()
-        room = Room(tmp_path / name)
+        room = SkillRoom(tmp_path / name)
         (room.workspace / "holdfast.toml").write_text(file)
         for number in range(4):
             write_skill(room.workspace / ".holdfast" / "skills", f"s{number}")
@@ -76,7 +77,7 @@ def test_a73_a_workspace_has_its_own_limits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index", ["capped", "off"])
 def test_d62_d69_what_the_index_leaves_out_is_found_and_loaded(tmp_path: Path, index: str) -> None:
-    room = Room(tmp_path)
+    room = SkillRoom(tmp_path)
     for number in range(60):
         about = "Packs files into archives." if number == 59 else "Says something of some length, to fill the list."
         write_skill(tmp_path / "skills", f"s{number:02}", description=about, body=f"Way {number}.\n")

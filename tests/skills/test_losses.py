@@ -17,16 +17,17 @@ from holdfast.records import Message, Request, Text, ToolResult, ToolUse
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
-from tests.skills.sessions import MODEL, Room, call, consistent, do, load, session, skill, text
+from tests.skills.sessions import SkillRoom, consistent, load, session, skill
 from tests.skills.writing import write_skill
+from tests.support.toolboxes import MODEL, call, do, text
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
 ALLOW = Tools(confirm=Confirm(mode="allow"))
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path)
+def room(tmp_path: Path) -> SkillRoom:
+    return SkillRoom(tmp_path)
 
 
 def made(name: str) -> Tool:
@@ -42,7 +43,7 @@ def names(skills: SessionSkills) -> list[str]:
 
 class TestTurns:
     @pytest.mark.parametrize("steps", range(6))
-    def test_d55_a_body_that_came_too_late_is_not_loaded(self, room: Room, steps: int) -> None:
+    def test_d55_a_body_that_came_too_late_is_not_loaded(self, room: SkillRoom, steps: int) -> None:
         """The turn is cancelled around the moment at which a call gets its body: of a long input, that is checked in a
         thread, many steps after it began."""
         skills, cancel = session(A), Cancel()
@@ -75,7 +76,7 @@ class TestTurns:
         consistent(room, skills, results)
         consistent(room, skills, results if names(skills) else do(box, load("a", "c2")))
 
-    def test_d55_of_a_turn_with_everything_each_body_is_told_once(self, room: Room) -> None:
+    def test_d55_of_a_turn_with_everything_each_body_is_told_once(self, room: SkillRoom) -> None:
         async def fails(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
             raise OSError("no")
 
@@ -105,7 +106,7 @@ class TestTurns:
         consistent(room, skills, results)
         assert names(skills) == ["a", "b", "c"]
 
-    def test_d55_a_turn_that_the_user_interrupts_leaves_nothing(self, room: Room) -> None:
+    def test_d55_a_turn_that_the_user_interrupts_leaves_nothing(self, room: SkillRoom) -> None:
         async def interrupts(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
             raise KeyboardInterrupt
 
@@ -119,12 +120,12 @@ class TestTurns:
         consistent(room, skills, do(box, load("a", "3")))
 
     @pytest.mark.parametrize("limit", [0.0, 1e-9])
-    def test_d55_a_limit_of_no_time_is_consistent(self, room: Room, limit: float) -> None:
+    def test_d55_a_limit_of_no_time_is_consistent(self, room: SkillRoom, limit: float) -> None:
         skills = session(A, B)
         results = do(room.open(skills, settings=Tools(timeout_s=limit)), load("a", "1"), load("a", "2"), load("b", "3"))
         consistent(room, skills, results)
 
-    def test_d55_two_boxes_of_one_session_share_what_is_loaded(self, room: Room) -> None:
+    def test_d55_two_boxes_of_one_session_share_what_is_loaded(self, room: SkillRoom) -> None:
         """As after a change of the model. Also side by side, each in a thread of its own."""
         skills = session(A, B, C, D)
         boxes = [room.open(skills), room.open(skills, model="gemini:gemini-2.5-pro")]
@@ -137,7 +138,7 @@ class TestTurns:
         assert len(bodies) == len(room.loads()) == 3
         assert sum(each.is_error for each in results) == 2
 
-    def test_another_session_needs_skills_of_its_own(self, room: Room) -> None:
+    def test_another_session_needs_skills_of_its_own(self, room: SkillRoom) -> None:
         """A sub-agent has a conversation of its own: pointers would name what is not in it."""
         skills = session(A)
         do(room.open(skills), load("a"))
@@ -145,7 +146,7 @@ class TestTurns:
             room.open(skills, session="s/scout")
         assert text(do(room.open(session(A), session="s/scout"), load("a"))[0]) == A.section
 
-    def test_a_body_that_is_lost_after_its_turn_is_told_again_when_it_is_given_again(self, room: Room) -> None:
+    def test_a_body_that_is_lost_after_its_turn_is_told_again_when_it_is_given_again(self, room: SkillRoom) -> None:
         """Nobody can know that an answer which was handed over was thrown away: both bodies were given."""
         skills = session(A)
         box = room.open(skills)
@@ -156,7 +157,7 @@ class TestTurns:
         assert [each.triggered_by_tool_use_id for each in room.loads()] == ["c1", "c2"]
 
     @pytest.mark.parametrize("wrapped", [False, True])
-    def test_by_way_of_call_tool_too(self, room: Room, wrapped: bool) -> None:
+    def test_by_way_of_call_tool_too(self, room: SkillRoom, wrapped: bool) -> None:
         skills = session(A, B)
         deferral = Deferral(mode="always", carrier="call_tool")
         box = room.open(skills, (made("own"),), settings=Tools(deferral=deferral, offload=Offload(hard_cap_chars=9)))
@@ -175,12 +176,12 @@ class TestTurns:
 class TestGoingOn:
     """After a restart state and conversation need not be of the same moment: no pointer may name what is not there."""
 
-    def begin(self, room: Room, state: bytes, messages: list[Message]) -> SessionSkills:
+    def begin(self, room: SkillRoom, state: bytes, messages: list[Message]) -> SessionSkills:
         settings = Skills(roots=(str(room.home / "skills"),))
         return SessionSkills.begin(settings, room.workspace, state=state, messages=messages)
 
     @pytest.fixture
-    def first(self, room: Room) -> SessionSkills:
+    def first(self, room: SkillRoom) -> SessionSkills:
         for name in "ab":
             write_skill(room.home / "skills", name, body=f"The way of {name}.\n")
         return SessionSkills.begin(Skills(roots=(str(room.home / "skills"),)), room.workspace)
@@ -188,7 +189,7 @@ class TestGoingOn:
     def turn(self, box: Toolbox, *calls: ToolUse) -> list[Message]:
         return [Message("assistant", calls), *asyncio.run(box.run(calls)).messages]
 
-    def test_a_state_that_is_newer_than_the_conversation(self, room: Room, first: SessionSkills) -> None:
+    def test_a_state_that_is_newer_than_the_conversation(self, room: SkillRoom, first: SessionSkills) -> None:
         box = room.open(first)
         kept = [Message("user", (Text("go"),)), *self.turn(box, load("a", "c1"))]
         open_call = Message("assistant", (load("b", "c2"),))
@@ -202,7 +203,7 @@ class TestGoingOn:
             assert "already in this conversation" in text(pointer)
 
     def test_a_call_that_is_run_again_gets_its_body_whatever_is_handed_over(
-        self, room: Room, first: SessionSkills
+        self, room: SkillRoom, first: SessionSkills
     ) -> None:
         box = room.open(first)
         do(box, load("a", "c1"))
@@ -212,7 +213,7 @@ class TestGoingOn:
         assert text(body) == B.section
         assert "already in this conversation" in text(pointer)
 
-    def test_a_state_that_is_older_than_the_conversation(self, room: Room, first: SessionSkills) -> None:
+    def test_a_state_that_is_older_than_the_conversation(self, room: SkillRoom, first: SessionSkills) -> None:
         """The body is given twice, which costs its tokens once more; it counts once."""
         box = room.open(first)
         state = first.state
@@ -223,7 +224,7 @@ class TestGoingOn:
         assert "already in this conversation" in text(pointer)
         assert skills.registry.count == 1
 
-    def test_a_conversation_that_is_gone_altogether(self, room: Room, first: SessionSkills) -> None:
+    def test_a_conversation_that_is_gone_altogether(self, room: SkillRoom, first: SessionSkills) -> None:
         box = room.open(first)
         do(box, load("a", "c1"))
         skills = self.begin(room, first.state, [])
@@ -246,7 +247,7 @@ class TestGoingOn:
         ],
     )
     def test_a_conversation_that_was_kept_as_the_provider_gets_it(
-        self, room: Room, dialect: str, guide: dict[str, str], body: str
+        self, room: SkillRoom, dialect: str, guide: dict[str, str], body: str
     ) -> None:
         """On the way no text is changed, and where ids are (Gemini has none), bodies are found without them."""
         model = {"anthropic": MODEL, "gemini": "gemini:gemini-2.5-pro"}.get(dialect, "openai:gpt-6.1-sol")

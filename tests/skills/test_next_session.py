@@ -22,6 +22,7 @@ from holdfast.skills.loader import skill_store_factory
 from holdfast.skills.session import Composed, SessionSkills
 from holdfast.tools import Toolbox
 from holdfast.wire import DIALECTS
+from tests.support.toolboxes import toolbox
 
 from .writing import write_skill
 
@@ -74,7 +75,7 @@ class Process:
         return SessionSkills(self._factory(), settings=self.settings)
 
     def box(self, skills: SessionSkills) -> Toolbox:
-        return Toolbox(model=OPUS.ref, session="s", workspace=self.workspace, home=self.place / "home", skills=skills)
+        return toolbox(model=OPUS.ref, workspace=self.workspace, home=self.place / "home", skills=skills)
 
     def tools(self, skills: SessionSkills) -> bytes:
         request = Request(model="claude-opus-4-6", tools=self.box(skills).definitions())

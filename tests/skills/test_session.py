@@ -20,10 +20,10 @@ from holdfast.records.events import Bus, Envelope
 from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.loader import load_skills
 from holdfast.skills.session import SessionSkills
-from holdfast.tools import Toolbox
-from holdfast.tools.journal import Teller
+from holdfast.tools.journal import ToolJournal
 from tests.skills.sessions import desk, load, session, sized, skill
 from tests.skills.writing import write_skill
+from tests.support.toolboxes import toolbox
 from tests.tools.dispatching import text
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
@@ -36,10 +36,10 @@ LIBRARY = (
 )
 
 
-def listen() -> tuple[Teller, Any]:
+def listen() -> tuple[ToolJournal, Any]:
     bus = Bus()
     heard = bus.subscribe()
-    return Teller(bus, "s1"), heard
+    return ToolJournal(bus, "s1"), heard
 
 
 class TestComposing:
@@ -266,6 +266,6 @@ def test_definitions_count_towards_the_length_and_deferred_ones_do_not() -> None
 
 
 def test_the_state_of_something_else_is_refused(tmp_path: Path) -> None:
-    box = Toolbox(model="anthropic:claude-opus-4-6", session="s", workspace=tmp_path, home=tmp_path / "home")
+    box = toolbox(workspace=tmp_path, home=tmp_path / "home")
     with pytest.raises(HoldfastError, match="the stored state of a session's skills cannot be read"):
         session(*LIBRARY, state=box.state)

@@ -15,7 +15,8 @@ from holdfast.records.events.tools import SkillLoaded
 from holdfast.skills.index import render_index
 from holdfast.skills.store import SkillStore
 from holdfast.skills.tools import SKILL_TOOLS
-from tests.skills.sessions import Room, desk, do, load, session, sized, skill, text
+from tests.skills.sessions import SkillRoom, desk, load, session, sized, skill
+from tests.support.toolboxes import do, text
 from tests.tools.dispatching import Bench
 from tests.tools.dispatching import text as said
 
@@ -159,14 +160,14 @@ def test_d45_d52_the_schemas() -> None:
 
 @pytest.mark.parametrize("reason", ["always", "on_demand"])
 def test_a59_the_turn_of_an_event(tmp_path: Path, reason: str) -> None:
-    room, skills = Room(tmp_path), session(FORMS)
+    room, skills = SkillRoom(tmp_path), session(FORMS)
     box = room.open(skills)
     if reason == "always":
         skills.compose("", models=[facts.model("anthropic:claude-haiku-4-5")], cache=Cache(padding="always"))
-        skills.announce(box.tell)
+        skills.announce(box.journal)
     else:
         assert text(do(box, load("pdf-forms", "c1"))[0]).endswith("Step one.\n")
-    (envelope,) = (each for each in room.told() if each.type == "skill.loaded")
+    (envelope,) = (each for each in room.events() if each.type == "skill.loaded")
     assert (envelope.turn, envelope.sensitivity) == (None if reason == "always" else "t1", "pseudonymous")
     assert isinstance(envelope.payload, SkillLoaded)
     assert envelope.payload.triggered_by_tool_use_id == (None if reason == "always" else "c1")

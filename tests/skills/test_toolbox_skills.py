@@ -19,8 +19,9 @@ from holdfast.records import Message, Request, Text, ToolResult, ToolUse, valida
 from holdfast.skills.session import SessionSkills
 from holdfast.tools import Cancel, Tool, Toolbox, ToolContext, ToolOutput
 from holdfast.wire import DIALECTS, Body
-from tests.skills.sessions import MODEL, Room, call, consistent, do, load, said, session, sized, skill, text
+from tests.skills.sessions import SkillRoom, consistent, load, said, session, sized, skill
 from tests.skills.writing import write_skill
+from tests.support.toolboxes import MODEL, call, do, text
 
 A, B, C, D = (skill(name, body=f"The way of {name}.\n") for name in "abcd")
 ALLOW = Tools(confirm=Confirm(mode="allow"))
@@ -28,8 +29,8 @@ LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path)
+def room(tmp_path: Path) -> SkillRoom:
+    return SkillRoom(tmp_path)
 
 
 def made(name: str, content: str = "fine", **fields: Any) -> Tool:
@@ -44,17 +45,17 @@ def names(skills: SessionSkills) -> list[str]:
 
 
 class TestDeclaring:
-    def test_both_tools_are_declared_after_the_built_in_ones(self, room: Room) -> None:
+    def test_both_tools_are_declared_after_the_built_in_ones(self, room: SkillRoom) -> None:
         box = room.open(session(A), (made("own"),), builtins=True)
         assert box.toolset.declared[-3:] == ("skill_search", "skill_load", "own")
         assert room.open(None, builtins=True).toolset.declared == box.toolset.declared[:-3]
 
-    def test_both_are_declared_whatever_is_deferred(self, room: Room) -> None:
+    def test_both_are_declared_whatever_is_deferred(self, room: SkillRoom) -> None:
         box = room.open(session(A), (made("own"),), settings=Tools(deferral=Deferral(mode="always")))
         assert box.toolset.deferred == ("own",)
         assert {"skill_search", "skill_load"} <= set(box.toolset.declared)
 
-    def test_the_array_is_the_same_whatever_skills_there_are(self, room: Room, tmp_path: Path) -> None:
+    def test_the_array_is_the_same_whatever_skills_there_are(self, room: SkillRoom, tmp_path: Path) -> None:
         settings = Skills(roots=(str(tmp_path / "skills"), ".holdfast/skills"))
         before = room.open(SessionSkills.begin(settings, room.workspace)).definitions()
         write_skill(tmp_path / "skills", "pdf")
@@ -62,12 +63,12 @@ class TestDeclaring:
         assert before == after
         assert "pdf" not in str(after)
 
-    def test_whatever_is_said_of_a_name_it_is_declared_once(self, room: Room) -> None:
+    def test_whatever_is_said_of_a_name_it_is_declared_once(self, room: SkillRoom) -> None:
         for name in ("skill_load", "skill_search"):
             with pytest.raises(HoldfastError, match=f"two tools are named {name}; give one of them another name"):
                 room.open(session(A), (made(name),))
 
-    def test_after_a_restart_with_other_roots_the_same_bytes_are_declared(self, room: Room) -> None:
+    def test_after_a_restart_with_other_roots_the_same_bytes_are_declared(self, room: SkillRoom) -> None:
         skills = session(A)
         box = room.open(skills)
         do(box, load("a"))
@@ -75,7 +76,7 @@ class TestDeclaring:
         assert again.definitions() == box.definitions()
         assert "already in this conversation" in text(do(again, load("a", "c2"))[0])
 
-    def test_d44_a_store_is_read_for_each_session(self, room: Room, tmp_path: Path) -> None:
+    def test_d44_a_store_is_read_for_each_session(self, room: SkillRoom, tmp_path: Path) -> None:
         from holdfast.skills.loader import skill_store_factory
 
         factory = skill_store_factory(Skills(roots=(str(tmp_path / "skills"),)), room.workspace)
@@ -104,7 +105,7 @@ class TestFiles:
         (pdf / "references/out.md").symlink_to(home / ".ssh/key")
         return home
 
-    def open(self, room: Room, home: Path) -> Toolbox:
+    def open(self, room: SkillRoom, home: Path) -> Toolbox:
         settings = Skills(roots=(str(home / ".holdfast/skills"), ".holdfast/skills"))
         return room.open(SessionSkills.begin(settings, room.workspace), builtins=True, settings=ALLOW)
 
@@ -114,7 +115,7 @@ class TestFiles:
         assert body.startswith("# Skill: ")
         return files.removeprefix("Files of this skill are in ").split(": ")[0]
 
-    def test_d42_files_of_a_global_skill_are_read_and_run(self, room: Room, home: Path) -> None:
+    def test_d42_files_of_a_global_skill_are_read_and_run(self, room: SkillRoom, home: Path) -> None:
         box = self.open(room, home)
         (loaded,) = do(box, load("pdf"))
         assert "(source: global)" in text(loaded)
@@ -133,7 +134,7 @@ class TestFiles:
         assert f"hello from {home}/.holdfast/skills/pdf" in text(ran)
         assert "hello from" in text(shelled)
 
-    def test_d42_files_of_a_workspace_skill_are_read_and_run(self, room: Room, home: Path) -> None:
+    def test_d42_files_of_a_workspace_skill_are_read_and_run(self, room: SkillRoom, home: Path) -> None:
         adr = write_skill(room.workspace / ".holdfast/skills", "adr")
         (adr / "template.md").write_text("# Decision\n")
         box = self.open(room, home)
@@ -151,25 +152,25 @@ class TestFiles:
         "path",
         ["secret.txt", "other/notes.txt", "pdf/../secret.txt", "pdf/../../../.ssh/key", "pdf/references/out.md"],
     )
-    def test_d42_what_is_no_skills_own_is_refused(self, room: Room, home: Path, path: str) -> None:
+    def test_d42_what_is_no_skills_own_is_refused(self, room: SkillRoom, home: Path, path: str) -> None:
         (result,) = do(self.open(room, home), call("read_file", path=f"~/.holdfast/skills/{path}"))
         assert result.is_error
         assert "hush" not in text(result)
 
-    def test_d42_they_are_only_read(self, room: Room, home: Path) -> None:
+    def test_d42_they_are_only_read(self, room: SkillRoom, home: Path) -> None:
         box = self.open(room, home)
         (result,) = do(box, call("write_file", path="~/.holdfast/skills/pdf/SKILL.md", content="x"))
         assert result.is_error
         assert "form" not in (home / ".holdfast/skills/pdf/SKILL.md").read_text().splitlines()
 
-    def test_a_workspace_that_is_the_home_reads_them_too(self, room: Room, home: Path) -> None:
+    def test_a_workspace_that_is_the_home_reads_them_too(self, room: SkillRoom, home: Path) -> None:
         room.workspace = home
         (result,) = do(self.open(room, home), call("read_file", path=".holdfast/skills/pdf/references/x.md"))
         assert "A reference." in text(result)
 
 
 class TestAnswers:
-    def test_d55_side_by_side_three_bodies_one_refusal_and_pointers(self, room: Room) -> None:
+    def test_d55_side_by_side_three_bodies_one_refusal_and_pointers(self, room: SkillRoom) -> None:
         skills = session(A, B, C, D)
         results = do(room.open(skills), *(load(name, f"{name}{n}") for n in range(3) for name in "abcd"))
         assert [each.is_error for each in results] == [False, False, False, True] * 3
@@ -177,7 +178,7 @@ class TestAnswers:
         assert names(skills) == ["a", "b", "c"]
 
     @pytest.mark.parametrize("steps", range(8))
-    def test_d55_a_cancelled_call_leaves_neither_event_nor_activation(self, room: Room, steps: int) -> None:
+    def test_d55_a_cancelled_call_leaves_neither_event_nor_activation(self, room: SkillRoom, steps: int) -> None:
         skills, cancel = session(A, B), Cancel()
         box = room.open(skills)
 
@@ -193,7 +194,7 @@ class TestAnswers:
         consistent(room, skills, results)
 
     @pytest.mark.parametrize("steps", range(0, 24, 2))
-    def test_d55_a_lost_turn_leaves_neither_event_nor_activation(self, room: Room, steps: int) -> None:
+    def test_d55_a_lost_turn_leaves_neither_event_nor_activation(self, room: SkillRoom, steps: int) -> None:
         skills = session(A, B)
 
         async def forever(given: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -218,7 +219,7 @@ class TestAnswers:
         assert all(answer.result.is_error for answer in ran.answers)
         consistent(room, skills, do(box, load("a", "c5")))
 
-    def test_d55_a_body_is_never_cut_short(self, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_d55_a_body_is_never_cut_short(self, room: SkillRoom, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not even where results cannot be shaped: a pointer of the same turn would name half a body."""
 
         def fail(*_: Any, **__: Any) -> Any:
@@ -234,7 +235,7 @@ class TestAnswers:
         assert [each.triggered_by_tool_use_id for each in room.loads()] == ["c1"]
         assert names(skills) == ["large"]
 
-    def test_a_turn_that_is_cut_after_a_restart_can_load_again(self, room: Room) -> None:
+    def test_a_turn_that_is_cut_after_a_restart_can_load_again(self, room: SkillRoom) -> None:
         skills = session(A)
         box = room.open(skills)
         do(box, load("a", "c1"))  # the program ends before it has written this down
@@ -244,7 +245,7 @@ class TestAnswers:
         assert names(again) == []
         assert text(do(after, load("a", "c2"))[0]) == A.section
 
-    def test_calls_that_are_numbered_anew_take_nothing_away(self, room: Room) -> None:
+    def test_calls_that_are_numbered_anew_take_nothing_away(self, room: SkillRoom) -> None:
         skills = session(A, B)
         box = room.open(skills, (made("look"),), model="gemini:gemini-2.5-pro")
         do(box, load("a", "gemini-call-1"))
@@ -260,7 +261,7 @@ class TestAnswers:
 
 
 class TestResets:
-    def test_a74_without_one_a_body_stays_loaded(self, room: Room) -> None:
+    def test_a74_without_one_a_body_stays_loaded(self, room: SkillRoom) -> None:
         skills = session(A)
         box = room.open(skills)
         do(box, load("a", "c1"))
@@ -270,14 +271,14 @@ class TestResets:
         assert names(skills) == ["a"]
         assert len(room.loads()) == 1
 
-    def test_a_reset_that_keeps_everything_forgets_nothing(self, room: Room) -> None:
+    def test_a_reset_that_keeps_everything_forgets_nothing(self, room: SkillRoom) -> None:
         skills = session(A)
         box = room.open(skills)
         do(box, load("a"))
         box.at_reset()
         assert names(skills) == ["a"]
 
-    def test_what_compaction_kept_stays_and_what_it_removed_is_loaded_again(self, room: Room) -> None:
+    def test_what_compaction_kept_stays_and_what_it_removed_is_loaded_again(self, room: SkillRoom) -> None:
         skills = session(A, B, C, D)
         box = room.open(skills)
         first, second, third = do(box, load("a", "c1"), load("b", "c2"), load("c", "c3"))
@@ -292,14 +293,14 @@ class TestResets:
         assert [each.triggered_by_tool_use_id for each in room.loads()] == ["c1", "c2", "c3", "c6", "c7"]
         assert third.tool_use_id == "c3"
 
-    def test_what_is_preloaded_stays(self, room: Room) -> None:
+    def test_what_is_preloaded_stays(self, room: SkillRoom) -> None:
         skills = session(A)
         skills.registry.preload([A])
         box = room.open(skills)
         box.at_reset([])
         assert "already loaded in the system prompt" in text(do(box, load("a"))[0])
 
-    def test_a_guide_at_the_end_of_a_body_does_not_hide_it(self, room: Room) -> None:
+    def test_a_guide_at_the_end_of_a_body_does_not_hide_it(self, room: SkillRoom) -> None:
         skills = session(A)
         box = room.open(skills, guides={"skill_load": "Follow it."})
         (result,) = do(box, load("a"))
@@ -321,7 +322,7 @@ class TestThroughTheEngine:
             output_limit=100,
         )
 
-    def test_a6_d39_a_loaded_body_is_a_tool_result_and_the_prefix_stays(self, room: Room) -> None:
+    def test_a6_d39_a_loaded_body_is_a_tool_result_and_the_prefix_stays(self, room: SkillRoom) -> None:
         skills = session(A, B)
         box, spoken = room.open(skills), DIALECTS["anthropic"]
         system = skills.compose("You are careful.", cache=Cache(padding="off")).text
@@ -340,14 +341,14 @@ class TestThroughTheEngine:
         assert (block["type"], block["tool_use_id"]) == ("tool_result", "c1")
         assert "# Skill: a (source: global)\\n\\nThe way of a." in json.dumps(block["content"])
 
-    def test_a66_a_refusal_is_a_result_with_is_error(self, room: Room) -> None:
+    def test_a66_a_refusal_is_a_result_with_is_error(self, room: SkillRoom) -> None:
         box = room.open(session(A, max_activations=0))
         use = Message("assistant", (load("a"),))
         messages = [Message("user", (Text("go"),)), use, *asyncio.run(box.run(use)).messages]
         sent = json.loads(DIALECTS["anthropic"].encode(self.request(box, "x", messages)))
         assert sent["messages"][-1]["content"][0]["is_error"] is True
 
-    def test_a_large_body_is_neither_offloaded_nor_masked(self, room: Room) -> None:
+    def test_a_large_body_is_neither_offloaded_nor_masked(self, room: SkillRoom) -> None:
         mask = Mask(keep_window=1, trigger_chars=95_000, release_chars=1_000)
         settings = Tools(mask=mask, offload=Offload(per_tool={"skill_load": 10}, max_result_chars=5_000))
         box = room.open(session(self.LARGE), (made("look", "some words " * 300),), settings=settings)
@@ -370,16 +371,16 @@ class TestThroughTheEngine:
         assert {"tool.masked"} <= set(room.types())
         assert "tool.offloaded" not in room.types()
 
-    def test_a_body_near_the_hard_cap_is_answered_whole(self, room: Room) -> None:
+    def test_a_body_near_the_hard_cap_is_answered_whole(self, room: SkillRoom) -> None:
         large = sized("large", 30_000)
         assert text(do(room.open(session(large)), load("large"))[0]) == large.section
 
 
-def test_a58_a81_only_two_reasons_are_ever_told(room: Room) -> None:
+def test_a58_a81_only_two_reasons_are_ever_told(room: SkillRoom) -> None:
     skills = session(sized("a", 1_500), sized("b", 2_000))
     box = room.open(skills, (made("look", "Does a thing."),))
     skills.compose("", cache=Cache(padding="always", padding_max=1_700))
-    skills.announce(box.tell)
+    skills.announce(box.journal)
     do(box, ToolUse("c0", "look", b"{}"), call("skill_search", "c1", query="Does a thing."))
     do(box, load("a", "c2"), load("b", "c3"))
     assert [(each.skill_id, each.load_reason) for each in room.loads()] == [("a", "always"), ("b", "on_demand")]

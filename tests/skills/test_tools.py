@@ -18,11 +18,10 @@ from holdfast.skills import SessionSkills, load_skills
 from holdfast.skills.tools import SKILL_TOOLS, register_skill_tools
 from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.confirmation import Confirmations
-from holdfast.tools.contract import Answer
-from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.workspace import Workspace
+from holdfast.tools.contract import ToolAnswer
 from tests.skills.sessions import desk, load, session, skill
 from tests.skills.writing import write_skill
+from tests.support.toolboxes import dispatcher
 from tests.tools.dispatching import Bench, call, made, says, text
 
 PDF = skill("pdf-processing", "Extract PDF text, fill forms.", body="Use the form tool.\n")
@@ -30,7 +29,7 @@ REDACT = skill("pdf-redact", "Redact regions of PDFs.", body="Black bars.\n", so
 OTHERS = [skill(name, body=f"The way of {name}.\n") for name in ("a", "b", "c", "d")]
 
 
-def metadata(answer: Answer) -> Mapping[str, Any]:
+def metadata(answer: ToolAnswer) -> Mapping[str, Any]:
     assert answer.output is not None
     return answer.output.metadata
 
@@ -41,7 +40,7 @@ def bench(root: Path, **settings: Any) -> Bench:
 
 class TestRegistering:
     def test_d44_d67_both_tools_register_and_find_the_session_in_their_context(self, tmp_path: Path) -> None:
-        with_skills = Dispatcher(workspace=Workspace(tmp_path), settings=Tools(), session="s", skills=session(PDF))
+        with_skills = dispatcher(tmp_path, settings=Tools(), skills=session(PDF))
         register_skill_tools(with_skills)
         calls = [call("skill_search", {"query": "pdf"}), load("pdf-processing"), call("other")]
         found, body, unknown = asyncio.run(with_skills.run(calls))

@@ -37,7 +37,7 @@ class Session:
             tool_use_id="call_1",
             workspace=self.workspace,
             cancel=cancel or Cancel(),
-            tell=self.told.append,
+            emit=self.told.append,
             stream=self.watch,
         )
         return await self.tools[tool].run(input, context)

@@ -8,15 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.config.sections.agent import Confirm, Tools
+from holdfast.config.sections.agent import Tools
 from holdfast.records import Message, Request, Text, ToolUse, validate
 from holdfast.records.events import Bus, Event
-from holdfast.tools.call_checks import read_input, unknown
-from holdfast.tools.contract import Answer, Cancel, Effect, Refused, Resolved, Tool, ToolContext, ToolOutput
-from holdfast.tools.dispatcher import Dispatcher
+from holdfast.tools.contract import Cancel, Effect, Tool, ToolAnswer, ToolContext, ToolOutput
 from holdfast.tools.workspace import Workspace
-
-ALLOW = Tools(confirm=Confirm(mode="allow"))
+from tests.support.toolboxes import ALLOW, dispatcher
 
 
 def made(name: str, run: Callable[..., Any], effect: Effect = "read", **fields: Any) -> Tool:
@@ -42,19 +39,6 @@ def call(name: str, input: Any = None, id: str | None = None) -> ToolUse:
     return ToolUse(id or f"toolu_{name}", name, raw)
 
 
-def by_name(tools: Mapping[str, Tool]) -> Callable[[ToolUse], Resolved | Refused]:
-    """A look-up in these tools."""
-
-    def resolve(call: ToolUse) -> Resolved | Refused:
-        tool = tools.get(call.name)
-        if tool is None:
-            return unknown(call.name, tools)
-        found = read_input(call)
-        return found if isinstance(found, Refused) else Resolved(tool, found)
-
-    return resolve
-
-
 class Bench:
     """Runs calls of these tools and keeps what was told."""
 
@@ -62,16 +46,14 @@ class Bench:
         self.bus = Bus()
         self._listening = self.bus.subscribe()
         self.workspace = more.pop("workspace", None) or Workspace(root)
-        more.setdefault("grace_s", 0.05)
-        resolve = more.pop("resolve", None) or by_name({tool.name: tool for tool in tools})
-        self.dispatcher = Dispatcher(
-            resolve, workspace=self.workspace, settings=settings, session="s", bus=self.bus, **more
-        )
+        resolve = more.pop("resolve", None) or {tool.name: tool for tool in tools}
+        more = {"settings": settings, "bus": self.bus, "grace_s": 0.05, **more}
+        self.dispatcher = dispatcher(self.workspace, resolve, **more)
 
-    def run(self, *calls: ToolUse, cancel: Cancel | None = None) -> tuple[Answer, ...]:
+    def run(self, *calls: ToolUse, cancel: Cancel | None = None) -> tuple[ToolAnswer, ...]:
         return asyncio.run(self.dispatcher.run(calls, turn="t1", cancel=cancel))
 
-    def one(self, name: str, input: Any = None) -> Answer:
+    def one(self, name: str, input: Any = None) -> ToolAnswer:
         (answer,) = self.run(call(name, input))
         return answer
 
@@ -82,11 +64,11 @@ class Bench:
         return [event.type for event in self.told()]
 
 
-def text(answer: Answer) -> str:
+def text(answer: ToolAnswer) -> str:
     return "\n".join(block.text for block in answer.result.content if isinstance(block, Text))
 
 
-def violations(calls: tuple[ToolUse, ...] | list[ToolUse], answers: tuple[Answer, ...]) -> Any:
+def violations(calls: tuple[ToolUse, ...] | list[ToolUse], answers: tuple[ToolAnswer, ...]) -> Any:
     """What is wrong with the conversation that these calls and answers make."""
     assert [answer.result.tool_use_id for answer in answers] == [call.id for call in calls]
     messages = (Message("assistant", tuple(calls)), Message("user", tuple(answer.result for answer in answers)))

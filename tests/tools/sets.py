@@ -11,9 +11,9 @@ import msgspec
 from holdfast.config.sections.agent import Deferral, Lifecycle, Tools
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Request, Text, ToolUse
-from holdfast.tools.contract import MCP_PREFIX, Refused, Resolved, Tool, ToolContext, ToolOutput
-from holdfast.tools.declaration import ToolSetState
-from holdfast.tools.toolset import ToolSet
+from holdfast.tools.contract import MCP_PREFIX, RefusedCall, Resolved, Tool, ToolContext, ToolOutput
+from holdfast.tools.lifecycle import ToolUsage
+from holdfast.tools.toolset import ToolSet, ToolSetState
 from holdfast.wire import DIALECTS, Body
 from holdfast.wire.prompts import PromptReader
 
@@ -52,8 +52,10 @@ def settings(lifecycle: Mapping[str, Any] | None = None, **deferral: Any) -> Too
 
 def toolset(tools: Iterable[Tool], *, dialect: str = "anthropic", **more: Any) -> ToolSet:
     """A set for a dialect; what is no parameter of a set is a setting of deferral."""
-    named = {key: more.pop(key) for key in ("state", "usage", "uses", "discovery", "server_tools") if key in more}
+    named = {key: more.pop(key) for key in ("state", "usage", "discovery") if key in more}
     set_model, lifecycle = more.pop("model", MODELS[dialect]), more.pop("lifecycle", None)
+    if "uses" in more:
+        named["usage"] = ToolUsage(earlier=more.pop("uses"))
     return ToolSet(tools, settings=settings(lifecycle, **more), model=set_model, dialect=dialect, **named)
 
 
@@ -127,7 +129,7 @@ def stored(tools: ToolSet) -> ToolSetState:
 
 def refused(tools: ToolSet, name: str, *, via: bool = False) -> str:
     found = tools.resolve(through(name, {}) if via else call(name))
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedCall)
     return found.text
 
 

@@ -16,7 +16,7 @@ from holdfast.records.events.tools import ToolCompleted, ToolOffloaded
 from holdfast.tools.builtin import Processes, builtin_tools
 from holdfast.tools.contract import Cancel
 from holdfast.tools.offload import Offloader, is_reference
-from holdfast.tools.result_pipeline import shaper
+from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
 
 from .builtins import running
@@ -35,7 +35,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         *builtin_tools(SETTINGS, processes),
         settings=SETTINGS,
         workspace=Workspace(work, offloads=[kept]),
-        shape=shaper(Offloader(SETTINGS.offload, kept), None),
+        results=ResultPipeline(Offloader(SETTINGS.offload, kept), None),
         grace_s=2.0,
     )
     asyncio.run(processes.close())

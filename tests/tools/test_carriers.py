@@ -10,7 +10,7 @@ import pytest
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Text, ToolDefinition, ToolResult, ToolUse, validate
 from holdfast.tools.carriers import answer, carrier_of, definition_of, functions_text, given, unwrapped, waiting
-from holdfast.tools.contract import Refused
+from holdfast.tools.contract import RefusedCall
 from holdfast.wire import DIALECTS
 
 from .sets import CORE, GITHUB, MODELS, body, call, of, tool, toolset
@@ -182,7 +182,7 @@ def test_a_waiting_definition_says_so_once() -> None:
 def test_a_call_of_call_tool_is_unwrapped_or_refused_in_words(raw: bytes, meant: Any) -> None:
     found = unwrapped(ToolUse("c", "call_tool", raw))
     if meant is None:
-        assert isinstance(found, Refused)
+        assert isinstance(found, RefusedCall)
         assert found.invalid
         assert found.text.endswith((".", "}", "object.", "names."))
     else:
@@ -192,7 +192,7 @@ def test_a_call_of_call_tool_is_unwrapped_or_refused_in_words(raw: bytes, meant:
 def test_an_input_inside_a_string_is_understood() -> None:
     assert given(ToolUse("c", "x", b'"{\\"a\\": 1}"')) == {"a": 1}
     assert given(ToolUse("c", "x", b'""')) == {}
-    assert isinstance(given(ToolUse("c", "x", b'"a"')), Refused)
+    assert isinstance(given(ToolUse("c", "x", b'"a"')), RefusedCall)
     assert given(ToolUse("c", "x", b'{"a":"\\ud800"}')) == {"a": "\ud800"}
 
 

@@ -51,7 +51,7 @@ class User:
 
 def context(root: Path, told: list[Event] | None = None) -> ToolContext:
     tell: Callable[[Event], None] = (lambda event: None) if told is None else told.append
-    return ToolContext(session="s", tool_use_id="u", workspace=Workspace(root), cancel=Cancel(), tell=tell)
+    return ToolContext(session="s", tool_use_id="u", workspace=Workspace(root), cancel=Cancel(), emit=tell)
 
 
 def decide(

@@ -6,10 +6,9 @@ import pytest
 
 from holdfast.config.sections.agent import Deferral
 from holdfast.facts import model
-from holdfast.tools.array_order import size_of
 from holdfast.tools.carriers import definition_of
 from holdfast.tools.contract import Tool
-from holdfast.tools.deferral import deferred, pinned
+from holdfast.tools.deferral import DeferralPolicy, deferred, pinned, size_of
 
 from .sets import CORE, MODELS, tool, toolset
 
@@ -27,7 +26,8 @@ def left_out(
     **settings: object,
 ) -> set[str]:
     chosen = Deferral(**settings)  # type: ignore[arg-type]
-    return set(deferred(tools, chosen, context_limit=limit, tokens=TOKENS, uses=uses or {}, keep=keep, out=out))
+    policy = DeferralPolicy(settings=chosen, context_limit=limit, uses=uses or {}, keep=keep, out=out)
+    return set(deferred(tools, policy, TOKENS))
 
 
 def test_c54_auto_is_the_default_mode() -> None:
@@ -54,7 +54,7 @@ def test_c55_auto_defers_the_least_used_first() -> None:
 def test_c55_ties_are_decided_by_name() -> None:
     same = dict.fromkeys(("beta", "alpha", "gamma"), 100)
     for tools in (OTHERS, OTHERS[::-1]):
-        assert deferred(tools, Deferral(), context_limit=2_500, tokens=same, uses={}) == {"alpha"}
+        assert deferred(tools, DeferralPolicy(settings=Deferral(), context_limit=2_500), same) == {"alpha"}
 
 
 def test_c56_always_defers_everything_but_core() -> None:
@@ -76,7 +76,7 @@ def test_c57_pins_win_in_every_mode(mode: str) -> None:
 def test_c89_pins_may_be_patterns_for_the_tools_of_a_server() -> None:
     tools = (tool("mcp__github__search"), tool("mcp__github__delete"), tool("mcp__jira__search"))
     settings = Deferral(mode="always", never=("mcp__github__*",))
-    assert deferred(tools, settings, context_limit=1, tokens={}, uses={}) == {"mcp__jira__search"}
+    assert deferred(tools, DeferralPolicy(settings=settings, context_limit=1), {}) == {"mcp__jira__search"}
 
 
 def test_a_name_counts_before_a_pattern_and_then_never_before_always() -> None:

@@ -47,7 +47,7 @@ class Session:
         assert self.set.carrier == carrier
         self.told: list[Event] = []
         self.context = ToolContext(
-            session="s", tool_use_id="t1", workspace=Workspace(workspace), cancel=Cancel(), tell=self.told.append
+            session="s", tool_use_id="t1", workspace=Workspace(workspace), cancel=Cancel(), emit=self.told.append
         )
 
     def discover(self, query: str, **more: Any) -> ToolOutput:

@@ -18,7 +18,7 @@ from holdfast.records.events.tools import ToolCalled, ToolCompleted, ToolFailed
 from holdfast.tools import validation
 from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import Resolved, ToolExecutionError, ToolOutput, Touch
-from holdfast.tools.result_blocks import NO_OUTPUT
+from holdfast.tools.results import NO_OUTPUT
 from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 
 PATH = b'{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'

@@ -16,10 +16,10 @@ from holdfast.tools import time_limits
 from holdfast.tools.confirmation import Confirmations, Decision, Question
 from holdfast.tools.contract import Cancel, Effect, Resolved, Tool, ToolContext, ToolOutput
 from holdfast.tools.dispatcher import Dispatcher
-from holdfast.tools.result_blocks import CANCELLED, NOT_BEGUN
+from holdfast.tools.results import CANCELLED, NOT_BEGUN
 from holdfast.tools.time_limits import in_thread
-from holdfast.tools.workspace import Workspace
-from tests.tools.dispatching import ALLOW, Bench, by_name, call, made, raises, says, text, violations
+from tests.support.toolboxes import dispatcher
+from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text, violations
 
 
 class Floor:
@@ -105,10 +105,7 @@ def test_c59_agents_that_share_a_lock_change_things_one_at_a_time(tmp_path: Path
 
     async def main() -> None:
         writing = asyncio.Lock()
-        agents = [
-            Dispatcher(by_name(tools), workspace=Workspace(tmp_path), settings=ALLOW, session="s", writing=writing)
-            for _ in range(3)
-        ]
+        agents = [dispatcher(tmp_path, tools, write_lock=writing) for _ in range(3)]
         pairs = zip(agents, ("ab", "cd", "ef"), strict=True)
         await asyncio.gather(*(agent.run([call(name) for name in pair]) for agent, pair in pairs))
 
@@ -125,9 +122,7 @@ def test_a_call_that_delegates_does_not_wait_for_itself(tmp_path: Path) -> None:
         writing = asyncio.Lock()
 
         def agent(tools: Mapping[str, Tool]) -> Dispatcher:
-            return Dispatcher(
-                by_name(tools), workspace=Workspace(tmp_path), settings=ALLOW, session="s", writing=writing
-            )
+            return dispatcher(tmp_path, tools, write_lock=writing)
 
         async def delegate(input: Mapping[str, Any], context: ToolContext) -> ToolOutput:
             below = await asyncio.gather(*(agent(inside).run([call(name)]) for name in "ab"))
@@ -155,13 +150,12 @@ def test_a_question_does_not_keep_others_from_changing_things(tmp_path: Path) ->
 
         def agent(settings: Tools, name: str) -> Dispatcher:
             confirmations = Confirmations(settings.confirm, ask=ask)
-            return Dispatcher(
-                by_name({name: floor.tool(name, "write")}),
-                workspace=Workspace(tmp_path),
+            return dispatcher(
+                tmp_path,
+                {name: floor.tool(name, "write")},
                 settings=settings,
-                session="s",
                 confirmations=confirmations,
-                writing=writing,
+                write_lock=writing,
             )
 
         asking = asyncio.create_task(agent(Tools(), "a").run([call("a")]))
@@ -305,14 +299,8 @@ def test_cancel_while_a_call_waits_for_its_turn_or_for_an_answer(tmp_path: Path)
             return Decision(True)
 
         tools = {"w": made("w", says(), "write")}
-        waits = Dispatcher(by_name(tools), workspace=Workspace(tmp_path), settings=ALLOW, session="s", writing=writing)
-        asks = Dispatcher(
-            by_name(tools),
-            workspace=Workspace(tmp_path),
-            settings=Tools(),
-            session="s",
-            confirmations=Confirmations(Confirm(), ask=ask),
-        )
+        waits = dispatcher(tmp_path, tools, write_lock=writing)
+        asks = dispatcher(tmp_path, tools, settings=Tools(), confirmations=Confirmations(Confirm(), ask=ask))
         async with writing:
             runs = [asyncio.create_task(each.run([call("w")], cancel=cancel)) for each in (waits, asks)]
             await asked.wait()

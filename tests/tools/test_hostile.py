@@ -24,6 +24,7 @@ from holdfast.tools.dispatcher import AT_ONCE
 from holdfast.tools.offload import PREFIX, Offloader
 from holdfast.tools.validation import check
 from holdfast.tools.workspace import Workspace
+from tests.support.toolboxes import toolbox
 from tests.tools.dispatching import ALLOW, Bench, call, made, raises, says, text
 from tests.tools.offloading import stays, stored, tool
 
@@ -32,11 +33,9 @@ ENDLESS = "(a+)+$"
 LURE = "a" * 40 + "b"
 
 
-def toolbox(tmp_path: Path, *tools: Tool, **more: Any) -> Toolbox:
-    work = tmp_path / "work"
-    work.mkdir(exist_ok=True)
-    given: dict[str, Any] = {"workspace": work, "home": tmp_path / "home", "settings": ALLOW} | more
-    return Toolbox(tools, model="anthropic:claude-opus-4-6", session="s", **given)
+def opened(tmp_path: Path, *tools: Tool, **more: Any) -> Toolbox:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    return toolbox(tools, **({"workspace": tmp_path / "work", "home": tmp_path / "home", "settings": ALLOW} | more))
 
 
 def asking(seen: list[str], *, allowed: bool = True) -> Callable[[Question], Any]:
@@ -114,7 +113,7 @@ def test_nor_does_it_for_a_large_input(tmp_path: Path, length: int) -> None:
 
 
 def test_a_second_event_loop_takes_turns_as_the_first_one_did(tmp_path: Path) -> None:
-    box = toolbox(tmp_path, made("long", says("x" * 20_000)))
+    box = opened(tmp_path, made("long", says("x" * 20_000)))
     calls = [call("long", id=str(each)) for each in range(5)]
     for _ in range(3):
         ran = asyncio.run(box.run(calls))
@@ -127,7 +126,7 @@ def test_questions_are_asked_in_every_event_loop(tmp_path: Path) -> None:
         return Decision(True)
 
     tools = [made(name, says(), confirm=True) for name in "abc"]
-    box = toolbox(tmp_path, *tools, settings=Tools(), confirm=ask)
+    box = opened(tmp_path, *tools, settings=Tools(), confirm=ask)
     for _ in range(3):
         ran = asyncio.run(box.run([call(name) for name in "abc"]))
         assert [text(answer) for answer in ran.answers] == ["done"] * 3
@@ -177,7 +176,7 @@ def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> None:
         return ToolOutput()
 
     async def main() -> None:
-        box = toolbox(tmp_path, made("t", says(), guide="how"), made("f", forever), made("u", says(), guide="why"))
+        box = opened(tmp_path, made("t", says(), guide="how"), made("f", forever), made("u", says(), guide="why"))
         await box.run([call("u")])
         cut = asyncio.create_task(box.run([call("t"), call("f")]))
         while "tool:t" not in box.guides.delivered:
@@ -193,7 +192,7 @@ def test_a_guide_of_a_turn_that_was_cut_is_given_again(tmp_path: Path) -> None:
 
 
 def test_a_session_that_nobody_closed_takes_its_processes_along(tmp_path: Path) -> None:
-    box: Toolbox | None = toolbox(tmp_path)
+    box: Toolbox | None = opened(tmp_path)
     assert box is not None
     started = call("run_command", {"command": "echo $$ > pid; exec sleep 600", "background": True})
     asyncio.run(box.run([started]))
@@ -214,16 +213,16 @@ def test_a_session_that_nobody_closed_takes_its_processes_along(tmp_path: Path) 
 
 
 def test_a_state_with_any_damage_is_refused_in_words(tmp_path: Path) -> None:
-    chance, box = random.Random(7), toolbox(tmp_path)
+    chance, box = random.Random(7), opened(tmp_path)
     state = bytearray(box.state)
     state[state.index(b"read_file") + 2] = 0xFF
     with pytest.raises(HoldfastError, match="begin a new session"):
-        toolbox(tmp_path, state=bytes(state))
+        opened(tmp_path, state=bytes(state))
     for _ in range(300):
         state = bytearray(box.state)
         state[chance.randrange(len(state))] = chance.randrange(256)
         try:
-            toolbox(tmp_path, state=bytes(state)).definitions()
+            opened(tmp_path, state=bytes(state)).definitions()
         except HoldfastError:
             continue
 
@@ -237,7 +236,7 @@ def test_a_link_cannot_hide_what_is_written(tmp_path: Path) -> None:
     (work / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
     (work / "plain.txt").write_text("x\n")
     seen: list[str] = []
-    box = toolbox(tmp_path, settings=Tools(), confirm=asking(seen))
+    box = opened(tmp_path, settings=Tools(), confirm=asking(seen))
 
     def write(path: str) -> None:
         asyncio.run(box.run([call("write_file", {"path": path, "content": "new\n"})]))
@@ -256,7 +255,7 @@ def test_a_command_with_a_directory_is_not_the_command_that_is_written_like_it(t
     trap = "x\ntouch pwned\n#"
     (work / trap).mkdir(parents=True)
     seen: list[str] = []
-    box = toolbox(tmp_path, settings=Tools(), confirm=asking(seen))
+    box = opened(tmp_path, settings=Tools(), confirm=asking(seen))
     asyncio.run(box.run([call("run_command", {"command": "true #", "cwd": trap})]))
     asyncio.run(box.run([call("run_command", {"command": f"true # (in {trap})"})]))
     assert len(seen) == 2
@@ -272,7 +271,7 @@ def test_our_own_files_are_closed_where_the_home_is_the_workspace(tmp_path: Path
     work = tmp_path / "work"
     work.mkdir()
     (work / "confirmations.json").write_text('{"decisions": []}')
-    box = toolbox(tmp_path, home=work)
+    box = opened(tmp_path, home=work)
     ran = asyncio.run(box.run([call("write_file", {"path": path, "content": "x"}), call("list_dir", {"path": "."})]))
     assert "belongs to Holdfast itself" in text(ran.answers[0])
     assert (work / "confirmations.json").read_text() == '{"decisions": []}'

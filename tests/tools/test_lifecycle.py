@@ -10,7 +10,7 @@ import pytest
 from holdfast.config.sections.agent import Lifecycle
 from holdfast.facts import model
 from holdfast.records import Message, Opaque, Text, ToolUse
-from holdfast.tools.lifecycle import Usage, UsageState, demotions, pays
+from holdfast.tools.lifecycle import ToolUsage, ToolUsageState, demotions, pays
 from holdfast.wire import Body, dialect_of
 from tests import shapes
 
@@ -33,7 +33,7 @@ def test_calls_are_counted_in_the_recorded_requests_of_every_client_and_dialect(
         found = decoded(shape)
         if found is None:
             continue
-        usage = Usage()
+        usage = ToolUsage()
         usage.observe(found[1])
         assert dict(usage.uses) == dict(_named(shape)), shape.id
         seen[found[0]] += sum(usage.uses.values())
@@ -65,7 +65,7 @@ def _named(shape: shapes.Shape) -> Counter[str]:
 
 
 def test_a_conversation_that_is_handed_over_again_and_again_counts_once() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     grown: list[Message] = []
     for n in range(5):
         grown += [used("bash", start=10 * n), Message("tool", ())]
@@ -75,7 +75,7 @@ def test_a_conversation_that_is_handed_over_again_and_again_counts_once() -> Non
 
 def test_numbered_ids_of_another_stretch_are_other_calls() -> None:
     """Gemini's calls have no ids: they are numbered anew after a compaction."""
-    usage = Usage()
+    usage = ToolUsage()
     usage.observe([Message("assistant", (ToolUse("gemini-call-1", "ls", b'{"path":"a"}'),))])
     usage.observe([Message("assistant", (ToolUse("gemini-call-1", "grep", b"{}"),))])
     usage.observe([Message("assistant", (ToolUse("gemini-call-1", "ls", b'{"path":"b"}'),))])
@@ -84,7 +84,7 @@ def test_numbered_ids_of_another_stretch_are_other_calls() -> None:
 
 def test_the_same_call_under_the_same_number_is_another_one_if_it_is_fresh() -> None:
     """Gemini's calls without an id are numbered anew on every turn."""
-    usage = Usage()
+    usage = ToolUsage()
     for _ in range(30):
         usage.observe([used("weather")], fresh=True)
         usage.turn()
@@ -93,13 +93,13 @@ def test_the_same_call_under_the_same_number_is_another_one_if_it_is_fresh() -> 
 
 
 def test_only_what_an_assistant_calls_counts() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     usage.observe([Message("user", (call("bash"), Text("bash"))), Message("assistant", (Text("bash"),))])
     assert usage.uses == {}
 
 
 def test_what_call_tool_calls_is_the_use_of_that_tool() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     messages = [
         Message("assistant", (through("mcp__a__b", {"x": 1}),)),
         Message("assistant", (call("call_tool", b"[1]", "call-2"),)),  # says nothing
@@ -117,13 +117,13 @@ def test_what_call_tool_calls_is_the_use_of_that_tool() -> None:
     ],
 )
 def test_calls_of_a_kind_that_only_a_dialect_knows_count_too(raw: bytes) -> None:
-    usage = Usage()
+    usage = ToolUsage()
     usage.observe([Message("assistant", (Opaque("custom", raw, "c"), Opaque("reasoning", b'{"name":"x"}')))])
     assert usage.uses == {"apply_patch": 1}
 
 
 def test_idle_counts_from_the_last_use_or_from_when_a_tool_came() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     usage.first_seen(["old", "busy"])
     for turn in range(5):
         usage.observe([used("busy", start=turn)])
@@ -134,12 +134,12 @@ def test_idle_counts_from_the_last_use_or_from_when_a_tool_came() -> None:
 
 
 def test_the_state_survives_a_restart() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     usage.first_seen(["a", "b"])
     usage.observe([used("a", "a", "b")])
     usage.turn()
-    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(usage.state), type=UsageState)
-    again = Usage(stored)
+    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(usage.state), type=ToolUsageState)
+    again = ToolUsage(stored)
     again.observe([used("a", "a", "b")])
     assert again.uses == usage.uses == {"a": 2, "b": 1}
     assert again.state == usage.state

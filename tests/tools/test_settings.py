@@ -15,10 +15,11 @@ from holdfast.config import load
 from holdfast.config.schema import Settings
 from holdfast.engine import EngineCore, Lane
 from holdfast.records import Message, Request, Text, ToolResult, ToolUse, canonical_json
-from holdfast.tools import Decision, Question, Tool, Toolbox, ToolContext, ToolOutput
+from holdfast.tools import Decision, Question, Tool, ToolContext, ToolOutput
 from holdfast.tools.masking import PLACEHOLDER
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body
+from tests.support.toolboxes import toolbox
 
 pytestmark = pytest.mark.slow
 
@@ -45,15 +46,7 @@ class Agent:
 
     def __init__(self, root: Path, settings: Settings) -> None:
         tools = [said("plain"), said("other"), said("mcp__box__one", source="mcp", server="box")]
-        self.box = Toolbox(
-            tools,
-            model=MODEL,
-            session="s",
-            workspace=root,
-            home=root / "home",
-            settings=settings.tools,
-            confirm=yes,
-        )
+        self.box = toolbox(tools, model=MODEL, workspace=root, home=root / "home", settings=settings.tools, confirm=yes)
         self.calls = 0
 
     def __call__(self, name: str, **given: Any) -> str:

@@ -16,13 +16,12 @@ from holdfast.records import Image, Text, ToolResult, ToolUse
 from holdfast.records.events import Bus, Event
 from holdfast.records.events.tools import GuideDelivered, ToolOffloaded
 from holdfast.tools.builtin.files import read_file
-from holdfast.tools.contract import Answer, Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput
-from holdfast.tools.dispatcher import Dispatcher
+from holdfast.tools.contract import Cancel, Tool, ToolAnswer, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.guides import Guides, Section, wrapped
 from holdfast.tools.offload import PREFIX, Offloader, directory_of, is_reference
-from holdfast.tools.result_pipeline import finish, shaper
+from holdfast.tools.results import ResultPipeline
 from holdfast.tools.workspace import Workspace
-from tests.tools.dispatching import by_name
+from tests.support.toolboxes import dispatcher
 from tests.tools.offloading import tool
 
 LONG = "".join(f"{number:07d}\n" for number in range(20_000))
@@ -37,15 +36,15 @@ class Session:
         self.workspace = Workspace(tmp_path / "work", offloads=[self.offloader.directory])
         self.guides = guides or Guides()
         self.told: list[Event] = []
-        self.shape = shaper(self.offloader, self.guides)
+        self.results = ResultPipeline(self.offloader, self.guides)
 
     def context(self, call: str = "t1") -> ToolContext:
         return ToolContext(
-            session="session/1", tool_use_id=call, workspace=self.workspace, cancel=Cancel(), tell=self.told.append
+            session="session/1", tool_use_id=call, workspace=self.workspace, cancel=Cancel(), emit=self.told.append
         )
 
     def shaped(self, tool: Tool, output: ToolOutput, call: str = "t1") -> ToolOutput:
-        return self.shape(tool, ToolUse(call, tool.name, b"{}"), output, self.context(call))
+        return self.results.shape(tool, ToolUse(call, tool.name, b"{}"), output, self.context(call))
 
     def read(self, **input: Any) -> ToolOutput:
         one = read_file(self.offloader.settings)
@@ -154,9 +153,9 @@ def test_a_guide_can_follow_an_output_without_content(make: Callable[..., Sessio
     assert session.shaped(tool(), ToolOutput()).blocks == (Text(wrapped("Quote paths.")),)
 
 
-def test_without_parts_nothing_is_done() -> None:
-    output = ToolOutput(content=LONG)
-    assert finish(tool(guide="g"), "t", output, offloader=None, guides=None) == (output, ())
+def test_without_parts_nothing_is_done(make: Callable[..., Session]) -> None:
+    output, call = ToolOutput(content=LONG), ToolUse("t", "t", b"{}")
+    assert ResultPipeline(None, None).shape(tool(guide="g"), call, output, make().context()) is output
 
 
 # In the dispatcher
@@ -175,17 +174,17 @@ class Scripted:
 
 
 def results_of(session: Session, one: Tool, *inputs: Mapping[str, Any], **members: Any) -> list[ToolResult]:
-    async def run() -> tuple[Answer, ...]:
-        dispatcher = Dispatcher(
-            by_name({one.name: one}),
-            workspace=session.workspace,
+    async def run() -> tuple[ToolAnswer, ...]:
+        agent = dispatcher(
+            session.workspace,
+            {one.name: one},
             settings=Tools(),
             session="session/1",
-            shape=session.shape,
+            results=session.results,
             **members,
         )
         calls = [ToolUse(f"t{at}", one.name, msgspec.json.encode(each)) for at, each in enumerate(inputs)]
-        return await dispatcher.run(calls)
+        return await agent.run(calls)
 
     return [answer.result for answer in asyncio.run(run())]
 

@@ -14,14 +14,13 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Deferral, Lifecycle, Mask, Tools
 from holdfast.engine import EngineCore, Lane
 from holdfast.errors import HoldfastError
-from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, ToolUse, canonical_json, validate
-from holdfast.records.events import Bus
+from holdfast.records import Message, Request, Text, ToolDefinition, ToolResult, validate
 from holdfast.records.events.tools import GuideDelivered, ToolDeferred, ToolDemoted, ToolMasked, ToolOffloaded
 from holdfast.tools import Decision, Question, Section, Tool, Toolbox, ToolContext, ToolExecutionError, ToolOutput
 from holdfast.tools.offload import is_reference
 from holdfast.wire import DIALECTS, Body
+from tests.support.toolboxes import MODEL, Room, call, do, text
 
-MODEL = "anthropic:claude-opus-4-6"
 LANE = Lane(tenant="t", session="s", id="s/main", client="tests")
 
 
@@ -37,38 +36,9 @@ def mcp(name: str, **fields: Any) -> Tool:
     return made(f"mcp__box__{name}", source="mcp", server="box", **fields)
 
 
-class Room:
-    """A workspace and a home that sessions are opened in."""
-
-    def __init__(self, root: Path) -> None:
-        self.workspace, self.home = root / "work", root / "home"
-        self.workspace.mkdir()
-        self.bus = Bus()
-        self.heard = self.bus.subscribe()
-
-    def open(self, tools: list[Tool], **options: Any) -> Toolbox:
-        options = {"model": MODEL, "session": "s", "builtins": False, "bus": self.bus, **options}
-        return Toolbox(tools, workspace=self.workspace, home=self.home, **options)
-
-    def told(self, kind: type) -> list[Any]:
-        return [envelope.payload for envelope in self.heard.drain() if isinstance(envelope.payload, kind)]
-
-
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
     return Room(tmp_path)
-
-
-def call(name: str, id: str = "c1", /, **given: Any) -> ToolUse:
-    return ToolUse(id, name, canonical_json(json.dumps(given).encode()))
-
-
-def do(box: Toolbox, *calls: ToolUse) -> tuple[ToolResult, ...]:
-    return tuple(answer.result for answer in asyncio.run(box.run(calls)).answers)
-
-
-def text(result: ToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, Text))
 
 
 def array(box: Toolbox) -> bytes:
@@ -136,7 +106,7 @@ class TestCalls:
         assert Path(path).read_text() == "it went wrong\n" * 2_000
         assert "Say well." not in text(wrong)
         assert "Say well." in text(do(box, call("fail", "c2", well=True))[0])
-        assert len(room.told(ToolOffloaded)) == 1
+        assert len(room.payloads(ToolOffloaded)) == 1
 
 
 class TestSession:
@@ -152,8 +122,8 @@ class TestSession:
         (result,) = do(again, call("call_tool", "c3", name="look", arguments={}))
         assert "Look closely." not in text(result)  # it was shown before
         assert not result.is_error
-        assert room.told(ToolDeferred)  # once, when the session began
-        assert not room.told(ToolDeferred)
+        assert room.payloads(ToolDeferred)  # once, when the session began
+        assert not room.payloads(ToolDeferred)
 
     def test_a_state_that_cannot_be_read_is_said_so(self, room: Room) -> None:
         with pytest.raises(HoldfastError, match="state of a session's tools cannot be read"):
@@ -191,7 +161,7 @@ class TestSession:
         assert text(do(box, call("look", "c"))[0]) == "fine"
         box.at_reset([Message("user", (Text("A summary."),))])
         assert "Look closely." in text(do(box, call("look", "d"))[0])
-        assert len(room.told(GuideDelivered)) == 4  # of both, twice
+        assert len(room.payloads(GuideDelivered)) == 4  # of both, twice
 
 
 class TestToolsThatComeAndGo:
@@ -238,7 +208,7 @@ class TestToolsThatComeAndGo:
         assert changed is not None
         assert changed.demoted == (("mcp__box__send", 3),)
         assert array(box) != before
-        assert [event.tool for event in room.told(ToolDemoted)] == ["mcp__box__send"]
+        assert [event.tool for event in room.payloads(ToolDemoted)] == ["mcp__box__send"]
 
     def test_what_nobody_uses_is_demoted_between_resets_only_where_that_pays(self, room: Room) -> None:
         box = room.open([mcp("send", description="Send " + "a letter " * 300), mcp("take")])
@@ -252,7 +222,7 @@ class TestToolsThatComeAndGo:
         changed = box.redeclare(engine, LANE, now=20.0, behind=1_000, requests=1_000)
         assert changed is not None
         assert changed.demoted == (("mcp__box__send", 20),)
-        assert [event.idle_turns for event in room.told(ToolDemoted)] == [20]
+        assert [event.idle_turns for event in room.payloads(ToolDemoted)] == [20]
         assert send(engine, box, 2).core.expectation.reset == "tools_redeclared"
 
     @pytest.mark.parametrize(
@@ -309,7 +279,7 @@ def test_old_results_are_masked_when_the_lane_is_cold(room: Room) -> None:
         prepared = send(engine, box, count)
     assert b"[Tool result cleared: look, 1383 characters." in prepared.raw
     assert b"6: some words" in prepared.raw
-    masked = [event.tool_use_id for event in room.told(ToolMasked)]
+    masked = [event.tool_use_id for event in room.payloads(ToolMasked)]
     assert len(set(masked)) == len(masked) > 0
     assert "c6" not in masked
 

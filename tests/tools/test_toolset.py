@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Opaque, Text
-from holdfast.tools.contract import Refused, Resolved
+from holdfast.tools.contract import RefusedCall, Resolved
 from holdfast.wire import DIALECTS
 
 from .sets import (
@@ -34,7 +34,7 @@ from .sets import (
 
 
 def test_the_order_is_built_in_host_mcp_by_name_and_the_providers_own() -> None:
-    tools = toolset((*HOST, *reversed(GITHUB), *CORE), server_tools=(SEARCH,))
+    tools = toolset((*HOST, *reversed(GITHUB), *CORE, SEARCH))
     assert tools.declared == (
         *("read_file", "grep_files", "run_command", "discover_tools"),
         *("zeta", "eta"),
@@ -63,11 +63,11 @@ def test_c19_deferral_makes_requests_smaller() -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_restart_gives_the_same_bytes(carrier: str) -> None:
-    tools = of(carrier, (*CORE, *HOST, *GITHUB), server_tools=(SEARCH,), never=("zeta",))
+    tools = of(carrier, (*CORE, *HOST, *GITHUB, SEARCH), never=("zeta",))
     tools.discover(tools.findable()[:2])
     tools.remove(["zeta", "mcp__github__create"], "the server github disconnected")
     changed = [replace(each, description="another text") for each in (*CORE, *HOST[1:], GITHUB[0], GITHUB[2])]
-    again = of(carrier, (*changed, tool("mcp__new__one")), server_tools=(SEARCH,), state=stored(tools))
+    again = of(carrier, (*changed, tool("mcp__new__one"), SEARCH), state=stored(tools))
     assert prefix(again) == prefix(tools)
     assert again.declared == tools.declared
     assert again.pending == tools.pending
@@ -107,7 +107,7 @@ def test_two_tools_of_one_name_are_an_error() -> None:
     with pytest.raises(HoldfastError, match="two tools are named zeta"):
         toolset((*HOST, tool("zeta")))
     with pytest.raises(HoldfastError, match="two tools are named web_search"):
-        toolset((tool("web_search"),), server_tools=(SEARCH,))
+        toolset((tool("web_search"), SEARCH))
     tools = toolset(HOST, discovery=True)
     with pytest.raises(HoldfastError, match="two tools are named zeta"):
         tools.add([tool("zeta", source="mcp", server="z")])
@@ -270,7 +270,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 
 def test_input_that_is_no_object_is_refused_and_text_of_one_is_read() -> None:
     tools = toolset(CORE)
-    assert isinstance(tools.resolve(call("read_file", b"[1]")), Refused)
+    assert isinstance(tools.resolve(call("read_file", b"[1]")), RefusedCall)
     assert tools.resolve(call("read_file", b'"{\\"path\\":\\"a\\"}"')) == Resolved(CORE[0], {"path": "a"})
 
 

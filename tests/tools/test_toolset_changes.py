@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.records import Message, Text, ToolResult
 from holdfast.simulator.checks import anthropic as anthropic_checks
 from holdfast.tools.contract import Resolved
-from holdfast.tools.lifecycle import Usage
+from holdfast.tools.lifecycle import ToolUsage
 from holdfast.tools.toolset import ToolSet
 
 from .sets import (
@@ -136,7 +136,7 @@ def test_the_version_counts_what_can_be_found() -> None:
 
 def test_at_a_reset_nothing_changes_if_nothing_happened() -> None:
     for carrier in CARRIERS:
-        assert of(carrier, (*CORE, *HOST, *GITHUB), server_tools=(SEARCH,)).at_reset() is None
+        assert of(carrier, (*CORE, *HOST, *GITHUB, SEARCH)).at_reset() is None
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
@@ -216,7 +216,7 @@ def test_what_was_used_in_earlier_sessions_is_deferred_last() -> None:
 
 
 def test_usage_may_be_shared_with_whoever_counts() -> None:
-    usage = Usage()
+    usage = ToolUsage()
     tools = ToolSet((*CORE, *GITHUB), settings=settings(), model=MODELS["gemini"], dialect="gemini", usage=usage)
     assert tools.usage is usage
     usage.turn()

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.errors import HoldfastError
 from holdfast.records import Message, ToolUse, Usage
-from holdfast.tools import Answer
+from holdfast.tools import ToolAnswer
 from holdfast.wire import Unreachable as Unreachable
 
 from .window.entries import Status
@@ -87,7 +87,7 @@ class Watch:
     def output(self, call: str, text: str) -> None:
         """What a running tool says."""
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         """A tool has ended."""
 
     def notice(self, text: str) -> None:

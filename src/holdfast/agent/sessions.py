@@ -30,7 +30,7 @@ from holdfast.records.events import (
     WindowAppended,
 )
 from holdfast.skills import SessionSkills
-from holdfast.tools import Confirmations, LoopLock, Toolbox, mend
+from holdfast.tools import Confirmations, LoopLock, Toolbox, ToolHost, ToolSession, ToolSources, mend
 
 from . import delegates, memory_updates
 from .arguments import (
@@ -202,7 +202,7 @@ class Sessions:
             )
             first = SessionStarted(agent=agent or None, client=CLIENT, model=model)
             self._begin(session, composed, around, first, *memory_updates.begun(stable))
-        skills.announce(session.box.tell)
+        skills.announce(session.box.journal)
         session.keep_state()
         if goal:
             session.set_goal(goal)
@@ -242,28 +242,34 @@ class Sessions:
         held_back = agent_guides(self.workspace, self.home, guides=self._guides, sections=self._sections)
         session.box = Toolbox(
             (*self._tools, *remember, delegates.delegate_tool(session)),
+            session=ToolSession(
+                id=session.id,
+                workspace=self.workspace,
+                home=self.home,
+                tenant=self.tenant,
+                readable=tuple(readable),
+                state=state,
+            ),
             model=session.model,
             dialect=session.dialect,
-            workspace=self.workspace,
-            home=self.home,
-            session=session.id,
-            tenant=self.tenant,
             settings=settings.tools,
-            confirm=confirm,
-            guides=held_back.guides,
-            sections=held_back.sections,
-            hub=self._hub,
-            builtins=self._builtins,
-            readable=readable,
-            bus=self.bus,
-            store=self.store,
-            skills=session.skills,
-            memory=session.memory,
-            stream=lambda call, text: session.watching[0].output(call, text),
-            writing=self._writing,
-            heard=session.heard,
-            now=session.now_us,
-            state=state,
+            sources=ToolSources(
+                builtins=self._builtins,
+                hub=self._hub,
+                skills=session.skills,
+                guides=held_back.guides,
+                sections=held_back.sections,
+            ),
+            host=ToolHost(
+                confirm=confirm,
+                bus=self.bus,
+                store=self.store,
+                listener=session.heard,
+                now=session.now_us,
+                memory=session.memory,
+                stream=lambda call, text: session.watching[0].output(call, text),
+                write_lock=self._writing,
+            ),
         )
         self._open[session.id] = session
         if settings.cache.keepalive.enabled and parent is None:
@@ -293,7 +299,7 @@ class Sessions:
             session = await self._resumed(log, log.envelopes, composed)
             session.log(*salvage(log), SessionResumed(agent=session.agent or None, client=CLIENT))
             if not session.state.turns:  # it may have been killed before it could say so
-                session.skills.announce(session.box.tell)
+                session.skills.announce(session.box.journal)
             session.answer_open_calls()
             leave_behind(session, INTERRUPTED)
             await look_around(session, partial(self._around, session.settings))

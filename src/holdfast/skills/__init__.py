@@ -23,22 +23,16 @@ if TYPE_CHECKING:
     from .links import real_path as real_path
     from .loader import load_roots as load_roots
     from .loader import load_skills as load_skills
-    from .loader import skill_store_factory as skill_store_factory
     from .roots import places as places
     from .roots import roots_of as roots_of
-    from .session import Composed as Composed
     from .session import SessionSkills as SessionSkills
     from .skill import BODY_WARN_TOKENS as BODY_WARN_TOKENS
     from .skill import FILE as FILE
     from .skill import Problem as Problem
     from .skill import Root as Root
-    from .skill import Shadowed as Shadowed
     from .skill import Skill as Skill
     from .skill import SkillSource as SkillSource
-    from .skill import SkillValidationError as SkillValidationError
-    from .skill import Skipped as Skipped
     from .skill_file import problems as problems
-    from .skill_file import read_skill as read_skill
     from .skill_file import reason as reason
     from .skill_file import validate_dir as validate_dir
     from .store import SkillStore as SkillStore
@@ -53,11 +47,11 @@ else:
             ".files": "files_of named",
             ".index": "listed render_index",
             ".links": "UnusableLinkError check_inside real_path",
-            ".loader": "load_roots load_skills skill_store_factory",
+            ".loader": "load_roots load_skills",
             ".roots": "places roots_of",
-            ".session": "Composed SessionSkills",
-            ".skill": "BODY_WARN_TOKENS FILE Problem Root Shadowed Skill SkillSource SkillValidationError Skipped",
-            ".skill_file": "problems read_skill reason validate_dir",
+            ".session": "SessionSkills",
+            ".skill": "BODY_WARN_TOKENS FILE Problem Root Skill SkillSource",
+            ".skill_file": "problems reason validate_dir",
             ".store": "SkillStore",
             ".tools": "POINTERS register_skill_tools",
         },

@@ -16,7 +16,7 @@ from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, SkillBody, pad
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
 from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
-from holdfast.tools import Answer, Teller, Tool, function_text, mend, shown
+from holdfast.tools import Tool, ToolAnswer, ToolJournal, function_text, mend, shown
 
 from .activation import RegistryState, SkillActivationRegistry
 from .index import render_index
@@ -150,13 +150,13 @@ class SessionSkills:
             why=padded.why,
         )
 
-    def announce(self, tell: Teller) -> None:
-        """Tell of each body that is preloaded, outside of any turn. Once for a session, when it is composed."""
+    def announce(self, journal: ToolJournal) -> None:
+        """Emit an event for each body that is preloaded, outside of any turn. Once for a session."""
         if not self._composed or self._announced:
             return
         self._announced = True
         for made in self.registry.preloaded:
-            tell(loaded_event(made, "always"), actor="system")
+            journal.emit(loaded_event(made, "always"), actor="system")
 
     # What becomes of loaded bodies
 
@@ -164,7 +164,7 @@ class SessionSkills:
         """A turn begins with these calls."""
         self.registry.begun(_loads(calls))
 
-    def answered(self, answers: Iterable[Answer]) -> None:
+    def answered(self, answers: Iterable[ToolAnswer]) -> None:
         """These answers go into the conversation. A body that was given and stands in none of them is not loaded."""
         self.registry.answered(answer.result for answer in answers)
 

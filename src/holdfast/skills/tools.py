@@ -16,7 +16,7 @@ from holdfast.records.events import LoadReason, SkillLoaded
 from holdfast.tools import (
     CALL_TOOL,
     SKILL_LOAD,
-    Refused,
+    RefusedCall,
     Tool,
     ToolContext,
     ToolExecutionError,
@@ -118,7 +118,7 @@ def asked_for(call: ToolUse) -> str | None:
     if call.name not in (SKILL_LOAD, CALL_TOOL):
         return None
     meant = (SKILL_LOAD, given(call)) if call.name == SKILL_LOAD else unwrapped(call)
-    if isinstance(meant, Refused) or meant[0] != SKILL_LOAD or isinstance(meant[1], Refused):
+    if isinstance(meant, RefusedCall) or meant[0] != SKILL_LOAD or isinstance(meant[1], RefusedCall):
         return None
     return str(meant[1].get("name", ""))
 

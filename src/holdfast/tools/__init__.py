@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from .array_order import size_of as size_of
     from .call_checks import unknown as unknown
     from .carriers import definition_of as definition_of
     from .carriers import function_text as function_text
@@ -26,23 +25,23 @@ if TYPE_CHECKING:
     from .contract import CALL_TOOL as CALL_TOOL
     from .contract import DISCOVER_TOOLS as DISCOVER_TOOLS
     from .contract import SKILL_LOAD as SKILL_LOAD
-    from .contract import Answer as Answer
     from .contract import Cancel as Cancel
     from .contract import Effect as Effect
-    from .contract import Refused as Refused
+    from .contract import RefusedCall as RefusedCall
     from .contract import Run as Run
     from .contract import Tool as Tool
+    from .contract import ToolAnswer as ToolAnswer
     from .contract import ToolContext as ToolContext
     from .contract import ToolExecutionError as ToolExecutionError
     from .contract import ToolOutput as ToolOutput
     from .contract import Touch as Touch
-    from .declaration import Redeclared as Redeclared
+    from .deferral import size_of as size_of
     from .dispatcher import Dispatcher as Dispatcher
     from .function_tools import tool as tool
     from .guides import Guides as Guides
     from .guides import Section as Section
     from .guides import is_guide as is_guide
-    from .journal import Teller as Teller
+    from .journal import ToolJournal as ToolJournal
     from .journal import mended as mended
     from .offload import directory_of as directory_of
     from .safe_files import directory as directory
@@ -63,8 +62,10 @@ if TYPE_CHECKING:
     from .time_limits import heard as heard
     from .time_limits import in_thread as in_thread
     from .toolbox import DIALECT_OF as DIALECT_OF
-    from .toolbox import Ran as Ran
     from .toolbox import Toolbox as Toolbox
+    from .toolbox import ToolHost as ToolHost
+    from .toolbox import ToolSession as ToolSession
+    from .toolbox import ToolSources as ToolSources
     from .toolbox import dialect_of_model as dialect_of_model
     from .toolkit import flag as flag
     from .toolkit import go_on as go_on
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from .toolkit import schema as schema
     from .toolkit import text as text
     from .toolkit import whole as whole
+    from .toolset import Redeclared as Redeclared
     from .toolset import ToolSet as ToolSet
     from .workspace import Workspace as Workspace
     from .workspace import lexical as lexical
@@ -80,28 +82,27 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".array_order": "size_of",
             ".call_checks": "unknown",
             ".carriers": "definition_of function_text functions_text given unwrapped",
             ".change_lock": "LoopLock",
             ".confirmation": "Confirmations Confirmer Decision Question Scope",
             ".contract": (
-                "Answer CALL_TOOL Cancel DISCOVER_TOOLS Effect Refused Run SKILL_LOAD Tool ToolContext "
-                "ToolExecutionError ToolOutput Touch"
+                "CALL_TOOL Cancel DISCOVER_TOOLS Effect RefusedCall Run SKILL_LOAD Tool ToolAnswer "
+                "ToolContext ToolExecutionError ToolOutput Touch"
             ),
-            ".declaration": "Redeclared",
+            ".deferral": "size_of",
             ".dispatcher": "Dispatcher",
             ".function_tools": "tool",
             ".guides": "Guides Section is_guide",
-            ".journal": "Teller mended",
+            ".journal": "ToolJournal mended",
             ".offload": "directory_of",
             ".safe_files": "directory no_file open_file",
             ".search": "COMMON Found ToolIndex WordIndex meant words",
             ".text_limits": "cut mend shown",
             ".time_limits": "Late bounded ended heard in_thread",
-            ".toolbox": "DIALECT_OF Ran Toolbox dialect_of_model",
+            ".toolbox": "DIALECT_OF ToolHost ToolSession ToolSources Toolbox dialect_of_model",
             ".toolkit": "flag go_on number opened_directory schema text whole",
-            ".toolset": "ToolSet",
+            ".toolset": "Redeclared ToolSet",
             ".workspace": "Workspace lexical",
         },
     )

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from holdfast.records import ToolUse
 
-from .contract import Refused
+from .contract import RefusedCall
 from .text_limits import shown
 
 _LONGEST = 128
@@ -17,7 +17,7 @@ _LONGEST = 128
 _LISTED = 30
 
 
-def unknown(name: str, tools: Iterable[str]) -> Refused:
+def unknown(name: str, tools: Iterable[str]) -> RefusedCall:
     """A name that no tool has, and those it may have meant."""
     known = sorted(tools)
     near = get_close_matches(name[:_LONGEST], known, n=3)
@@ -28,10 +28,10 @@ def unknown(name: str, tools: Iterable[str]) -> Refused:
         hint = f"There are: {', '.join(known[:_LISTED])}{more}."
     else:
         hint = "There are no tools."
-    return Refused(f"There is no tool named {shown(name)!r}. {hint}")
+    return RefusedCall(f"There is no tool named {shown(name)!r}. {hint}")
 
 
-def read_input(call: ToolUse) -> dict[str, Any] | Refused:
+def read_input(call: ToolUse) -> dict[str, Any] | RefusedCall:
     """The input of a call as an object. None at all counts as an empty one: that is what some models send."""
     try:
         text = call.input.decode("utf-8") if isinstance(call.input, (bytes, bytearray)) else str(call.input)
@@ -44,8 +44,8 @@ def read_input(call: ToolUse) -> dict[str, Any] | Refused:
     return found
 
 
-def _invalid(call: ToolUse, what: str) -> Refused:
-    return Refused(f"The input of {shown(call.name)} {what}. Call it again with one JSON object.", invalid=True)
+def _invalid(call: ToolUse, what: str) -> RefusedCall:
+    return RefusedCall(f"The input of {shown(call.name)} {what}. Call it again with one JSON object.", invalid=True)
 
 
 def _no_number(text: str) -> NoReturn:

@@ -20,7 +20,7 @@ from holdfast.wire import DIALECTS, arr, array_of, canon, obj, object_of, string
 from holdfast.wire.codecs import LATE_TOOLS
 
 from .call_checks import read_input
-from .contract import CALL_TOOL, DISCOVER_TOOLS, Refused, Tool
+from .contract import CALL_TOOL, DISCOVER_TOOLS, RefusedCall, Tool
 from .text_limits import shown
 
 Carrier = Literal["references", "additional", "call_tool", "redeclare"]
@@ -172,27 +172,27 @@ def _worded(result: ToolResult) -> ToolResult:
 # Calls
 
 
-def given(call: ToolUse) -> dict[str, Any] | Refused:
+def given(call: ToolUse) -> dict[str, Any] | RefusedCall:
     """A call's input as an object, also where a model wrote it as JSON text inside a string."""
     inner = string_of(call.input)
     return read_input(call if inner is None else replace(call, input=inner.encode("utf-8", "surrogatepass")))
 
 
-def unwrapped(call: ToolUse) -> tuple[str, dict[str, Any]] | Refused:
+def unwrapped(call: ToolUse) -> tuple[str, dict[str, Any]] | RefusedCall:
     """The tool that a call of call_tool means, and its input."""
     outer = given(call)
-    if isinstance(outer, Refused):
+    if isinstance(outer, RefusedCall):
         return outer
     name, arguments = outer.get("name"), outer.get("arguments")
     if not isinstance(name, str) or not name:
-        return Refused(
+        return RefusedCall(
             f"{CALL_TOOL} was called without the name of a tool. Call it with "
             '{"name": "the_tool", "arguments": {…}}; discover_tools finds names.',
             invalid=True,
         )
     beside = ", ".join(shown(key) for key in outer if key not in ("name", "arguments"))
     if beside and not arguments:
-        return Refused(
+        return RefusedCall(
             f"{CALL_TOOL} was called with {beside} beside the name. "
             "Call it again with everything that is for the tool in `arguments`, an object.",
             invalid=True,
@@ -201,4 +201,4 @@ def unwrapped(call: ToolUse) -> tuple[str, dict[str, Any]] | Refused:
         return name, arguments or {}
     text = arguments if isinstance(arguments, str) else "[]"  # anything else is refused in the same words
     inner = read_input(ToolUse(call.id, name, text.encode("utf-8", "surrogatepass")))
-    return inner if isinstance(inner, Refused) else (name, inner)
+    return inner if isinstance(inner, RefusedCall) else (name, inner)

@@ -115,7 +115,7 @@ class Confirmations:
         what = f"{as_json(input) or '{}'}{_leads(tool, input, context.workspace)}" if subject is None else subject
         text = _printable(f"{_wants(tool)}: {what}")
         question = Question(tool=tool.name, effect=tool.effect, subject=subject or "", input=input, text=text)
-        context.tell(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
+        context.emit(ToolConfirmationRequested(tool=tool.name, tool_use_id=context.tool_use_id, question=question.text))
         decision = Decision(False, why="The question was not answered.")
         try:
             decision = _checked(await bounded(lambda: confirmer(question), stopping=context.cancel.set))
@@ -123,7 +123,7 @@ class Confirmations:
             logger.exception("the question whether %s may run could not be asked", tool.name)
             decision = Decision(False, why=f"The user could not be asked ({said(error, 200)}).")
         finally:
-            context.tell(
+            context.emit(
                 ToolConfirmationResolved(
                     tool=tool.name,
                     tool_use_id=context.tool_use_id,

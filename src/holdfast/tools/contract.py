@@ -96,8 +96,7 @@ class Cancel:
 
 
 class ToolContext(Struct, kw_only=True):
-    """What a call may touch. `tell` puts an event on the bus under this session and turn; `stream` takes output that a
-    user may watch while the call goes on: it never reaches the model."""
+    """What a call may touch."""
 
     session: str
     turn: str | None = None
@@ -107,8 +106,8 @@ class ToolContext(Struct, kw_only=True):
     skills: Any = None
     memory: Any = None
     bus: Any = None
-    tell: Callable[[Event], None] = lambda event: None
-    stream: Callable[[str], None] = lambda text: None
+    emit: Callable[[Event], None] = lambda event: None  # under this session and turn
+    stream: Callable[[str], None] = lambda text: None  # output for a user to watch; it never reaches the model
 
 
 Run = Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolOutput]]
@@ -178,14 +177,14 @@ class Resolved(Struct, frozen=True):
     via: str | None = None
 
 
-class Refused(Struct, frozen=True):
+class RefusedCall(Struct, frozen=True):
     """A call that leads to no tool, and what the model is told. `invalid` where its input was the reason."""
 
     text: str
     invalid: bool = False
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ToolAnswer(Struct, frozen=True, kw_only=True):
     """One call's end: the result for the model, and what is known of it. `tool` is the tool that ran."""
 
     result: ToolResult
@@ -213,7 +212,7 @@ class SkillsInUse(Protocol):
     def begun(self, calls: Iterable[ToolUse]) -> None:
         """These calls are run now."""
 
-    def answered(self, answers: Iterable[Answer]) -> None:
+    def answered(self, answers: Iterable[ToolAnswer]) -> None:
         """These answers go into the conversation."""
 
     def lost(self, calls: Iterable[ToolUse]) -> None:

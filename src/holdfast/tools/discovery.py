@@ -116,7 +116,7 @@ class Discovery:
             blocks, messages = discovered.blocks, discovered.messages
         beside = known if wanted else ()
         if names:
-            context.tell(ToolDiscovered(tools=names, tool_use_id=context.tool_use_id or None))
+            context.emit(ToolDiscovered(tools=names, tool_use_id=context.tool_use_id or None))
         return ToolOutput(
             content=_with_note(blocks, _note(found, beside)),
             messages=messages,

@@ -1,4 +1,4 @@
-"""Runs the calls of a turn: look up, check the input, check the paths, confirm, run in time, shape, tell.
+"""Runs the calls of a turn: look up, check the input, check the paths, confirm, run in time, shape, emit.
 
 Every call is answered once, in order, whatever its tool does. Calls that change nothing, those that only read over the
 network included, run side by side, each as soon as it may; one that changes something waits for those before it, runs
@@ -20,7 +20,7 @@ from msgspec import Struct
 from holdfast.config.sections import Tools
 from holdfast.errors import HoldfastError
 from holdfast.records import ToolUse
-from holdfast.records.events import Bus, Event, ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
+from holdfast.records.events import Event, ToolCalled, ToolCompleted, ToolFailed, ToolInputInvalid
 
 from .call_checks import read_input, unknown
 from .change_lock import Lock, LoopLock, alone
@@ -28,19 +28,19 @@ from .confirmation import Confirmations
 from .contract import (
     CALL_TOOL,
     SKILL_LOAD,
-    Answer,
     Cancel,
-    Refused,
+    RefusedCall,
     Resolved,
     SkillsInUse,
     Tool,
+    ToolAnswer,
     ToolContext,
     ToolExecutionError,
     ToolOutput,
 )
-from .journal import Teller
+from .journal import ToolJournal
 from .keys import Keys
-from .result_blocks import CANCELLED, NOT_BEGUN, content, failure, shortened, success, text_of
+from .results import CANCELLED, NOT_BEGUN, ResultPipeline, content, failure, shortened, success, text_of
 from .text_limits import as_json, cut, mend, said, shown, words
 from .time_limits import GRACE_S, Died, Late, bounded, ended, heard, in_thread
 from .validation import check, require
@@ -48,17 +48,11 @@ from .workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-Resolve = Callable[[ToolUse], Resolved | Refused]
+Resolve = Callable[[ToolUse], Resolved | RefusedCall]
 """What a call means. Asked once for each call, when those before it that change something have ended."""
-
-Shape = Callable[[Tool, ToolUse, ToolOutput, ToolContext], ToolOutput]
-"""What is done to a successful output before it is a result. May block; if it fails, the output is the result."""
 
 AT_ONCE = 64
 """Calls of a turn that run side by side; the others wait. A thousand searches would be a thousand programs."""
-
-Shorten = Callable[[Tool, ToolUse, str, ToolContext], str]
-"""What is done to the text of an error before it is a result: a long one is offloaded. May block."""
 
 _SHAPE_S = _CHECK_S = 60.0
 _LARGE = 10_000
@@ -73,15 +67,29 @@ class _Job(Struct):
     """One call on its way."""
 
     call: ToolUse
-    found: Resolved | Refused
+    found: Resolved | RefusedCall
     name: str
     context: ToolContext
     elapsed_us: int | None = None
 
 
+class CallServices(Struct, frozen=True, kw_only=True):
+    """What the calls of a session use while they run."""
+
+    confirmations: Confirmations | None = None  # None: by the settings alone, nobody is asked
+    keys: Keys | None = None
+    skills: SkillsInUse | None = None
+    memory: Any = None
+    stream: Callable[[str, str], None] | None = None  # gets the output of running commands, with the id of their call
+    write_lock: Lock | None = None  # agents that share one change things one at a time
+
+
 class Dispatcher:
-    """The calls of one agent. `resolve` says what a call means, where no tool of its name is registered. Several that
-    share `writing` change things one at a time; `grace_s` is how long a call that was told to end is waited for."""
+    """Runs the calls of one agent.
+
+    `resolve` says what a call means, where no tool of its name is registered. `results` shapes outputs and errors;
+    where it fails they are answered as they are. `grace_s` is how long a call that was told to end is waited for.
+    """
 
     def __init__(
         self,
@@ -89,28 +97,20 @@ class Dispatcher:
         *,
         workspace: Workspace,
         settings: Tools,
-        session: str,
-        confirmations: Confirmations | None = None,
-        bus: Bus | None = None,
-        tell: Teller | None = None,
-        shape: Shape | None = None,
-        shorten: Shorten | None = None,
-        keys: Keys | None = None,
-        skills: SkillsInUse | None = None,
-        memory: Any = None,
-        stream: Callable[[str, str], None] | None = None,
-        writing: Lock | None = None,
+        journal: ToolJournal,
+        services: CallServices | None = None,
+        results: ResultPipeline | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         require()
-        self._resolve, self._workspace, self._settings, self._session = resolve, workspace, settings, session
+        services = services or CallServices()
+        self._resolve, self._workspace, self._settings, self._journal = resolve, workspace, settings, journal
         self._registered: dict[str, Tool] = {}
-        self._confirmations = confirmations or Confirmations(settings.confirm)
-        self._bus, self._teller = bus, tell or Teller(bus, session)
-        self._shape, self._shorten = shape, shorten
-        self._keys = keys or Keys(settings.command)
-        self._skills, self._memory, self._stream = skills, memory, stream
-        self._writing, self._shaping = writing or LoopLock(), LoopLock()
+        self._confirmations = services.confirmations or Confirmations(settings.confirm)
+        self._results = results
+        self._keys = services.keys or Keys(settings.command)
+        self._skills, self._memory, self._stream = services.skills, services.memory, services.stream
+        self._write_lock, self._shape_lock = services.write_lock or LoopLock(), LoopLock()
         self._grace = grace_s
 
     def register(self, tool: Tool) -> None:
@@ -119,16 +119,16 @@ class Dispatcher:
             raise HoldfastError(f"two tools are named {tool.name}; give one of them another name.")
         self._registered[tool.name] = tool
 
-    def _find(self, call: ToolUse) -> Resolved | Refused:
+    def _find(self, call: ToolUse) -> Resolved | RefusedCall:
         tool = self._registered.get(call.name)
         if tool is None:
             return unknown(call.name, self._registered) if self._resolve is None else self._resolve(call)
         given = read_input(call)
-        return given if isinstance(given, Refused) else Resolved(tool, given)
+        return given if isinstance(given, RefusedCall) else Resolved(tool, given)
 
     async def run(
         self, calls: Sequence[ToolUse], *, turn: str | None = None, cancel: Cancel | None = None
-    ) -> tuple[Answer, ...]:
+    ) -> tuple[ToolAnswer, ...]:
         """One answer for each call, in order. `cancel` ends those that run and those that have not begun."""
         skills = self._skills if any(call.name in (SKILL_LOAD, CALL_TOOL) for call in calls) else None
         if skills is not None:
@@ -142,19 +142,19 @@ class Dispatcher:
         if skills is not None:
             skills.answered(answers)
         for event in (event for answer in answers for event in _events(answer)):
-            self._teller(event, turn=turn)
+            self._journal.emit(event, turn=turn)
         return answers
 
-    async def _answers(self, calls: Sequence[ToolUse], turn: str | None, cancel: Cancel) -> tuple[Answer, ...]:
+    async def _answers(self, calls: Sequence[ToolUse], turn: str | None, cancel: Cancel) -> tuple[ToolAnswer, ...]:
         stop = asyncio.create_task(cancel.wait())
-        answers: list[Answer] = []
+        answers: list[ToolAnswer] = []
         quiet: list[_Job] = []
         seen: set[str] = set()
         try:
             for call in calls:
                 job = self._job(call, turn, repeated=call.id in seen)
                 seen.add(call.id)
-                if isinstance(job.found, Refused) or not job.found.tool.mutating:
+                if isinstance(job.found, RefusedCall) or not job.found.tool.mutating:
                     quiet.append(job)
                     continue
                 answers += await self._together(quiet, cancel, stop)
@@ -167,24 +167,26 @@ class Dispatcher:
         return tuple(answers)
 
     def _job(self, call: ToolUse, turn: str | None, *, repeated: bool) -> _Job:
-        found: Resolved | Refused
+        found: Resolved | RefusedCall
         try:
             found = self._find(call)
             if repeated:
-                found = Refused(f"The id {shown(call.id)} stands for another call of this turn; this one was not run.")
+                found = RefusedCall(
+                    f"The id {shown(call.id)} stands for another call of this turn; this one was not run."
+                )
             elif isinstance(found, Resolved) and not isinstance(found.input, Mapping):
-                found = Refused(f"The input of {shown(found.tool.name)} is not a JSON object.", invalid=True)
+                found = RefusedCall(f"The input of {shown(found.tool.name)} is not a JSON object.", invalid=True)
         except Exception as error:
             logger.exception("the tool %s could not be looked up", shown(call.name))
-            found = Refused(f"{shown(call.name)} could not be looked up ({said(error, 200)}).")
+            found = RefusedCall(f"{shown(call.name)} could not be looked up ({said(error, 200)}).")
         name = found.tool.name if isinstance(found, Resolved) else call.name
         return _Job(call, found, name, self._context(call, turn))
 
     def _context(self, call: ToolUse, turn: str | None) -> ToolContext:
-        teller, watcher = self._teller, self._stream  # not self: a command in the background keeps them, and would us
+        journal, watcher = self._journal, self._stream  # not self: a command in the background keeps them, and would us
 
-        def tell(event: Event) -> None:
-            teller(event, turn=turn)
+        def emit(event: Event) -> None:
+            journal.emit(event, turn=turn)
 
         def stream(text: str) -> None:
             if watcher is not None:
@@ -194,22 +196,22 @@ class Dispatcher:
                     logger.exception("the output of a call could not be shown")
 
         return ToolContext(
-            session=self._session,
+            session=journal.session,
             turn=turn,
             tool_use_id=call.id,
             workspace=self._workspace,
             cancel=Cancel(),  # its own: a call that took too long is told to stop, the others are not
             skills=self._skills,
             memory=self._memory,
-            bus=self._bus,
-            tell=tell,
+            bus=journal.bus,
+            emit=emit,
             stream=stream,
         )
 
-    async def _together(self, jobs: list[_Job], cancel: Cancel, stop: asyncio.Task[None]) -> list[Answer]:
+    async def _together(self, jobs: list[_Job], cancel: Cancel, stop: asyncio.Task[None]) -> list[ToolAnswer]:
         places = asyncio.Semaphore(AT_ONCE)
 
-        async def answer(job: _Job) -> Answer:
+        async def answer(job: _Job) -> ToolAnswer:
             async with places:
                 return await self._answer(job, cancel, stop)
 
@@ -217,9 +219,9 @@ class Dispatcher:
             tasks = [group.create_task(answer(job)) for job in jobs]
         return [task.result() for task in tasks]
 
-    async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> Answer:
+    async def _answer(self, job: _Job, cancel: Cancel, stop: asyncio.Task[None]) -> ToolAnswer:
         given = as_json(job.found.input) if isinstance(job.found, Resolved) and job.found.via else _sent(job.call)
-        job.context.tell(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
+        job.context.emit(ToolCalled(tool=job.name, tool_use_id=job.call.id, input=given))
         if cancel.is_set():
             return self._failed(job, NOT_BEGUN, cancelled=True)
         try:
@@ -232,7 +234,7 @@ class Dispatcher:
             return answer
         except _Invalid as error:
             text = self._keys.masked(str(error))
-            job.context.tell(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
+            job.context.emit(ToolInputInvalid(tool=job.name, tool_use_id=job.call.id, error_message=text))
             return failure(job.call, job.name, text)
         except HoldfastError as error:
             text = await self._error_text(job, self._keys.masked(words(error)))
@@ -264,7 +266,7 @@ class Dispatcher:
 
     async def _carry_out(self, job: _Job) -> ToolOutput:
         found, context = job.found, job.context
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedCall):
             raise _Invalid(found.text) if found.invalid else ToolExecutionError(found.text)
         tool = found.tool
         problem = await self._problem(tool, found.input, len(job.call.input))
@@ -277,7 +279,7 @@ class Dispatcher:
             raise ToolExecutionError(f"The call was not run. {decision.why}".strip(), {"refused": True})
         if not tool.mutating:
             return await self._perform(job, tool, found.input)
-        async with alone(self._writing):
+        async with alone(self._write_lock):
             self._check_paths(tool, found.input)  # the user may have taken his time, and others had their turn
             return await self._perform(job, tool, found.input)
 
@@ -314,13 +316,14 @@ class Dispatcher:
 
     async def _shaped(self, job: _Job, output: ToolOutput) -> ToolOutput:
         """The output as it is answered. One at a time: what is given once must not be given twice."""
-        shape, found = self._shape, job.found
-        if shape is None or not isinstance(found, Resolved):
+        results, found = self._results, job.found
+        if results is None or not isinstance(found, Resolved):
             return output
         tool = found.tool
         try:
-            async with self._shaping:
-                shaped = await bounded(lambda: in_thread(shape, tool, job.call, output, job.context), timeout=_SHAPE_S)
+            async with self._shape_lock:
+                work = partial(in_thread, results.shape, tool, job.call, output, job.context)
+                shaped = await bounded(work, timeout=_SHAPE_S)
             return msgspec.structs.replace(shaped, content=content(shaped, tool.name))
         except Exception:
             logger.exception("the output of %s could not be shaped", tool.name)
@@ -331,17 +334,17 @@ class Dispatcher:
 
     async def _error_text(self, job: _Job, text: str) -> str:
         """What the model is told of an error: all of it, or where all of it is."""
-        shorten, found = self._shorten, job.found
-        if shorten is not None and isinstance(found, Resolved):
+        results, found = self._results, job.found
+        if results is not None and isinstance(found, Resolved):
             try:
-                work = partial(in_thread, shorten, found.tool, job.call, mend(text), job.context)
+                work = partial(in_thread, results.shorten, found.tool, job.call, mend(text), job.context)
                 text = await bounded(work, timeout=_SHAPE_S)
             except Exception:
                 logger.exception("the error of %s could not be offloaded", job.name)
         return cut(text, self._settings.offload.hard_cap_chars)
 
-    def _completed(self, job: _Job, output: ToolOutput) -> Answer:
-        job.context.tell(
+    def _completed(self, job: _Job, output: ToolOutput) -> ToolAnswer:
+        job.context.emit(
             ToolCompleted(
                 tool=job.name,
                 tool_use_id=job.call.id,
@@ -354,10 +357,10 @@ class Dispatcher:
         )
         return success(job.call, job.name, output, job.elapsed_us or 0)
 
-    def _failed(self, job: _Job, text: str, *, metadata: object = None, cancelled: bool = False) -> Answer:
+    def _failed(self, job: _Job, text: str, *, metadata: object = None, cancelled: bool = False) -> ToolAnswer:
         text = self._keys.masked(text)
         answer = failure(job.call, job.name, text, cancelled=cancelled, elapsed_us=job.elapsed_us or 0)
-        job.context.tell(
+        job.context.emit(
             ToolFailed(
                 tool=job.name,
                 tool_use_id=job.call.id,
@@ -380,7 +383,7 @@ def _places(found: object) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else ()
 
 
-def _events(answer: Answer) -> tuple[Event, ...]:
+def _events(answer: ToolAnswer) -> tuple[Event, ...]:
     found = None if answer.output is None else answer.output.events
     return tuple(found) if isinstance(found, (tuple, list)) else ()
 

@@ -1,6 +1,6 @@
-"""What a session's tools say: events for the bus and the store, made so that none is ever refused.
+"""The events of a session's tools, emitted to the bus and the store so that none is ever refused.
 
-A tool's words are a stranger's: texts that are not Unicode and names that are too long are mended here, because an
+A tool's words are a stranger's: texts that are not Unicode and names that are too long are repaired here, because an
 event must not be the reason why a call fails.
 """
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Teller:
-    """Puts events of one session on the bus and, where there is a store, appends them for the tenant. Never raises.
+class ToolJournal:
+    """Emits the events of one session: to a listener, the store and the bus, in this order. Never raises.
 
-    `heard` gets each of them first, in whatever thread it is told.
+    `listener` is called in the thread that emits. `now` is the time of events in microseconds.
     """
 
     def __init__(
@@ -38,24 +38,25 @@ class Teller:
         store: Store | None = None,
         tenant: str = "",
         now: Callable[[], int] = utc_microseconds,
-        heard: Callable[[Envelope], None] | None = None,
+        listener: Callable[[Envelope], None] | None = None,
     ) -> None:
-        self._bus, self._store, self._tenant, self._now, self._heard = bus, store, tenant, now, heard
+        self.bus, self.session = bus, session
+        self._store, self._tenant, self._now, self._listener = store, tenant, now, listener
         self._session = mend(session)
 
-    def __call__(self, payload: Event, *, turn: str | None = None, actor: Actor = "tool") -> None:
-        if self._bus is None and self._store is None and self._heard is None:
+    def emit(self, payload: Event, *, turn: str | None = None, actor: Actor = "tool") -> None:
+        if self.bus is None and self._store is None and self._listener is None:
             return
         try:
             envelope = self.envelope(payload, turn=turn, actor=actor)
-            if self._heard is not None:
-                self._heard(envelope)
+            if self._listener is not None:
+                self._listener(envelope)
             if self._store is not None:
                 self._store.append_events(self._tenant, [envelope])
-            if self._bus is not None:
-                self._bus.publish(envelope)
+            if self.bus is not None:
+                self.bus.publish(envelope)
         except Exception:
-            logger.exception("event %s of a tool could not be told", getattr(payload, "type", "?"))
+            logger.exception("event %s of a tool could not be emitted", getattr(payload, "type", "?"))
 
     def envelope(self, payload: Event, *, turn: str | None = None, actor: Actor = "tool") -> Envelope:
         """An event of this session that happens now."""

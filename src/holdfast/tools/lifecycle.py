@@ -19,7 +19,7 @@ from holdfast.records import Block, Message, Opaque, ToolUse
 from holdfast.wire import object_of, string_of
 
 from .carriers import unwrapped
-from .contract import CALL_TOOL, Refused, Tool
+from .contract import CALL_TOOL, RefusedCall, Tool
 from .deferral import pinned
 
 REMEMBERED = 20_000
@@ -28,7 +28,7 @@ REMEMBERED = 20_000
 _MARK = 8  # bytes by which a call is recognised
 
 
-class UsageState(Struct, frozen=True, kw_only=True):
+class ToolUsageState(Struct, frozen=True, kw_only=True):
     """What has been counted: turns, calls by tool, the turn since which a tool is idle, and the calls seen."""
 
     turns: int = 0
@@ -37,11 +37,12 @@ class UsageState(Struct, frozen=True, kw_only=True):
     seen: bytes = b""
 
 
-class Usage:
-    """Counts the calls of one session by tool. What is observed twice counts once."""
+class ToolUsage:
+    """Counts the calls of one session by tool, beside those of `earlier` ones. What is observed twice counts once."""
 
-    def __init__(self, state: UsageState | None = None) -> None:
-        state = state or UsageState()
+    def __init__(self, state: ToolUsageState | None = None, *, earlier: Mapping[str, int] | None = None) -> None:
+        state = state or ToolUsageState()
+        self._earlier = dict(earlier or {})
         self._turns = state.turns
         self._uses = dict(state.uses)
         self._since = dict(state.since)
@@ -51,9 +52,15 @@ class Usage:
     def uses(self) -> Mapping[str, int]:
         return self._uses
 
+    def total(self, name: str) -> int:
+        """The calls of a tool in this session and earlier ones."""
+        return self._uses.get(name, 0) + self._earlier.get(name, 0)
+
     @property
-    def state(self) -> UsageState:
-        return UsageState(turns=self._turns, uses=dict(self._uses), since=dict(self._since), seen=b"".join(self._seen))
+    def state(self) -> ToolUsageState:
+        return ToolUsageState(
+            turns=self._turns, uses=dict(self._uses), since=dict(self._since), seen=b"".join(self._seen)
+        )
 
     def observe(self, messages: Iterable[Message], *, fresh: bool = False) -> None:
         """Count the calls in these messages, also where a conversation is handed over whole again and again. `fresh`
@@ -103,8 +110,8 @@ def _call(block: Block) -> tuple[str, bytes] | None:
     """The tool that a block calls, and what recognises the call. Ids alone do not: some dialects number them anew."""
     match block:
         case ToolUse(id=call, name=name, input=raw):
-            meant = unwrapped(block) if name == CALL_TOOL else Refused("")
-            return name if isinstance(meant, Refused) else meant[0], _mark(call, name, raw)
+            meant = unwrapped(block) if name == CALL_TOOL else RefusedCall("")
+            return name if isinstance(meant, RefusedCall) else meant[0], _mark(call, name, raw)
         case Opaque(raw=raw, call_id=str(call)):  # a call of a kind that only its dialect knows
             found = _name(raw)
             return None if found is None else (found, _mark(call, found, raw))

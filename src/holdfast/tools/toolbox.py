@@ -20,25 +20,22 @@ from holdfast.errors import HoldfastError
 from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse
 from holdfast.records.events import Bus, Envelope, Event, ToolDeferred, ToolDemoted, ToolMasked, utc_microseconds
 
-from .allowed_names import choice
 from .builtin import Processes, builtin_tools
 from .carriers import fitting
 from .change_lock import Lock
 from .confirmation import Confirmations, Confirmer
-from .contract import Answer, Cancel, Refused, Resolved, SkillsInUse, Tool
+from .contract import Cancel, RefusedCall, Resolved, SkillsInUse, Tool, ToolAnswer
 from .decisions import FILE as DECISIONS
-from .declaration import Redeclared, ToolSetState
-from .dispatcher import Dispatcher
+from .dispatcher import CallServices, Dispatcher
 from .guides import Guides, Section
-from .journal import Teller
+from .journal import ToolJournal
 from .keys import Keys
-from .lifecycle import Usage, UsageState
+from .lifecycle import ToolUsage, ToolUsageState
 from .masking import Masker
 from .mcp.approvals import FILE as APPROVALS
 from .offload import OFFLOADS, Offloader, directory_of
-from .result_blocks import cut_off
-from .result_pipeline import shaper, shortener
-from .toolset import ToolSet
+from .results import ResultPipeline, cut_off
+from .toolset import Redeclared, ToolSet, ToolSetState
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -65,14 +62,14 @@ class Ran(Struct, frozen=True):
     """What the calls of one turn came to: the messages that follow them, and each call's own end."""
 
     messages: tuple[Message, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[ToolAnswer, ...]
 
 
 class ToolboxState(Struct, frozen=True, kw_only=True):
     """What a session's tools have to know after a restart to send the same bytes."""
 
     toolset: ToolSetState
-    usage: UsageState
+    usage: ToolUsageState
     delivered: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     processes: int = 0
@@ -86,112 +83,129 @@ class _Current:
     def __init__(self, toolset: ToolSet) -> None:
         self.toolset = toolset
 
-    def resolve(self, call: ToolUse) -> Resolved | Refused:
+    def resolve(self, call: ToolUse) -> Resolved | RefusedCall:
         return self.toolset.resolve(call)
 
 
-class Toolbox:
-    """The tools of one session. `tools` are the host's own; the built-in ones come with it unless `builtins` is false.
+class ToolSession(Struct, frozen=True, kw_only=True):
+    """The session that a Toolbox is for, and where it works."""
 
-    `hub` brings the tools of MCP servers and tells of changes. `home` is where offloaded results and remembered
-    decisions are kept. `heard` gets every event of the session's tools first, in whatever thread it is told, and `now`
-    says when it is. `confirm` is asked before a call writes, executes or uses the network: without it such calls are
-    refused, unless the settings allow them. `stream` gets the output of running commands, with the id of their call.
-    `skills` brings its own tools and directories to read, and is this session's alone. `state` is that of the same
-    session before a restart.
-    """
+    id: str
+    workspace: Path | str
+    home: Path | str  # holds offloaded results and remembered decisions
+    tenant: str = ""
+    readable: tuple[Path, ...] = ()  # directories outside the workspace that may be read
+    uses: Mapping[str, int] = {}  # calls by tool in earlier sessions: `auto` keeps those declared
+    state: bytes | None = None  # `Toolbox.state` of the same session before a restart
+
+
+class ToolSources(Struct, frozen=True, kw_only=True):
+    """Where tools and their guides come from, beside the host's own tools."""
+
+    builtins: bool = True
+    hub: Hub | None = None  # MCP servers; it tells of changes
+    skills: SkillsInUse | None = None  # of this session alone: its tools are declared, its directories may be read
+    guides: Mapping[str, str] = {}  # by tool
+    sections: Sequence[Section] = ()
+
+
+class ToolHost(Struct, frozen=True, kw_only=True):
+    """What the program brings that tools run in."""
+
+    confirm: Confirmer | Confirmations | None = None
+    """Is asked before a call writes, executes or uses the network. Without it such calls are refused, unless the
+    settings allow them."""
+    bus: Bus | None = None  # gets the events
+    store: Store | None = None  # keeps them, too
+    listener: Callable[[Envelope], None] | None = None  # gets each event first, in the thread that emits it
+    now: Callable[[], int] = utc_microseconds
+    memory: Any = None
+    stream: Callable[[str, str], None] | None = None  # gets the output of running commands, with the id of their call
+    write_lock: Lock | None = None  # agents that share one change things one at a time
+
+
+class Toolbox:
+    """The tools of one session. `tools` are the host's own and those that its provider runs."""
 
     def __init__(
         self,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | Opaque] = (),
         *,
+        session: ToolSession,
         model: str,
-        workspace: Path | str,
-        home: Path | str,
-        session: str,
-        tenant: str = "",
         dialect: str | None = None,
         settings: Tools | None = None,
-        confirm: Confirmer | Confirmations | None = None,
-        guides: Mapping[str, str] | None = None,
-        sections: Sequence[Section] = (),
-        hub: Hub | None = None,
-        server_tools: Sequence[Opaque] = (),
-        uses: Mapping[str, int] | None = None,
-        builtins: bool = True,
-        readable: Sequence[Path] = (),
-        bus: Bus | None = None,
-        store: Store | None = None,
-        skills: SkillsInUse | None = None,
-        memory: Any = None,
-        stream: Callable[[str, str], None] | None = None,
-        writing: Lock | None = None,
-        heard: Callable[[Envelope], None] | None = None,
-        now: Callable[[], int] = utc_microseconds,
-        state: bytes | None = None,
+        sources: ToolSources = ToolSources(),  # noqa: B008  frozen
+        host: ToolHost = ToolHost(),  # noqa: B008  frozen
     ) -> None:
         if ":" not in model:
             raise HoldfastError(f"{model!r} names no provider; write it as provider:name, such as anthropic:{model}.")
-        settings, home = settings or Tools(), Path(home)
-        known = None if state is None else _known(state)
-        self.settings, self.session = settings, session
-        self.tell = Teller(bus, session, store=store, tenant=tenant, now=now, heard=heard)
-        self.offloader = Offloader(settings.offload, directory_of(home, session, tenant), session=session)
+        state = None if session.state is None else _decode_state(session.state)
+        self.settings = settings = settings or Tools()
+        self.session = session.id
+        self._hub, self._skills, self._listener = sources.hub, sources.skills, host.listener
+        self.journal = ToolJournal(
+            host.bus, session.id, store=host.store, tenant=session.tenant, now=host.now, listener=host.listener
+        )
+        home = Path(session.home)
+        directory = directory_of(home, session.id, session.tenant)
+        self.offloader = Offloader(settings.offload, directory, session=session.id)
         self.workspace = Workspace(
-            Path(workspace),
-            readable=(*readable, *(() if skills is None else skills.directories)),
+            Path(session.workspace),
+            readable=(*session.readable, *(() if self._skills is None else self._skills.directories)),
             offloads=(self.offloader.directory,),
             closed=(home, *(home / each for each in _OURS)),
         )
-        self.processes = Processes(started=0 if known is None else known.processes)
-        self.usage = Usage(None if known is None else known.usage)
-        self._failed = dict.fromkeys(() if known is None else known.failed)
+        self.processes = Processes(started=0 if state is None else state.processes)
+        self.usage = ToolUsage(None if state is None else state.usage, earlier=session.uses)
+        self._failed = dict.fromkeys(() if state is None else state.failed)
         keys = Keys(settings.command, [home / each for each in _SECRETS])
-        own = builtin_tools(settings, self.processes, keys) if builtins else ()
-        if skills is not None:
-            skills.used_by(session)
-            own = (*own, *skills.tools)
-        offered = (*own, *tools, *(() if hub is None else hub.tools()))
-        filed = {tool.name: tool.guide for tool in offered if tool.guide is not None}
-        self.guides = Guides(filed | dict(guides or {}), sections)
-        if known is not None:
-            self.guides.restore(known.delivered)
-        first = ToolSet(
+        offered = (*self._own_tools(keys, sources), *tools, *(() if self._hub is None else self._hub.tools()))
+        guides = {tool.name: tool.guide for tool in offered if isinstance(tool, Tool) and tool.guide is not None}
+        self.guides = Guides(guides | dict(sources.guides), sources.sections)
+        if state is not None:
+            self.guides.restore(state.delivered)
+        toolset = ToolSet(
             offered,
             settings=settings,
             model=model,
             dialect=dialect or dialect_of_model(model),
-            server_tools=server_tools,
-            uses=uses,
             usage=self.usage,
-            discovery=None if hub is None else True,
-            state=None if known is None else known.toolset,
+            discovery=None if self._hub is None else True,
+            state=None if state is None else state.toolset,
         )
-        self._current = _Current(first)
+        self._current = _Current(toolset)
+        confirm = host.confirm
+        if not isinstance(confirm, Confirmations):
+            confirm = Confirmations(settings.confirm, home=home, ask=confirm)
         self.dispatcher = Dispatcher(
             self._current.resolve,
             workspace=self.workspace,
             settings=settings,
-            session=session,
-            confirmations=confirm
-            if isinstance(confirm, Confirmations)
-            else Confirmations(settings.confirm, home=home, ask=confirm),
-            bus=bus,
-            tell=self.tell,
-            shape=shaper(self.offloader, self.guides if settings.guides else None),
-            shorten=shortener(self.offloader),
-            keys=keys,
-            skills=skills,
-            memory=memory,
-            stream=stream,
-            writing=writing,
+            journal=self.journal,
+            results=ResultPipeline(self.offloader, self.guides if settings.guides else None),
+            services=CallServices(
+                confirmations=confirm,
+                keys=keys,
+                skills=self._skills,
+                memory=host.memory,
+                stream=host.stream,
+                write_lock=host.write_lock,
+            ),
         )
         self._masker = Masker(settings.mask, strip=settings.deferral.strip == "when_cold")
-        self._hub, self._skills, self._heard = hub, skills, heard
-        self._before: dict[tuple[str, str], ToolSetState] = {} if known is None else dict(known.before)
+        self._before: dict[tuple[str, str], ToolSetState] = {} if state is None else dict(state.before)
         self._attach()
-        if known is None and self.toolset.deferred:
-            self.tell(ToolDeferred(tools=self.toolset.deferred), actor="system")
+        if state is None and self.toolset.deferred:
+            self.journal.emit(ToolDeferred(tools=self.toolset.deferred), actor="system")
+
+    def _own_tools(self, keys: Keys, sources: ToolSources) -> tuple[Tool, ...]:
+        """The built-in tools, and those of the skills."""
+        own = builtin_tools(self.settings, self.processes, keys) if sources.builtins else ()
+        if self._skills is None:
+            return own
+        self._skills.used_by(self.session)
+        return (*own, *self._skills.tools)
 
     @property
     def toolset(self) -> ToolSet:
@@ -206,7 +220,7 @@ class Toolbox:
 
     def choice(self) -> Extra:
         """Further members of a request: on OpenAI `tool_choice`, where a tool that is declared has vanished."""
-        return choice(self.toolset.dialect, self.toolset.allowed(), self.definitions())
+        return self.toolset.choice()
 
     def fitting(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         """The conversation as this session's model can read it: after a change of the model it may hold what only
@@ -231,7 +245,7 @@ class Toolbox:
         )
         prepared = engine.prepare(body, lane=lane, now=now, edits=wanted.edits, **asked)
         for gone in self._masker.decided(prepared.edits is not None and prepared.edits.made):
-            self.tell(
+            self.journal.emit(
                 ToolMasked(tool=gone.tool, tool_use_id=gone.tool_use_id, characters=gone.characters),
                 turn=prepared.turn,
                 actor="system",
@@ -292,11 +306,11 @@ class Toolbox:
 
     def _attach(self) -> None:
         if self._hub is not None:
-            self._hub.attach(self.toolset, session=self.session, heard=self._server_told)
+            self._hub.attach(self.toolset, session=self.session, listener=self._emit_server_event)
 
-    def _server_told(self, event: Event) -> None:
-        if self._heard is not None:
-            self._heard(self.tell.envelope(event, actor="system"))
+    def _emit_server_event(self, event: Event) -> None:
+        if self._listener is not None:
+            self._listener(self.journal.envelope(event, actor="system"))
 
     def at_reset(self, kept: Iterable[Message] | None = None) -> Redeclared | None:
         """The prefix is lost anyway: after compaction, which kept these messages, or on a cold load (None: all are
@@ -312,7 +326,7 @@ class Toolbox:
             if self._skills is not None:
                 self._skills.at_reset(left)
         changed = self.toolset.at_reset(left)
-        self._tell_demoted(changed)
+        self._emit_demoted(changed)
         return changed
 
     def redeclare(
@@ -344,12 +358,12 @@ class Toolbox:
         """Demote what nobody uses, if that pays: `behind` tokens stand behind the tools, `requests` are still to be
         expected. The reset is `tools_redeclared`."""
         changed = self.toolset.demote(behind=behind, requests=requests)
-        self._tell_demoted(changed)
+        self._emit_demoted(changed)
         return changed
 
-    def _tell_demoted(self, changed: Redeclared | None) -> None:
+    def _emit_demoted(self, changed: Redeclared | None) -> None:
         for name, idle in () if changed is None else changed.demoted:
-            self.tell(ToolDemoted(tool=name, idle_turns=idle), actor="system")
+            self.journal.emit(ToolDemoted(tool=name, idle_turns=idle), actor="system")
 
     # The session
 
@@ -371,7 +385,7 @@ class Toolbox:
     def lasting(self) -> bytes:
         """The part of `state` that requests depend on: without what is only counted, which changes at every turn."""
         return msgspec.msgpack.encode(
-            msgspec.structs.replace(_known(self.state), usage=UsageState(), failed=()),
+            msgspec.structs.replace(_decode_state(self.state), usage=ToolUsageState(), failed=()),
         )
 
     async def close(self) -> None:
@@ -392,7 +406,7 @@ def _uses(calls: Message | Sequence[ToolUse]) -> list[ToolUse]:
     return [block for block in made if isinstance(block, ToolUse)]
 
 
-def _known(state: bytes) -> ToolboxState:
+def _decode_state(state: bytes) -> ToolboxState:
     try:
         return msgspec.msgpack.decode(state, type=ToolboxState)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import facts
 from holdfast.config.sections import Deferral, Tools
 from holdfast.errors import HoldfastError
-from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
-from holdfast.wire import object_of, string_of
+from holdfast.records import Extra, Message, Opaque, ToolDefinition, ToolUse, encode_string
+from holdfast.wire import arr, obj, object_of, string_of
 
 from . import deferral
-from .array_order import arranged, size_of
 from .call_checks import unknown
 from .carriers import (
     Carrier,
@@ -32,19 +32,42 @@ from .carriers import (
     unwrapped,
     waiting,
 )
-from .contract import CALL_TOOL, DISCOVER_TOOLS, Refused, Resolved, Tool
-from .declaration import Redeclared, ToolSetState
+from .contract import CALL_TOOL, DISCOVER_TOOLS, RefusedCall, Resolved, Tool
+from .deferral import DeferralPolicy, arrange, size_of
 from .discovery import discovery_tools
-from .lifecycle import Usage, demotions, pays
+from .lifecycle import ToolUsage, demotions, pays
 from .text_limits import shown
 
 GONE = "nothing offers it at the moment"
 """Why a tool is unavailable, where nobody said."""
 
 
+class ToolSetState(Struct, frozen=True, kw_only=True):
+    """Everything that is needed to render the same tools after a restart."""
+
+    model: str
+    dialect: str
+    carrier: Carrier
+    declared: tuple[ToolDefinition | Opaque, ...] = ()  # the array in order
+    deferred: tuple[ToolDefinition, ...] = ()  # what may be found
+    discovered: tuple[str, ...] = ()  # what was found
+    recent: tuple[str, ...] = ()  # what was found since the last reset
+    vanished: dict[str, str] = {}  # why tools that the model knows are unavailable
+
+
+class Redeclared(Struct, frozen=True, kw_only=True):
+    """What changed in the array, by name."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()  # had vanished
+    deferred: tuple[str, ...] = ()
+    demoted: tuple[tuple[str, int], ...] = ()  # with the turns they were idle
+    changed: tuple[str, ...] = ()  # have another definition
+
+
 class ToolSet:
-    """The tools of one session. `tools` are those that exist now; `state` is that of the same session before a restart,
-    and wins as long as the model is the same. `uses` counts calls of earlier sessions, `usage` those of this one.
+    """The tools of one session. `tools` are those that exist now and the provider's own; `state` is that of the same
+    session before a restart, and wins as long as the model is the same.
 
     discover_tools has to be declared from the beginning, because adding it later would lose the prefix. It is where
     something is deferred or a tool comes from an MCP server, whose list may change; `discovery` true declares it in any
@@ -54,14 +77,12 @@ class ToolSet:
 
     def __init__(
         self,
-        tools: Iterable[Tool],
+        tools: Iterable[Tool | Opaque],
         *,
         settings: Tools,
         model: str,
         dialect: str,
-        server_tools: Sequence[Opaque] = (),
-        uses: Mapping[str, int] | None = None,
-        usage: Usage | None = None,
+        usage: ToolUsage | None = None,
         discovery: bool | None = None,
         state: ToolSetState | None = None,
     ) -> None:
@@ -71,12 +92,12 @@ class ToolSet:
         self.carrier: Carrier = (
             state.carrier if state and same else carrier_of(self.facts, dialect, settings.deferral.carrier)
         )
-        self.usage = usage or Usage()
+        self.usage = usage or ToolUsage()
         self.version = 0
-        self._before = dict(uses or {})
-        self._server_tools = tuple(server_tools)
         self._discovery = discovery
-        self._tools = _by_name(tools, self._server_tools)
+        items = tuple(tools)
+        self._server_tools = tuple(item for item in items if isinstance(item, Opaque))
+        self._tools = _by_name((item for item in items if isinstance(item, Tool)), self._server_tools)
         self._own = self._discovery_tools()
         self._declared: tuple[ToolDefinition | Opaque, ...] = ()
         self._deferred: dict[str, ToolDefinition] = {}
@@ -94,12 +115,10 @@ class ToolSet:
     def another(self, model: str, dialect: str, before: ToolSetState | None = None) -> ToolSet:
         """The same tools for another model, which had `before` if it was used before."""
         return ToolSet(
-            self._tools.values(),
+            (*self._tools.values(), *self._server_tools),
             settings=self.settings,
             model=model,
             dialect=dialect,
-            server_tools=self._server_tools,
-            uses=self._before,
             usage=self.usage,
             discovery=self._discovery,
             state=self.state if before is None else before,
@@ -132,6 +151,26 @@ class ToolSet:
             return None
         return tuple(name for name in known if self._exists(name))
 
+    def choice(self) -> Extra:
+        """The member of a request that allows these functions and the provider's own tools; none where all are allowed.
+        A choice, not a definition: what it rules out stays declared and cached."""
+        names = self.allowed()
+        if names is None:
+            return ()
+        if self.dialect == "openai_chat":
+            tools = [
+                obj((("type", b'"function"'), ("function", obj((("name", encode_string(name)),))))) for name in names
+            ]
+            inner = obj((("mode", b'"auto"'), ("tools", arr(tools))))
+            return (("tool_choice", obj((("type", b'"allowed_tools"'), ("allowed_tools", inner)))),)
+        tools = [obj((("type", b'"function"'), ("name", encode_string(name)))) for name in names]
+        own = [object_of(item.raw) or {} for item in self._declared if isinstance(item, Opaque)]
+        tools += [
+            obj(tuple((key, members[key]) for key in ("type", "name", "server_label") if key in members))
+            for members in own
+        ]
+        return (("tool_choice", obj((("type", b'"allowed_tools"'), ("mode", b'"auto"'), ("tools", arr(tools))))),)
+
     @property
     def declared(self) -> tuple[str, ...]:
         """The names of the functions in the array that are part of the prefix."""
@@ -157,30 +196,30 @@ class ToolSet:
 
     # What a call means
 
-    def resolve(self, call: ToolUse) -> Resolved | Refused:
+    def resolve(self, call: ToolUse) -> Resolved | RefusedCall:
         """The tool that a call means, with its input: declared, found, or named through call_tool."""
         if call.name != CALL_TOOL:
             tool = self._find(call.name)
-            if isinstance(tool, Refused):
+            if isinstance(tool, RefusedCall):
                 return tool
             said = given(call)
-            return said if isinstance(said, Refused) else Resolved(tool, said)
+            return said if isinstance(said, RefusedCall) else Resolved(tool, said)
         meant = unwrapped(call)
-        if isinstance(meant, Refused):
+        if isinstance(meant, RefusedCall):
             return meant
         name, arguments = meant
         if name in deferral.DISCOVERY:
-            return Refused(f"{name} cannot be called through {CALL_TOOL}. Call it by its own name.")
+            return RefusedCall(f"{name} cannot be called through {CALL_TOOL}. Call it by its own name.")
         tool = self._find(name)
-        return tool if isinstance(tool, Refused) else Resolved(tool, arguments, CALL_TOOL)
+        return tool if isinstance(tool, RefusedCall) else Resolved(tool, arguments, CALL_TOOL)
 
-    def _find(self, name: str) -> Tool | Refused:
+    def _find(self, name: str) -> Tool | RefusedCall:
         tool = (self._own if name in deferral.DISCOVERY else self._tools).get(name)
         if tool is None or not self._exists(name):
             why = self._vanished.get(name)
-            return self._unknown(name) if why is None else Refused(f"The tool {name} is unavailable: {why}.")
+            return self._unknown(name) if why is None else RefusedCall(f"The tool {name} is unavailable: {why}.")
         if self.carrier != "call_tool" and name in self._deferred and name not in self._discovered:
-            return Refused(
+            return RefusedCall(
                 f"The tool {name} is not loaded yet. Call {DISCOVER_TOOLS} with the query `select:{name}`, then {name}."
             )
         return tool
@@ -188,11 +227,11 @@ class ToolSet:
     def _exists(self, name: str) -> bool:
         return name in self.declared if name in deferral.DISCOVERY else name in self._tools
 
-    def _unknown(self, name: str) -> Refused:
+    def _unknown(self, name: str) -> RefusedCall:
         names = [*self.declared, *self.deferred]
         inner = [known for known in names if known.endswith(f"__{name}")]  # called without the server it belongs to
         if inner:
-            return Refused(f"There is no tool named {shown(name)!r}. Did you mean {' or '.join(inner[:3])}?")
+            return RefusedCall(f"There is no tool named {shown(name)!r}. Did you mean {' or '.join(inner[:3])}?")
         return unknown(name, names)
 
     # Tools that are found
@@ -344,17 +383,19 @@ class ToolSet:
         history still holds the answer for."""
         known = {item.name: item for item in self._declared if isinstance(item, ToolDefinition)} | self._deferred
         items = {name: known[name] for name in recent if name in known} if self.carrier == "additional" else {}
-        counted = (self._before, self.usage.uses)
-        plan = arranged(
-            [tool for name, tool in self._tools.items() if name not in items],
-            tuple(self._own.values()),
-            self._pins(name for name in recent if name not in out),
+        policy = DeferralPolicy(
+            settings=self._pins(name for name in recent if name not in out),
             context_limit=self.facts.context_limit,
-            uses={name: sum(counts.get(name, 0) for counts in counted) for name in self._tools},
-            dialect=self.dialect,
-            wanted=True if DISCOVER_TOOLS in self.declared else self._discovery,
+            uses={name: self.usage.total(name) for name in self._tools},
             keep=keep,
             out=out,
+        )
+        plan = arrange(
+            [tool for name, tool in self._tools.items() if name not in items],
+            tuple(self._own.values()),
+            policy,
+            dialect=self.dialect,
+            wanted=True if DISCOVER_TOOLS in self.declared else self._discovery,
         )
         self._declared = (*plan.declared, *self._server_tools)
         self._deferred = {item.name: item for item in plan.deferred} | items

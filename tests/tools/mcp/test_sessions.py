@@ -16,15 +16,14 @@ from holdfast.config.sections.mcp import Mcp
 from holdfast.records import Text, ToolUse
 from holdfast.records.events import NO_SESSION, Bus, Envelope
 from holdfast.tools.confirmation import Confirmations
-from holdfast.tools.contract import Refused, Resolved
-from holdfast.tools.dispatcher import Dispatcher
+from holdfast.tools.contract import RefusedCall, Resolved
 from holdfast.tools.mcp import Hub, Server
 from holdfast.tools.toolset import ToolSet
-from holdfast.tools.workspace import Workspace
 from tests.tools.mcp.hubs import call, hub, official, plain, until, where
 
 pytest.importorskip("mcp")
 
+from tests.support.toolboxes import dispatcher
 from tests.tools.mcp.servers.official import build
 from tests.tools.mcp.serving import Serving
 
@@ -45,7 +44,7 @@ def use(name: str, number: int = 0, **given: Any) -> ToolUse:
 
 def refused(tools: ToolSet, name: str) -> str:
     found = tools.resolve(use(name))
-    return found.text if isinstance(found, Refused) else ""
+    return found.text if isinstance(found, RefusedCall) else ""
 
 
 async def pid_of(running: Hub) -> int:
@@ -130,9 +129,9 @@ def test_c66_the_turn_in_which_a_server_is_lost_knows_of_it_and_nothing_is_confi
         async with hub(plain(), settings=FOR_EVER) as running:
             tools = session(running)
             settings = Tools(confirm=Confirm(mode="allow"))
-            dispatcher = Dispatcher(tools.resolve, workspace=Workspace(tmp_path), settings=settings, session="s")
+            agent = dispatcher(tmp_path, tools.resolve, settings=settings)
             calls = [use("mcp__plain__echo", 1, text="a"), use("mcp__plain__crash", 2), use("mcp__plain__echo", 3)]
-            answers = [await dispatcher.run([one]) for one in calls]
+            answers = [await agent.run([one]) for one in calls]
             said = [answer.result.content[0].text for (answer,) in answers]  # type: ignore[union-attr]
             assert said == [
                 "a",
@@ -193,10 +192,8 @@ def test_c67_without_a_session_the_events_belong_to_none() -> None:
 async def met(running: Hub, root: Path, settings: Tools) -> list[str]:
     tools = ToolSet(running.tools(), settings=settings, model=MODEL, dialect="anthropic")
     confirmations = Confirmations(settings.confirm)
-    dispatcher = Dispatcher(
-        tools.resolve, workspace=Workspace(root), settings=settings, session="s", confirmations=confirmations
-    )
-    answers = await dispatcher.run([use("mcp__far__meet", number) for number in range(3)])
+    agent = dispatcher(root, tools.resolve, settings=settings, confirmations=confirmations)
+    answers = await agent.run([use("mcp__far__meet", number) for number in range(3)])
     return [block.text for answer in answers for block in answer.result.content if isinstance(block, Text)]
 
 

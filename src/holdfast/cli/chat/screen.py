@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TextIO
 
 from holdfast.agent import Line, Turn
 from holdfast.records import Message, Text, ToolUse
-from holdfast.tools import Answer
+from holdfast.tools import ToolAnswer
 
 from .words import Cleaner, call_line, call_words, clean, cost_line, one_line
 
@@ -34,7 +34,7 @@ class Screen(Protocol):
 
     def output(self, call: str, text: str) -> None: ...
 
-    def called(self, answer: Answer) -> None: ...
+    def called(self, answer: ToolAnswer) -> None: ...
 
     def notice(self, text: str) -> None: ...
 
@@ -126,7 +126,7 @@ class Plain:
             elif shown == MOST_OUTPUT + 1:
                 self._beside("  | …")
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         self._end_text()
         upper, lower = call_line(self._calls.pop(answer.result.tool_use_id, None), answer, None)
         self._shown.pop(answer.result.tool_use_id, None)

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from holdfast.agent import Line, Turn
 from holdfast.records import Message, ToolUse
-from holdfast.tools import Answer
+from holdfast.tools import ToolAnswer
 
 from .markdown import THEME, Growing, rendered
 from .screen import Kind
@@ -91,7 +91,7 @@ class Terminal:
                 lines.append(line.expandtabs())
         self._soon()
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         self._still = False
         self._end_text()
         call, _ = self._running.pop(answer.result.tool_use_id, (None, None))

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from holdfast.agent import Line, Watch
 from holdfast.records import Message, ToolUse
-from holdfast.tools import Answer, Cancel, Decision, Question
+from holdfast.tools import Cancel, Decision, Question, ToolAnswer
 
 from .keyboard import Keyboard
 from .screen import Kind, Screen
@@ -109,7 +109,7 @@ class _Relay(Watch):
     def output(self, call: str, text: str) -> None:
         self._put(lambda screen: screen.output(call, text))
 
-    def called(self, answer: Answer) -> None:
+    def called(self, answer: ToolAnswer) -> None:
         self._put(lambda screen: screen.called(answer))
 
     def notice(self, text: str) -> None:

@@ -15,7 +15,7 @@ from holdfast.agent import Line
 from holdfast.cli.tables import cut, dollars
 from holdfast.config import printable
 from holdfast.records import Block, Text, ToolUse
-from holdfast.tools import DISCOVER_TOOLS, Answer, is_guide
+from holdfast.tools import DISCOVER_TOOLS, ToolAnswer, is_guide
 
 DOT = " · "
 _JOINERS = "\u200c\u200d"
@@ -142,7 +142,7 @@ def _tasks(given: object) -> str:
     return "; ".join(f"{each.get('role') or 'helper'}: {each.get('task', '')}" for each in tasks)
 
 
-def result_words(answer: Answer) -> tuple[str, str]:
+def result_words(answer: ToolAnswer) -> tuple[str, str]:
     """The first line of a result, and what there is to know besides: further lines, a guide for the model, which is
     not shown, the time it took. Of a search for tools it is what was found: the model reads schemas or references
     there, which say nothing to a user."""
@@ -159,7 +159,7 @@ def result_words(answer: Answer) -> tuple[str, str]:
     return first, ", ".join(notes)
 
 
-def _found(answer: Answer) -> list[str]:
+def _found(answer: ToolAnswer) -> list[str]:
     """The tools that a search has found."""
     if answer.tool != DISCOVER_TOOLS or answer.output is None:
         return []
@@ -172,7 +172,7 @@ def _text(blocks: Sequence[Block]) -> str:
     return "\n".join(said)
 
 
-def call_line(call: ToolUse | None, answer: Answer, room: int | None) -> tuple[str, str]:
+def call_line(call: ToolUse | None, answer: ToolAnswer, room: int | None) -> tuple[str, str]:
     """A call that has ended, as two lines: what was called, what it gave."""
     name, about = (one_line(answer.tool), "") if call is None else call_words(call)
     first, notes = result_words(answer)

@@ -22,7 +22,7 @@ from holdfast.tools import (
     CALL_TOOL,
     Cancel,
     Found,
-    Refused,
+    RefusedCall,
     Tool,
     ToolContext,
     ToolExecutionError,
@@ -90,7 +90,7 @@ class Elsewhere:
     async def call(self, arguments: Mapping[str, Any]) -> tuple[Block, ...]:
         """What the tool answers; a HoldfastError where it does not."""
         meant = unwrapped(ToolUse("", CALL_TOOL, json.dumps(arguments).encode()))
-        if isinstance(meant, Refused):
+        if isinstance(meant, RefusedCall):
             raise ToolExecutionError(meant.text)
         name, given = meant
         hub = await self._started()

@@ -25,7 +25,7 @@ COLUMNS = (
     Column("LAST", 5),
 )
 
-STORED = "The program of an agent stores what it loads: Toolbox(store=...), see docs/skills.md."
+STORED = "The program of an agent stores what it loads: ToolHost(store=...), see docs/skills.md."
 
 
 @click.command()

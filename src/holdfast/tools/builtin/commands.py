@@ -113,7 +113,7 @@ async def _foreground(
     stream = Stream(context.stream, keys.masked)
     group = _begin(input, context, settings, processes, keys, heard=stream)
     name = context.tool_use_id or "command"
-    context.tell(ProcessStarted(process=name, command=command, directory=input.get("cwd", ".")))
+    context.emit(ProcessStarted(process=name, command=command, directory=input.get("cwd", ".")))
     try:
         end = await to_end(group, limit, context.cancel)
         stream.close()
@@ -130,7 +130,7 @@ async def _foreground(
     finally:
         stream.close()
         group.release()
-        context.tell(ProcessExited(process=name, exit_code=group.code))
+        context.emit(ProcessExited(process=name, exit_code=group.code))
     return ToolOutput(
         content=said, metadata={**facts_of(group), "timed_out": end == "timeout"}, command_executed=command
     )
@@ -159,21 +159,21 @@ def _background(
             f"{len(running)} background processes are running, which is the limit; end one of them with process_stop: "
             f"{', '.join(running)}."
         )
-    known: list[str] = []
-    tell = context.tell
-    group = _begin(input, context, settings, processes, keys, after=lambda ended: _told(tell, known, ended))
+    unreported: list[str] = []
+    emit = context.emit
+    group = _begin(input, context, settings, processes, keys, after=lambda ended: _emit_end(emit, unreported, ended))
     name = processes.name(group)
-    tell(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", "."), background=True))
-    known.append(name)
+    emit(ProcessStarted(process=name, command=input["command"], directory=input.get("cwd", "."), background=True))
+    unreported.append(name)
     if group.code is not None:
-        _told(tell, known, group)
+        _emit_end(emit, unreported, group)
     return ToolOutput(content=f"Started as {name}.", metadata={"process": name}, command_executed=input["command"])
 
 
-def _told(tell: Callable[[Event], None], known: list[str], group: Group) -> None:
+def _emit_end(emit: Callable[[Event], None], unreported: list[str], group: Group) -> None:
     """Say once that it ended, and not before it was said that it began: whoever comes second of the two who know."""
     with contextlib.suppress(IndexError):
-        tell(ProcessExited(process=known.pop(), exit_code=group.code, background=True))
+        emit(ProcessExited(process=unreported.pop(), exit_code=group.code, background=True))
 
 
 def process_output(processes: Processes, keys: Keys) -> Tool:

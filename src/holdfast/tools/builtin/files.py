@@ -14,8 +14,7 @@ from holdfast.config.sections import Offload
 from holdfast.records import Image
 
 from ..contract import Tool, ToolContext, ToolExecutionError, ToolOutput, Touch
-from ..images import MOST_BYTES, image_type
-from ..result_pipeline import EXEMPT
+from ..results import EXEMPT, MAX_IMAGE_BYTES, image_type
 from ..time_limits import in_thread
 from ..toolkit import as_bytes, go_on, in_words, opened_directory, path_of, schema, text, whole
 from .directory_tree import Lister
@@ -103,13 +102,13 @@ def _open(named: str, shown: str, context: ToolContext) -> BinaryIO:
 
 def _image(file: BinaryIO, kind: str, shown: str, metadata: Mapping[str, Any]) -> ToolOutput:
     size = os.fstat(file.fileno()).st_size
-    if size > MOST_BYTES:
+    if size > MAX_IMAGE_BYTES:
         raise ToolExecutionError(
-            f"{shown} is an image of {size} bytes, more than the {MOST_BYTES} that can be shown; "
+            f"{shown} is an image of {size} bytes, more than the {MAX_IMAGE_BYTES} that can be shown; "
             "make a smaller copy with run_command."
         )
     file.seek(0)
-    data = base64.b64encode(file.read(MOST_BYTES + 1)).decode("ascii")
+    data = base64.b64encode(file.read(MAX_IMAGE_BYTES + 1)).decode("ascii")
     return ToolOutput(content=(Image(media_type=kind, data=data),), metadata=metadata)
 
 

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.records.events import NO_SESSION, Bus, Event, McpServerDisconnected, McpToolsChanged
 
 from ..contract import Tool
-from ..journal import Teller
+from ..journal import ToolJournal
 from ..text_limits import shown
 from .link import Link
 from .server import Server, Status
@@ -57,7 +57,7 @@ class Hub:
         self._bus = bus
         self._links: dict[str, Link] = {}
         self._owners: dict[int, tuple[Owner, str | None]] = {}
-        self._heard: dict[int, Callable[[Event], None]] = {}
+        self._listeners: dict[int, Callable[[Event], None]] = {}
         self._starting = asyncio.Lock()
         self._started = self._closed = False
 
@@ -119,15 +119,17 @@ class Hub:
             links = list(self._links.values())
         return tuple(sorted((link.status() for link in links), key=lambda status: status.server))
 
-    def attach(self, owner: Owner, *, session: str | None = None, heard: Callable[[Event], None] | None = None) -> None:
-        """Tell this owner of changes from now on; `session` is whose events they are, and `heard` gets them too."""
+    def attach(
+        self, owner: Owner, *, session: str | None = None, listener: Callable[[Event], None] | None = None
+    ) -> None:
+        """Tell this owner of changes from now on; `session` is whose events they are, and `listener` gets them too."""
         self._owners[id(owner)] = (owner, session)
-        if heard is not None:
-            self._heard[id(owner)] = heard
+        if listener is not None:
+            self._listeners[id(owner)] = listener
 
     def detach(self, owner: Owner) -> None:
         self._owners.pop(id(owner), None)
-        self._heard.pop(id(owner), None)
+        self._listeners.pop(id(owner), None)
 
     # What links find out
 
@@ -149,10 +151,10 @@ class Hub:
             for owner, _ in tuple(self._owners.values()):
                 _add(owner, [*came, *other])
         if why:
-            self._tell(McpServerDisconnected(server=link.server.name, tools=tuple(sorted(before)), error=why))
+            self._emit(McpServerDisconnected(server=link.server.name, tools=tuple(sorted(before)), error=why))
         elif gone or (came and (link.settled.is_set() or self._owners)):
             added = tuple(sorted(tool.name for tool in came))
-            self._tell(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(gone))))
+            self._emit(McpToolsChanged(server=link.server.name, added=added, removed=tuple(sorted(gone))))
 
     def _free(self, link: Link, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """The tools whose names no other server has."""
@@ -163,12 +165,12 @@ class Hub:
         link.warnings = few((*link.warnings, *both))
         return {name: tool for name, tool in tools.items() if name not in taken}
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         sessions = {session for _, session in self._owners.values() if session is not None} or {NO_SESSION}
         for session in sorted(sessions):
-            Teller(self._bus, session)(event, actor="system")
-        for heard in tuple(self._heard.values()):
-            heard(event)
+            ToolJournal(self._bus, session).emit(event, actor="system")
+        for listener in tuple(self._listeners.values()):
+            listener(event)
 
 
 def _same(one: Tool, other: Tool) -> bool:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..images import MOST_BYTES, image_type
+from ..results import MAX_IMAGE_BYTES, image_type
 from ..text_limits import cut, mend, shown
 
 INPUT_REQUIRED = "input_required"
@@ -73,7 +73,7 @@ def _shown(data: object, kind: str, what: str) -> dict[str, Any]:
         raw = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
         return _text(f"[{what}, {shown(kind)}: not shown, it is no valid base64]")
-    if (image := image_type(raw)) and len(raw) <= MOST_BYTES:
+    if (image := image_type(raw)) and len(raw) <= MAX_IMAGE_BYTES:
         return {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": image}
     return _text(f"[{what}, {shown(kind)}, {len(raw)} bytes: not shown]")
 
