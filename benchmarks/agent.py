@@ -22,7 +22,7 @@ from benchmarks.agent_script import Reply, model
 from benchmarks.agent_workloads import WORKLOADS, Workload
 from holdfast import facts
 from holdfast.agent import Host, Sessions
-from holdfast.agent.contract import Answering, Outgoing, Task
+from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
 from holdfast.config.sections.cache import Cache
@@ -83,7 +83,7 @@ class Ticking:
     def __init__(self, simulator: Simulator, clock: VirtualClock) -> None:
         self._simulated, self._clock = Simulated(simulator), clock
 
-    def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]:
+    def open(self, request: OutgoingRequest) -> AbstractAsyncContextManager[ProviderAnswer]:
         self._clock.advance(THINKS)
         return self._simulated.open(request)
 

@@ -26,7 +26,7 @@ from benchmarks.agent import START, Ticking
 from benchmarks.first_session_clients import JUDGED, OTHERS, Recorded, Sent, documents, one_shots
 from benchmarks.mechanisms_driving import prompt_cost
 from holdfast.agent import Host, Sessions
-from holdfast.agent.contract import Answering, Outgoing
+from holdfast.agent.contract import OutgoingRequest, ProviderAnswer
 from holdfast.caches.prompts import Cache as Provider
 from holdfast.caches.prompts import Outcome
 from holdfast.caches.providers import cache
@@ -203,7 +203,7 @@ class Noting(Ticking):
         self._now = clock.now
         self.asked: list[tuple[bytes, float]] = []
 
-    def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]:
+    def open(self, request: OutgoingRequest) -> AbstractAsyncContextManager[ProviderAnswer]:
         self.asked.append((request.raw, self._now()))
         return super().open(request)
 

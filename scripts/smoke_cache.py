@@ -22,7 +22,7 @@ from pathlib import Path
 
 from holdfast import facts
 from holdfast.agent import Host, Sessions
-from holdfast.agent.contract import Answering, Line, Outgoing, Provider, Watch
+from holdfast.agent.contract import CostLine, OutgoingRequest, Provider, ProviderAnswer, Watch
 from holdfast.agent.providers import HttpProvider
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
@@ -52,7 +52,7 @@ class Capped(Watch):
         self._provider, self._most = provider, most
         self.spent = self._last = Decimal(0)
 
-    def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]:
+    def open(self, request: OutgoingRequest) -> AbstractAsyncContextManager[ProviderAnswer]:
         worst = usage(writes={"1h": len(request.raw) // BYTES}, output=ANSWER)
         self._last = facts.price(worst, request.model).cost or self._most
         if self.spent + self._last > self._most:
@@ -60,7 +60,7 @@ class Capped(Watch):
         self.spent += self._last
         return self._provider.open(request)
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         if line.cost is not None:
             self.spent += line.cost - self._last
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.agent.contract import Outgoing, Provider
+from holdfast.agent.contract import OutgoingRequest, Provider
 from holdfast.wire.answers import Answer, answer_reader
 
 
-async def read(provider: Provider, asked: Outgoing) -> Answer:
+async def read(provider: Provider, asked: OutgoingRequest) -> Answer:
     reader = answer_reader(asked.dialect)
     async with provider.open(asked) as answering:
         assert answering.status == 200

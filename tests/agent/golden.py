@@ -16,7 +16,7 @@ from holdfast.agent.window.entries import (
     Entry,
     Escalation,
     GoalInjection,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     ProcessExited,
     ProcessStarted,
@@ -73,7 +73,7 @@ ITEMS: list[tuple[TimelineItem, list[str]]] = [
         [f"{HERE} Memory file USER.md says:\n- likes tea"],
     ),
     (
-        KnowledgeTold(**SEQ, text="Notes.\n- k1 (gotcha): Ports\n> 81", entries=(("k1", "ab"),)),
+        KnowledgeNews(**SEQ, text="Notes.\n- k1 (gotcha): Ports\n> 81", entries=(("k1", "ab"),)),
         [f"{HERE} Notes.\n- k1 (gotcha): Ports\n> 81"],
     ),
     (ToolServerGone(**SEQ, server="github"), [f"{HERE} Tool server github is gone. Its tools no longer work."]),

@@ -24,7 +24,7 @@ from holdfast import facts
 from holdfast.agent.log import Log
 from holdfast.agent.mentions import known_models
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeTold
+from holdfast.agent.window.entries import Context, KnowledgeNews
 from holdfast.agent.window.state import standing
 from holdfast.config.sections.agent import Mask
 from holdfast.memory.hashes import entry_hash
@@ -211,7 +211,7 @@ def known(store: Store | None, workspace: Path) -> Knowledge:
 def _knows(bench: Bench, session: Session) -> None:
     """What the conversation says of the knowledge store is what stands there, and was told once."""
     items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
-    told = [pair for item in items if isinstance(item, KnowledgeTold) for pair in item.entries]
+    told = [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]
     assert len(set(told)) == len(told), told
     entries = {entry.id: entry.hash for entry in known(bench.store, bench.workspace).entries()}
     said = standing(session.state)

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 from msgspec.structs import replace
 
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeTold
+from holdfast.agent.window.entries import Context, KnowledgeNews
 from holdfast.config.sections.agent import Memory
 from holdfast.config.sections.cache import Cache
 from holdfast.memory.entries import KnowledgeEntry
@@ -82,4 +82,4 @@ class Knowing(Bench):
 def deltas(session: Session) -> list[str]:
     """What the conversation was told of the store, in order."""
     items = [item for entry in session.state.window.entries if isinstance(entry, Context) for item in entry.items]
-    return [item.text for item in items if isinstance(item, KnowledgeTold)]
+    return [item.text for item in items if isinstance(item, KnowledgeNews)]

@@ -17,7 +17,7 @@ from holdfast.agent.window.entries import (
     to_json,
 )
 from holdfast.agent.window.flush import flush
-from holdfast.agent.window.projection import State, advance
+from holdfast.agent.window.projection import Projection, advance
 from holdfast.agent.window.renderer import render
 from holdfast.records import Block, Message, Text, ToolResult, ToolUse
 from holdfast.records.events import Envelope, Event
@@ -37,7 +37,7 @@ def at(seconds: float) -> int:
 class Story:
     def __init__(self) -> None:
         self.envelopes: list[Envelope] = []
-        self.state = State()
+        self.state = Projection()
 
     def happen(self, *payloads: Event, time: int | None = None, turn: str | None = None) -> Story:
         for payload in payloads:

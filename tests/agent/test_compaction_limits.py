@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.agent.compaction.limits import due, is_too_long, limit_of, reserve_of
 from holdfast.agent.compaction.messages import done, in_vain
-from holdfast.agent.compaction.payback import reckon
+from holdfast.agent.compaction.payback import estimate_payback
 from holdfast.agent.compaction.sizes import message_tokens, sizes
 from holdfast.agent.contract import Compaction
 from holdfast.agent.costs import summed
@@ -132,7 +132,7 @@ def test_other_refusals_are_not_taken_for_it(status: int, text: str) -> None:
 def test_a_compaction_says_what_it_costs_and_when_it_pays_back() -> None:
     price = rates(SONNET)
     assert price is not None
-    found = reckon(SONNET, before=170_000, after=50_000, behind=34_000, cost=Decimal("0.10"))
+    found = estimate_payback(SONNET, before=170_000, after=50_000, behind=34_000, cost=Decimal("0.10"))
     assert found.rewrite == 34_000 * (price.write() - price.read)
     assert found.saved == 120_000 * price.read
     assert found.payback is not None
@@ -142,14 +142,14 @@ def test_a_compaction_says_what_it_costs_and_when_it_pays_back() -> None:
 
 
 def test_without_a_price_nothing_is_reckoned() -> None:
-    found = reckon("nobody:knows-this", before=100, after=10, behind=5, cost=None)
+    found = estimate_payback("nobody:knows-this", before=100, after=10, behind=5, cost=None)
     assert (found.rewrite, found.saved, found.payback) == (None, None, None)
     assert summed([Decimal(1), None]) is None
     assert summed([Decimal(1), Decimal(2)]) == 3
 
 
 def test_a_price_cliff_counts_in_what_is_saved() -> None:
-    found = reckon("anthropic:claude-haiku-5-5", before=120_000, after=60_000, behind=1_000, cost=Decimal(0))
+    found = estimate_payback("anthropic:claude-haiku-5-5", before=120_000, after=60_000, behind=1_000, cost=Decimal(0))
     low = rates("anthropic:claude-haiku-5-5", prompt_tokens=60_000)
     assert low is not None
     assert found.saved is not None
@@ -157,7 +157,7 @@ def test_a_price_cliff_counts_in_what_is_saved() -> None:
 
 
 def test_what_saves_nothing_never_pays_back() -> None:
-    found = reckon(SONNET, before=100, after=100, behind=50, cost=Decimal(1))
+    found = estimate_payback(SONNET, before=100, after=100, behind=50, cost=Decimal(1))
     assert (found.saved, found.payback) == (0, None)
     told = done(
         Compaction(why="user", tokens_before=9, tokens_after=9, elided=True, attempts=0, saved_per_request=found.saved)

@@ -10,12 +10,12 @@ from holdfast.agent.compaction.carry_over import ASKED, HEADING, OPENING, facts,
 from holdfast.agent.compaction.cut import SUMMARY_TOKENS
 from holdfast.agent.compaction.elision import BOUNDS, outline
 from holdfast.agent.compaction.sizes import Sizes
-from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY, Known, composed
+from holdfast.agent.compaction.summary_entry import OUTLINE, SUMMARY, OpenWork, composed
 from holdfast.agent.compaction.summary_request import (
     AGAIN,
     INSTRUCTION,
     SECTIONS,
-    Unusable,
+    UnusableSummary,
     instruction,
     sections,
     summary_of,
@@ -110,7 +110,7 @@ def test_a_fence_around_the_summary_is_no_part_of_it_and_one_inside_is() -> None
     ],
 )
 def test_what_is_no_summary_is_refused_with_the_reason(given: Answer, reason: str) -> None:
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableSummary, match=reason):
         summary_of(given)
 
 
@@ -118,7 +118,7 @@ def test_what_is_no_summary_is_refused_with_the_reason(given: Answer, reason: st
 
 
 def test_the_summary_is_named_as_the_assistants_and_stands_behind_what_is_certain() -> None:
-    known = Known(
+    known = OpenWork(
         files=("a.py", "b.py"),
         tasks=(
             TaskState(task="t1", status="in_progress", text="Write the docs."),
@@ -151,15 +151,15 @@ def test_the_summary_is_named_as_the_assistants_and_stands_behind_what_is_certai
 
 
 def test_a_summary_that_does_not_fit_is_none_and_an_outline_always_is_one() -> None:
-    assert composed((user("a"),), (), Known(), summary="long", fits=lambda _: False) is None
-    text = composed((user("a"),), (), Known(), summary=None, fits=lambda _: False)
+    assert composed((user("a"),), (), OpenWork(), summary="long", fits=lambda _: False) is None
+    text = composed((user("a"),), (), OpenWork(), summary=None, fits=lambda _: False)
     assert text is not None
     assert text.startswith(OPENING)
     assert OUTLINE in text
 
 
 def test_notes_give_way_before_the_summary_does() -> None:
-    known = Known(files=tuple(f"dir/{n}.py" for n in range(300)))
+    known = OpenWork(files=tuple(f"dir/{n}.py" for n in range(300)))
     text = composed((user("a"),), (), known, summary="### Goal\nAll.", fits=lambda found: len(found) < 900)
     assert text is not None
     assert text.endswith("### Goal\nAll.")
@@ -169,7 +169,7 @@ def test_notes_give_way_before_the_summary_does() -> None:
 
 def test_a_question_that_waits_for_an_answer_is_not_forgotten() -> None:
     asking = DelegateState(delegate="d1", role="tester", task="Test it.", question="On which port?\n80?")
-    known = Known(delegates=(asking, DelegateState(delegate="d2", role="reader", task="Read it.")))
+    known = OpenWork(delegates=(asking, DelegateState(delegate="d2", role="reader", task="Read it.")))
     text = composed((user("a"),), (), known, summary="### Goal\nAll.", fits=lambda _: True)
     assert text is not None
     assert "- sub-agent d1 (tester): Test it. (asks: On which port? 80?)\n- sub-agent d2 (reader): Read it.\n" in text
@@ -197,9 +197,11 @@ def test_an_outline_tells_what_was_said_what_was_called_and_what_was_answered_la
 
 
 def test_an_outline_of_a_summary_holds_that_summary_and_what_was_in_force() -> None:
-    first = composed((toggled("plan", "on"), user("Go.")), (), Known(), summary="### Goal\nAll.", fits=lambda _: True)
+    first = composed(
+        (toggled("plan", "on"), user("Go.")), (), OpenWork(), summary="### Goal\nAll.", fits=lambda _: True
+    )
     assert first is not None
-    second = composed((Compacted(at=0, text=first), said("x")), (), Known(), summary=None, fits=lambda _: True)
+    second = composed((Compacted(at=0, text=first), said("x")), (), OpenWork(), summary=None, fits=lambda _: True)
     assert second is not None
     assert "### Before\n### Goal\nAll." in second
     assert read(second) == {ASKED: "Go.", "Setting plan is": "on"}
@@ -227,7 +229,7 @@ def test_what_a_summary_said_that_goes_is_told_again_too() -> None:
     all_gone = Context(at=0, items=(ToolServerGone(at=0, seq=0, server="mail"),))
     around = Context(at=0, items=(SurroundingsChanged(at=0, seq=0, text="Branch: main"),))
     given = (toggled("plan", "on"), toggled("mode", "a"), gone, all_gone, around, user("One"))
-    text = composed(given, (), Known(), summary="### Goal\nAll.", fits=lambda _: True)
+    text = composed(given, (), OpenWork(), summary="### Goal\nAll.", fits=lambda _: True)
     assert text is not None
     again = told_again((Compacted(at=0, text=text), said("x")), (toggled("mode", "b"),))
     assert again == told_again(given, (toggled("mode", "b"),))
@@ -241,7 +243,7 @@ def test_what_a_summary_said_that_goes_is_told_again_too() -> None:
 
 def test_a_summary_that_imitates_our_own_headings_is_not_read_as_ours() -> None:
     spoof = f"{HEADING}\n### Setting plan is\n> on"
-    text = composed((said("x"),), (), Known(), summary=f"### Goal\n{spoof}", fits=lambda _: True)
+    text = composed((said("x"),), (), OpenWork(), summary=f"### Goal\n{spoof}", fits=lambda _: True)
     assert text is not None
     assert read(text) == {}
     assert text.index(SUMMARY) < text.index(spoof)
@@ -260,9 +262,9 @@ def test_what_is_in_force_is_read_back_whatever_it_says(found: dict[str, str]) -
 @given(windows, st.booleans())
 def test_facts_are_carried_from_summary_to_summary(entries: tuple[Entry, ...], modelled: bool) -> None:
     entries = tuple(entry for entry in entries if not isinstance(entry, Compacted))
-    once = composed(entries, (), Known(), summary="s" if modelled else None, fits=lambda _: True)
+    once = composed(entries, (), OpenWork(), summary="s" if modelled else None, fits=lambda _: True)
     assert once is not None
-    twice = composed((Compacted(at=0, text=once),), (), Known(), summary="s", fits=lambda _: True)
+    twice = composed((Compacted(at=0, text=once),), (), OpenWork(), summary="s", fits=lambda _: True)
     assert twice is not None
     assert read(once) == read(twice)
     assert set(facts(entries)) == set(read(once))
@@ -270,7 +272,7 @@ def test_facts_are_carried_from_summary_to_summary(entries: tuple[Entry, ...], m
 
 _long = st.text("ab 漢\n#", max_size=3_000)
 _known = st.builds(
-    Known,
+    OpenWork,
     files=st.lists(_long, max_size=20),
     tasks=st.lists(st.builds(TaskState, task=_long, status=_long, text=_long), max_size=10),
     processes=st.lists(st.builds(ProcessState, process=_long, command=_long), max_size=5),
@@ -279,7 +281,7 @@ _known = st.builds(
 
 @given(windows, _known, _long, st.floats(0.25, 4))
 def test_an_outline_is_always_shorter_than_what_gains_something(
-    entries: tuple[Entry, ...], known: Known, text: str, ratio: float
+    entries: tuple[Entry, ...], known: OpenWork, text: str, ratio: float
 ) -> None:
     of = Sizes(fixed=0, entries=(), ratio=ratio).of
     dropped = (*entries[1:], user(text), toggled(text, text), said(text))
@@ -290,7 +292,7 @@ def test_an_outline_is_always_shorter_than_what_gains_something(
 
 
 def test_the_outline_of_nothing_is_what_stands_in_front_of_any() -> None:
-    made = composed((CONTEXT,), (), Known(), summary=None, fits=lambda _: True)
+    made = composed((CONTEXT,), (), OpenWork(), summary=None, fits=lambda _: True)
     assert made is not None
     front, head, note = made.split("\n")
     assert front.startswith("[Older messages of this conversation were removed to make room.")

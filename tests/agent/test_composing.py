@@ -16,8 +16,8 @@ from holdfast.agent.stable_text import (
     MEMORY_ANNOUNCEMENT_SYSTEM,
     MOST_INSTRUCTIONS,
     PERSONA,
-    Prompt,
     PromptTexts,
+    StableText,
     compose,
     compose_before,
     instructions,
@@ -40,7 +40,7 @@ HAIKU = "anthropic:claude-haiku-4-5"
 TOOLS = (ToolDefinition("look", "Look at a thing.", b'{"type":"object"}'),)
 
 
-def made(workspace: Path, *skills: Any, **options: Any) -> Prompt:
+def made(workspace: Path, *skills: Any, **options: Any) -> StableText:
     settings = Settings(
         agent=Agent(volatile=options.pop("volatile", "tail")), cache=Cache(padding=options.pop("padding", "off"))
     )

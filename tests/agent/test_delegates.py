@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.contract import Delegated, Task
+from holdfast.agent.contract import DelegateResult, Task
 from holdfast.agent.delegates import delegate_tool
 from holdfast.agent.delegation import texts
 from holdfast.agent.guides import DELEGATION
@@ -268,7 +268,7 @@ def test_a_question_is_what_the_last_paragraph_asks(said: str, text: str, questi
 
 def test_lines_for_the_user() -> None:
     def line(status: Any, cost: str | None = "0.00214", **more: str) -> str:
-        found = Delegated(
+        found = DelegateResult(
             id="d", role="reviewer", status=status, cost=None if cost is None else Decimal(cost), usage=usage(), **more
         )
         return texts.notice(1, found, 3)

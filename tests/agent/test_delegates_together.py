@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.delegation.prefix_warmup import Hold
+from holdfast.agent.delegation.prefix_warmup import PrefixWarmup
 from holdfast.config.sections.cache import Cache
 from tests.agent.driving import MODELS, Bench, settings
 from tests.agent.fanning import Door, configured, delegating, do, numbered, parent, placed, tasks
@@ -201,7 +201,7 @@ def test_a_program_may_have_an_event_loop_for_each_turn(tmp_path: Path) -> None:
 
 def test_who_waits_for_nobody_is_over() -> None:
     async def main() -> None:
-        hold = Hold(PATIENT)
+        hold = PrefixWarmup(PATIENT)
         assert hold.over
         await hold.wait("a")
         assert not hold.over
@@ -214,14 +214,14 @@ def test_who_waits_for_nobody_is_over() -> None:
         assert not hold.over
         hold.gone("b")
         assert hold.over
-        assert Hold(0.0).over
+        assert PrefixWarmup(0.0).over
 
     asyncio.run(main())
 
 
 def test_one_that_is_cancelled_while_it_waits_leaves_the_others_their_place() -> None:
     async def main() -> None:
-        hold = Hold(PATIENT)
+        hold = PrefixWarmup(PATIENT)
         await hold.wait("a")
         waiting = [asyncio.create_task(hold.wait(each)) for each in "bc"]
         await asyncio.sleep(0)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.agent import open_agent
-from holdfast.agent.contract import Answering, Outgoing, Task, Watch
+from holdfast.agent.contract import OutgoingRequest, ProviderAnswer, Task, Watch
 from holdfast.agent.effort import effort_members, lost_section, price_of_change
 from holdfast.config.schema import Settings
 from holdfast.config.sections.cache import Cache
@@ -52,7 +52,7 @@ class Recording:
     def __init__(self, simulator: Simulator) -> None:
         self._simulated, self.bodies = Simulated(simulator), list[dict[str, Any]]()
 
-    def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]:
+    def open(self, request: OutgoingRequest) -> AbstractAsyncContextManager[ProviderAnswer]:
         self.bodies.append(json.loads(request.raw))
         return self._simulated.open(request)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent import keepalive
-from holdfast.agent.contract import Answering, Outgoing
+from holdfast.agent.contract import OutgoingRequest, ProviderAnswer
 from holdfast.agent.keepalive import Keepalive
 from holdfast.agent.session import Session
 from holdfast.config.sections.cache import Cache
@@ -139,7 +139,7 @@ def test_while_one_ping_is_under_way_the_next_session_may_do_what_it_likes(tmp_p
             go_on = first.provider.open
 
             @asynccontextmanager
-            async def slow(request: Outgoing) -> AsyncIterator[Answering]:
+            async def slow(request: OutgoingRequest) -> AsyncIterator[ProviderAnswer]:
                 nonlocal turn
                 async with go_on(request) as answer:
                     if meanwhile == "closed":
@@ -166,5 +166,5 @@ def test_while_one_ping_is_under_way_the_next_session_may_do_what_it_likes(tmp_p
 
 
 class Replaced:
-    def __init__(self, open: Callable[[Outgoing], AbstractAsyncContextManager[Answering]]) -> None:
+    def __init__(self, open: Callable[[OutgoingRequest], AbstractAsyncContextManager[ProviderAnswer]]) -> None:
         self.open = open

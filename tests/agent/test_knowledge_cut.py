@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.session import Session
-from holdfast.agent.window.entries import Context, KnowledgeTold, UserMessage
+from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
 from holdfast.records.events.agent import TurnToolsAnswered
 from holdfast.tools import Tool, ToolContext, ToolOutput
 
@@ -57,8 +57,8 @@ def in_place(session: Session) -> None:
     """Behind every delta stands what the user said."""
     for entry in session.state.window.entries:
         kinds = [type(item) for item in entry.items] if isinstance(entry, Context) else []
-        if KnowledgeTold in kinds:
-            assert UserMessage in kinds[kinds.index(KnowledgeTold) :]
+        if KnowledgeNews in kinds:
+            assert UserMessage in kinds[kinds.index(KnowledgeNews) :]
 
 
 @pytest.mark.parametrize("placement", ["deltas", "blocks"])

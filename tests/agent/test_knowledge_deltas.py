@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.window.entries import Context, KnowledgeTold, UserMessage
+from holdfast.agent.window.entries import Context, KnowledgeNews, UserMessage
 from holdfast.agent.window.state import standing
 from holdfast.memory.knowledge import Knowledge
 
@@ -57,7 +57,7 @@ async def test_a_delta_stands_in_front_of_what_the_user_said_and_is_never_the_ta
         assert TOOLS in texts[-2]
         context = next(entry for entry in session.state.window.entries if isinstance(entry, Context))
         kinds = [type(item) for item in context.items]
-        assert kinds.index(KnowledgeTold) < kinds.index(UserMessage)
+        assert kinds.index(KnowledgeNews) < kinds.index(UserMessage)
 
 
 @awaited

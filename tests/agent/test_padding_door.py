@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.contract import Outgoing
+from holdfast.agent.contract import OutgoingRequest
 from holdfast.agent.program import open_agent
 from holdfast.agent.stable_text import EXPECTED_CALLS
 from holdfast.core.operating_context import SECTIONS
@@ -40,7 +40,7 @@ class Recording:
         self.simulator = Simulator(script=Script(name="short", function=lambda _: "Done."), clock=self.clock)
         self._simulated, self.bodies = Simulated(self.simulator), list[bytes]()
 
-    def open(self, request: Outgoing) -> object:
+    def open(self, request: OutgoingRequest) -> object:
         self.bodies.append(request.raw)
         return self._simulated.open(request)
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
-from holdfast.agent.contract import Outgoing, Unreachable
+from holdfast.agent.contract import OutgoingRequest, Unreachable
 from holdfast.agent.providers import KEYS, HttpProvider, not_served
 from holdfast.config.sections.server import Limits, Upstream
 from holdfast.errors import HoldfastError
@@ -32,9 +32,9 @@ def everywhere(address: str) -> Upstream:
     return Upstream(anthropic=address, openai=address, gemini=address, openrouter=address)
 
 
-def outgoing(dialect: str, request: bytes | None = None, *, session: str = "s1") -> Outgoing:
+def outgoing(dialect: str, request: bytes | None = None, *, session: str = "s1") -> OutgoingRequest:
     raw = DIALECTS[dialect].encode(asking(dialect)) if request is None else request
-    return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session=session)
+    return OutgoingRequest(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session=session)
 
 
 def with_provider(

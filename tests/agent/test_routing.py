@@ -11,7 +11,16 @@ import pytest
 from holdfast import facts
 from holdfast.agent.mentions import known_models, parse_mention
 from holdfast.agent.retry import falls_back, retry_after, retryable
-from holdfast.agent.routing import Conditions, ConfiguredModels, Gate, Route, capabilities, configured, fallback, route
+from holdfast.agent.routing import (
+    Conditions,
+    ConfiguredModels,
+    Gate,
+    ModelRoute,
+    capabilities,
+    configured,
+    fallback,
+    route,
+)
 from holdfast.config import load
 from holdfast.errors import HoldfastError
 
@@ -192,7 +201,7 @@ def test_what_nobody_knows_is_no_reason_to_refuse_a_model() -> None:
     )
 
 
-def chosen(found: Route | None) -> Route:
+def chosen(found: ModelRoute | None) -> ModelRoute:
     assert found is not None
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.contract import Line, Watch
+from holdfast.agent.contract import CostLine, Watch
 from holdfast.agent.loop import CAPPED
 from holdfast.config.sections.agent import Skills
 from holdfast.config.sections.cache import Cache
@@ -56,7 +56,7 @@ class Watched(Watch):
     def piece(self, kind: Any, text: str) -> None:
         self.told.append((f"piece {kind}", text))
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         self.told.append(("answered", line))
 
     def retrying(self, why: str, seconds: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.contract import Outgoing
+from holdfast.agent.contract import OutgoingRequest
 from holdfast.agent.loop import REFUSED
 from holdfast.agent.session import Session
 from holdfast.errors import HoldfastError
@@ -29,11 +29,11 @@ class Scripted:
     """A provider that answers with these bytes, one answer for each request; the last one again and again."""
 
     def __init__(self, *answers: Answer) -> None:
-        self.answers, self.asked = list(answers), list[Outgoing]()
+        self.answers, self.asked = list(answers), list[OutgoingRequest]()
         self.read = 0
 
     @asynccontextmanager
-    async def open(self, request: Outgoing) -> AsyncIterator[_Coming]:
+    async def open(self, request: OutgoingRequest) -> AsyncIterator[_Coming]:
         self.asked.append(request)
         status, chunks = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         yield _Coming(self, status, chunks)

@@ -7,7 +7,7 @@ from holdfast.agent.window.entries import (
     Context,
     Continue,
     GoalInjection,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     ProcessExited,
     UserMessage,
@@ -72,7 +72,7 @@ def test_memory_stands_in_front_of_what_the_user_said() -> None:
     assert isinstance(entry, Context)
     assert [type(item) for item in entry.items] == [
         ProcessExited,
-        KnowledgeTold,
+        KnowledgeNews,
         MemoryChanged,
         MemoryChanged,
         UserMessage,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.agent.window.entries import (
     Context,
     Continue,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     SessionContext,
     Static,
@@ -18,7 +18,7 @@ from holdfast.agent.window.entries import (
     attachments_json,
     entry_json,
 )
-from holdfast.agent.window.projection import State, advance, project
+from holdfast.agent.window.projection import Projection, advance, project
 from holdfast.agent.window.renderer import entry_messages, render
 from holdfast.records import Image, Message, Opaque, Request, Text, Thinking, validate
 from holdfast.records.events import Event, decode, encode
@@ -172,7 +172,7 @@ def test_a_session_that_is_read_again_at_any_line_goes_on_as_if_nothing_had_happ
     story = tell(given_steps).story
     cut = data.draw(st.integers(0, len(story.envelopes)))
     stored = [decode(encode(envelope)) for envelope in story.envelopes]
-    state: State = project(stored[:cut])
+    state: Projection = project(stored[:cut])
     for seq in range(cut, len(stored)):
         state = advance(state, stored[seq], seq)
     assert state == story.state == project(stored)
@@ -215,7 +215,7 @@ def _before_the_user(item: TimelineItem, items: list[TimelineItem]) -> int:
     said = min(((each.at, each.seq) for each in items if isinstance(each, UserMessage)), default=None)
     if said is None or (item.at, item.seq) < said:
         return 0
-    return 1 if isinstance(item, MemoryChanged | KnowledgeTold) else 2
+    return 1 if isinstance(item, MemoryChanged | KnowledgeNews) else 2
 
 
 def _stale(item: TimelineItem, waiting: tuple[TimelineItem, ...]) -> bool:

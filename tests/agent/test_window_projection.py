@@ -19,7 +19,7 @@ from holdfast.agent.window.entries import (
     to_json,
 )
 from holdfast.agent.window.operations import trim
-from holdfast.agent.window.projection import DelegateState, ProcessState, State, TaskState, project
+from holdfast.agent.window.projection import DelegateState, ProcessState, Projection, TaskState, project
 from holdfast.errors import HoldfastError
 from holdfast.records import Image, Message, Opaque, Text
 from holdfast.records.events import Event
@@ -426,7 +426,7 @@ class TestSession:
     def test_the_number_of_the_next_event(self) -> None:
         story = Story().begin()
         assert story.state.events == len(story.envelopes) == 2
-        assert State().events == 0
+        assert Projection().events == 0
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.contract import Shown
-from holdfast.agent.session_list import Stored
+from holdfast.agent.contract import InspectedBlock
+from holdfast.agent.session_list import SessionOnDisk
 from holdfast.cli.chat import views
 from holdfast.cli.chat.commands import COMMANDS, is_command, is_known, meant, run
 from holdfast.errors import HoldfastError
@@ -247,8 +247,14 @@ class TestViews:
     @pytest.mark.parametrize("room", [40, 60, 80, None])
     def test_the_next_request_fits_every_width(self, room: int | None) -> None:
         blocks = [
-            Shown(path=f"messages[{number}].content[0]", owner="tool:run_command", tokens=1_234, at=10.0, cached=True,
-                  head="\x1b[2J" + "x" * 60)
+            InspectedBlock(
+                path=f"messages[{number}].content[0]",
+                owner="tool:run_command",
+                tokens=1_234,
+                at=10.0,
+                cached=True,
+                head="\x1b[2J" + "x" * 60,
+            )
             for number in range(3)
         ]  # fmt: skip
         lines = list(views.context(blocks, 200_000, 100.0, room))
@@ -258,7 +264,9 @@ class TestViews:
 
     def test_many_sessions_are_cut_short(self) -> None:
         held = [
-            Stored(id=f"01{number:024}", started_at=0, last_at=0, turns=1, cost=Decimal(0), title="x", model="m:m")
+            SessionOnDisk(
+                id=f"01{number:024}", started_at=0, last_at=0, turns=1, cost=Decimal(0), title="x", model="m:m"
+            )
             for number in range(12)
         ]
         lines = list(views.stored(held, None, None, most=10))

@@ -8,14 +8,14 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
-from holdfast.agent.contract import Line, Turn
+from holdfast.agent.contract import CostLine, Turn
 from holdfast.cli.chat.screen import MOST_OUTPUT, Plain
 from holdfast.cli.chat.terminal import Terminal
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import ToolAnswer
 from tests.cli.terminals import Emulator
 
-LINE = Line(model="m:m", usage=usage(input=3, output=2), cost=Decimal("0.01"), without=Decimal("0.02"))
+LINE = CostLine(model="m:m", usage=usage(input=3, output=2), cost=Decimal("0.01"), without=Decimal("0.02"))
 CALL = ToolUse("c1", "run_command", b'{"command":"make test"}')
 COST = "m:m · 1 call · in 3 · read 0 (0%) · written 0 · out 2 · $0.0100 (without cache $0.0200)"
 

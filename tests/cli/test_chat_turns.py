@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from holdfast.agent.contract import Line, Turn
+from holdfast.agent.contract import CostLine, Turn
 from holdfast.cli.chat.confirm import asked, lines_of, nobody
 from holdfast.cli.chat.turns import Conductor, Leave, Work, handling, leaving
 from holdfast.records import Message, Text, ToolResult, ToolUse, usage
 from holdfast.tools import Cancel, Decision, Question, ToolAnswer
 
-LINE = Line(model="m:m", usage=usage())
+LINE = CostLine(model="m:m", usage=usage())
 QUESTION = Question(
     tool="run_command", effect="execute", subject="ls", input={"command": "ls"}, text="run_command wants to: ls"
 )
@@ -33,7 +33,7 @@ class Heard:
             raise BrokenPipeError
         self.said.append(f"{kind} {text}")
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         self.said.append("answered")
 
     def retrying(self, why: str, seconds: float) -> None:

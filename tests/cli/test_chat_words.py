@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.agent.contract import Line
+from holdfast.agent.contract import CostLine
 from holdfast.cli.chat.words import (
     Cleaner,
     call_line,
@@ -60,7 +60,7 @@ class TestCleaning:
 
 
 class TestCost:
-    LINE = Line(
+    LINE = CostLine(
         model="anthropic:claude-haiku-4-5",
         usage=usage(input=812, read=14_203, output=240, writes={"5m": 601}),
         calls=3,
@@ -75,11 +75,11 @@ class TestCost:
         )
 
     def test_an_unknown_price_is_not_nothing(self) -> None:
-        line = Line(model="local:x", usage=usage(input=5), cost=None)
+        line = CostLine(model="local:x", usage=usage(input=5), cost=None)
         assert cost_line(line).endswith("out 0 · price unknown")
 
     def test_resets_and_breaks_are_named(self) -> None:
-        line = Line(
+        line = CostLine(
             model="m:m", usage=usage(), cost=Decimal(0), resets=("compaction", "compaction", "model_switch"), breaks=2
         )
         assert cost_line(line).endswith("reset: compaction, model_switch · 2 breaks, see /cache")

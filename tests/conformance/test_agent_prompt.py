@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import facts
-from holdfast.agent.requests import System, Target, request
-from holdfast.agent.stable_text import PERSONA, Prompt, PromptTexts, compose
+from holdfast.agent.requests import SystemText, Target, request
+from holdfast.agent.stable_text import PERSONA, PromptTexts, StableText, compose
 from holdfast.agent.volatile import current
 from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent
@@ -34,7 +34,7 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def stable(work: Path, settings: Settings = SYSTEM, system_prompt: str | None = None) -> Prompt:
+def stable(work: Path, settings: Settings = SYSTEM, system_prompt: str | None = None) -> StableText:
     return compose(
         session(skill("pdf", "Fills forms.")),
         PromptTexts(system_prompt=system_prompt),
@@ -50,7 +50,7 @@ def sent(work: Path) -> list[dict[str, object]]:
     asked = request(
         (Message("user", (Text("hello"),)),),
         target=Target(facts=facts.model(MODEL), dialect="anthropic"),
-        system=System(host=stable(work).text, volatile=current(MemoryFiles(work / ".holdfast")), blocks=True),
+        system=SystemText(host=stable(work).text, volatile=current(MemoryFiles(work / ".holdfast")), blocks=True),
         tools=TOOLS,
         output_limit=100,
     )

@@ -28,7 +28,7 @@ from holdfast.agent.window.entries import (
     from_json,
     to_json,
 )
-from holdfast.agent.window.projection import State, project
+from holdfast.agent.window.projection import Projection, project
 from holdfast.agent.window.renderer import render
 from holdfast.records import Message, Request, Text, ToolResult, validate
 from holdfast.records.events import CATALOGUE, Event, decode, encode
@@ -193,7 +193,7 @@ class TestInvariant2:
             assert set(imports(path.read_text())) <= known, path.name
 
     def test_b17_the_check_sees_live_state(self) -> None:
-        def live(window: Window, state: State) -> None: ...
+        def live(window: Window, state: Projection) -> None: ...
 
         def asking(window: Window, status: Callable[[str], str]) -> None: ...
 

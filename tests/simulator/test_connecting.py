@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.agent.contract import Outgoing
+from holdfast.agent.contract import OutgoingRequest
 from holdfast.simulator import Script, Simulator, VirtualClock
 from holdfast.simulator.faults import Fault, Options, Place
 from holdfast.simulator.in_process import Simulated
@@ -24,9 +24,9 @@ from ..wire.marking import encoded
 T = TypeVar("T")
 
 
-def outgoing(dialect: str, raw: bytes | None = None) -> Outgoing:
+def outgoing(dialect: str, raw: bytes | None = None) -> OutgoingRequest:
     raw = encoded(asking(dialect), dialect) if raw is None else raw
-    return Outgoing(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session="s1")
+    return OutgoingRequest(dialect=dialect, model=f"x:{MODELS[dialect]}", raw=raw, session="s1")
 
 
 def run(work: Awaitable[T]) -> T:

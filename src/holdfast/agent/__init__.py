@@ -11,13 +11,13 @@ from holdfast.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from . import model_choice as model_choice
     from . import routing as routing
-    from .contract import Answering as Answering
     from .contract import Compaction as Compaction
-    from .contract import Delegated as Delegated
-    from .contract import Line as Line
-    from .contract import Outgoing as Outgoing
+    from .contract import CostLine as CostLine
+    from .contract import DelegateResult as DelegateResult
+    from .contract import InspectedBlock as InspectedBlock
+    from .contract import OutgoingRequest as OutgoingRequest
     from .contract import Provider as Provider
-    from .contract import Shown as Shown
+    from .contract import ProviderAnswer as ProviderAnswer
     from .contract import SideRequest as SideRequest
     from .contract import Task as Task
     from .contract import Turn as Turn
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .providers import HttpProvider as HttpProvider
     from .providers import not_served as not_served
     from .session import Session as Session
-    from .session_list import Stored as Stored
+    from .session_list import SessionOnDisk as SessionOnDisk
     from .sessions import Sessions as Sessions
     from .stable_text import CALLS_OF_A_MESSAGE as CALLS_OF_A_MESSAGE
     from .stable_text import EXPECTED_CALLS as EXPECTED_CALLS
@@ -52,7 +52,8 @@ else:
         {
             "": "model_choice routing",
             ".contract": (
-                "Answering Compaction Delegated Line Outgoing Provider Shown SideRequest Task Turn Unreachable Watch"
+                "Compaction CostLine DelegateResult InspectedBlock OutgoingRequest Provider ProviderAnswer "
+                "SideRequest Task Turn Unreachable Watch"
             ),
             ".effort": "DEFAULT check_effort lost_section price_of_change",
             ".host": "Equipment Host",
@@ -61,7 +62,7 @@ else:
             ".program": "open_agent",
             ".providers": "HttpProvider KEYS not_served",
             ".session": "Session",
-            ".session_list": "Stored",
+            ".session_list": "SessionOnDisk",
             ".sessions": "Sessions",
             ".stable_text": "CALLS_OF_A_MESSAGE EXPECTED_CALLS PERSONA",
         },

@@ -20,7 +20,7 @@ Ended = Literal["completed", "cancelled", "failed", "capped"]
 """How a turn ended: answered, stopped by the user, without an answer, or after too many calls."""
 
 
-class Outgoing(Struct, frozen=True, kw_only=True):
+class OutgoingRequest(Struct, frozen=True, kw_only=True):
     """A request as it leaves. `model` is `provider:name`; `raw` asks for a stream."""
 
     dialect: str
@@ -29,7 +29,7 @@ class Outgoing(Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
-class Answering(Protocol):
+class ProviderAnswer(Protocol):
     """An answer on its way. Header names are in lower case."""
 
     @property
@@ -54,7 +54,7 @@ class SideRequest(Struct, frozen=True, kw_only=True):
 class Provider(Protocol):
     """Where requests go: over HTTP, or to a simulator in this process. A connection that fails is `Unreachable`."""
 
-    def open(self, request: Outgoing) -> AbstractAsyncContextManager[Answering]: ...
+    def open(self, request: OutgoingRequest) -> AbstractAsyncContextManager[ProviderAnswer]: ...
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ class Watch:
     def piece(self, kind: Literal["text", "thinking", "tool"], text: str) -> None:
         """A piece of the answer; of a call it is the tool's name."""
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         """One request was answered in full."""
 
     def retrying(self, why: str, seconds: float) -> None:
@@ -94,7 +94,7 @@ class Watch:
         """Something the user should know: a change of the model, a compaction, what it costs."""
 
 
-class Line(Struct, frozen=True, kw_only=True):
+class CostLine(Struct, frozen=True, kw_only=True):
     """What one request or one turn cost and how well the cache served it."""
 
     model: str
@@ -121,7 +121,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     id: str
     ended: Ended
     text: str = ""
-    line: Line
+    line: CostLine
     problem: str = ""
     delegated: Decimal = Decimal(0)
     """What sub-agents cost meanwhile; it is not in `line`."""
@@ -136,7 +136,7 @@ class Task(Struct, frozen=True, kw_only=True):
     resume: str | None = None
 
 
-class Delegated(Struct, frozen=True, kw_only=True):
+class DelegateResult(Struct, frozen=True, kw_only=True):
     """What became of a task. `question` is what it has to know before it can go on; `started` is one that nobody waits
     for."""
 
@@ -166,7 +166,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     payback: int | None = None
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class InspectedBlock(Struct, frozen=True, kw_only=True):
     """One block of the next request, for those who look. `at` is when its content came about (None: before)."""
 
     path: str

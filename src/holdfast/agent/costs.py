@@ -8,17 +8,17 @@ from decimal import Decimal
 from holdfast import facts
 from holdfast.records import Usage, usage
 
-from .contract import Line
+from .contract import CostLine
 
 
-def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int = 0) -> Line:
+def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int = 0) -> CostLine:
     """One request."""
     priced = used if used.cost is not None else facts.price(used, model)
     plain = facts.price(usage(input=used.prompt, output=used.output), model)
     known = facts.model(model)
     cached = used.read or used.written or known.caching == "none"
     short = 0 if cached or used.prompt >= known.floor else used.prompt
-    return Line(
+    return CostLine(
         model=model,
         usage=priced,
         cost=priced.cost,
@@ -30,11 +30,11 @@ def line(model: str, used: Usage, *, resets: tuple[str, ...] = (), breaks: int =
     )
 
 
-def total(lines: Iterable[Line], model: str) -> Line:
+def total(lines: Iterable[CostLine], model: str) -> CostLine:
     """Several requests as one line. A cost that is not known for one of them is not known for all."""
     found = tuple(lines)
     used = add(each.usage for each in found)
-    return Line(
+    return CostLine(
         model=found[-1].model if found else model,
         usage=used,
         calls=sum(each.calls for each in found),
@@ -57,7 +57,7 @@ def add(used: Iterable[Usage]) -> Usage:
     return usage(input=given, read=read, output=output, writes=writes)
 
 
-def used(lines: Iterable[Line]) -> tuple[int, ...]:
+def used(lines: Iterable[CostLine]) -> tuple[int, ...]:
     """Calls and tokens of requests, as events tell them."""
     found = tuple(lines)
     whole = add(each.usage for each in found)

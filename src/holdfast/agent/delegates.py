@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import HoldfastError
 from holdfast.tools import Cancel, Tool, ToolContext, ToolExecutionError, ToolOutput, flag, schema, text
 
-from .contract import Delegated, Task, Watch
+from .contract import DelegateResult, Task, Watch
 from .delegation import texts
 from .delegation.crew import MOST, Crew
 
@@ -82,7 +82,7 @@ def _task(given: Mapping[str, Any]) -> Task:
 
 async def delegate(
     session: Session, tasks: Sequence[Task], *, awaited: bool, watch: Watch | None, cancel: Cancel | None
-) -> tuple[Delegated, ...]:
+) -> tuple[DelegateResult, ...]:
     """Give tasks to sub-agents of a session, for its host."""
     return await session.crew.run(
         tasks, awaited=awaited, watch=watch or Watch(), cancel=cancel or Cancel(), tool=delegate_tool(session)

@@ -12,7 +12,7 @@ from holdfast.records import Block, Message, ToolResult, ToolUse
 from holdfast.wire import DIALECTS, Body
 
 from . import places
-from .contract import Shown
+from .contract import InspectedBlock
 from .model_call import parsed
 from .window.entries import (
     AssistantTurn,
@@ -20,7 +20,7 @@ from .window.entries import (
     Context,
     Entry,
     GoalInjection,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     SessionContext,
     TimelineItem,
@@ -37,14 +37,14 @@ _WORDS = ("text", "name", "content", "arguments", "parts", "input", "output", "t
 """Members of a block that say what it is about."""
 
 
-def inspect(session: Session) -> tuple[Shown, ...]:
+def inspect(session: Session) -> tuple[InspectedBlock, ...]:
     body = parsed(session, session.request())
     prompt = session.engine.read(body).prompt
     cached = _cached(session, prompt)
     owners = list(_owners(session))
     if len(owners) != sum(span.section == "messages" for span in body.blocks):
         owners = []  # a dialect that spells blocks in another way: only their roles are known
-    shown: list[Shown] = []
+    shown: list[InspectedBlock] = []
     message = 0
     for number, block in enumerate(prompt.blocks):
         place = prompt.place(number)
@@ -58,7 +58,7 @@ def inspect(session: Session) -> tuple[Shown, ...]:
                 owner, at = owners[min(message, len(owners) - 1)]
             message += 1
         shown.append(
-            Shown(
+            InspectedBlock(
                 path=span.path,
                 owner=owner,
                 tokens=block.tokens,
@@ -119,7 +119,7 @@ def _entry_owner(entry: Entry) -> str:
 def _item_owner(item: TimelineItem) -> str:
     if isinstance(item, UserMessage):
         return "user"
-    return "memory" if isinstance(item, MemoryChanged | KnowledgeTold) else "runtime"
+    return "memory" if isinstance(item, MemoryChanged | KnowledgeNews) else "runtime"
 
 
 def _head(body: Body, place: int) -> str:

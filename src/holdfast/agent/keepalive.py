@@ -14,7 +14,7 @@ from holdfast.engine import DuePing
 from holdfast.errors import HoldfastError
 from holdfast.wire import DIALECTS, Unreachable
 
-from .contract import Outgoing
+from .contract import OutgoingRequest
 from .requests import named
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Keepalive:
                 logger.exception("keep-alive pings failed")
 
     async def _ping(self, session: Session, due: DuePing) -> None:
-        asked = Outgoing(dialect=session.dialect, model=named(session.model), raw=due.raw, session=session.id)
+        asked = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=due.raw, session=session.id)
         tap, status = DIALECTS[session.dialect].tap(), 0
         try:
             async with session.provider.open(asked) as answer:

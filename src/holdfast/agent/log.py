@@ -17,7 +17,7 @@ from types import ModuleType
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 
-from .log_content import Content, read, to_line
+from .log_content import LogContent, read, to_line
 
 fcntl: ModuleType | None
 try:
@@ -198,7 +198,7 @@ def read_log(path: Path) -> tuple[Envelope, ...]:
     return read_content(path).envelopes
 
 
-def read_content(path: Path) -> Content:
+def read_content(path: Path) -> LogContent:
     """A log that somebody may be writing to: what is not complete at its end is not there yet."""
     try:
         raw = path.read_bytes()

@@ -17,7 +17,7 @@ from msgspec import Struct
 from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope, SessionState, decode, encode
 
-from .window.projection import State, advance
+from .window.projection import Projection, advance
 
 _CHECKED = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _CHECK_SIZE = len(b',"crc":"00000000"}')
@@ -45,12 +45,12 @@ class Damage(Struct, frozen=True, kw_only=True):
         return f"{_counted(self.events, 'event')}{turns}"
 
 
-class Content(Struct, frozen=True, kw_only=True):
+class LogContent(Struct, frozen=True, kw_only=True):
     """What a log holds: its events up to the damage, if there is any, and how many bytes they take."""
 
     envelopes: tuple[Envelope, ...]
     size: int
-    state: State
+    state: Projection
     damage: Damage | None = None
 
 
@@ -69,12 +69,12 @@ def to_line(envelope: Envelope) -> bytes:
     return b'%s,"crc":"%08x"}\n' % (body, crc32(body))
 
 
-def read(raw: bytes, name: str) -> Content:
+def read(raw: bytes, name: str) -> LogContent:
     """The events of a log, called `name` in errors. A last line that was begun and not ended is no damage, since its
     process was killed; nor is an empty one. HoldfastError where another version of Holdfast wrote a line: it is whole,
     and must not be cut off."""
     envelopes: list[Envelope] = []
-    state = State()
+    state = Projection()
     start = line = 0
     while start < len(raw):
         stop = raw.find(b"\n", start)
@@ -94,10 +94,10 @@ def read(raw: bytes, name: str) -> Content:
             if stop < 0 and _is_torn(raw[start:]):
                 break
             damage = _damage(raw, line, start, problem)
-            return Content(envelopes=tuple(envelopes), size=start, state=state, damage=damage)
+            return LogContent(envelopes=tuple(envelopes), size=start, state=state, damage=damage)
         envelopes.append(envelope)
         start = min(end + 1, len(raw))
-    return Content(envelopes=tuple(envelopes), size=start, state=state)
+    return LogContent(envelopes=tuple(envelopes), size=start, state=state)
 
 
 def from_line(line: bytes) -> Envelope:
@@ -136,7 +136,7 @@ def _json(line: bytes) -> None:
         raise _Unreadable("it is no event")
 
 
-def _folded(state: State, envelope: Envelope, seq: int, *, whole: bool) -> State:
+def _folded(state: Projection, envelope: Envelope, seq: int, *, whole: bool) -> Projection:
     """The state with one more event, which has to be of use to whoever goes on from it. In a `whole` line, one whose
     checksum fits, a value of unknown form is another version's; an event that does not fit those before it shows that
     lines are missing, which is damage all the same."""

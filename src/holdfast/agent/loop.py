@@ -20,9 +20,9 @@ from holdfast.tools import Cancel
 from holdfast.wire import Answer
 
 from . import compaction, memory_updates, model_choice, tools_array
-from .contract import Ended, Line, Turn, Watch
+from .contract import CostLine, Ended, Turn, Watch
 from .costs import total, used
-from .model_call import Answered, CallFailed, Stopped, call
+from .model_call import CallFailed, ModelAnswer, Stopped, call
 from .retry import falls_back
 from .window.entries import AssistantTurn, Entry, attachments_json, message_json
 
@@ -44,7 +44,7 @@ class _Running(Struct):
     id: str
     watch: Watch
     cancel: Cancel
-    lines: list[Line]
+    lines: list[CostLine]
     again: int = 0
     text: str = ""
     cut: int = 0
@@ -120,7 +120,7 @@ async def _steps(session: Session, turn: _Running) -> Ended:
     return "capped"
 
 
-async def _ask(session: Session, turn: _Running) -> Answered | None:
+async def _ask(session: Session, turn: _Running) -> ModelAnswer | None:
     """One answer of the model, kept; None where the question has to be put anew."""
     turn.lines += await compaction.before_request(session, turn=turn.id, watch=turn.watch, cancel=turn.cancel)
     tools_array.before_request(session, turn=turn.id, watch=turn.watch, first=not turn.lines)
@@ -169,7 +169,7 @@ def _distinct(answer: Answer, entries: tuple[Entry, ...]) -> Answer:
     return replace(answer, message=replace(answer.message, content=tuple(content)))
 
 
-def _keep(session: Session, turn: _Running, answered: Answered) -> None:
+def _keep(session: Session, turn: _Running, answered: ModelAnswer) -> None:
     answer, used = answered.answer, answered.line.usage
     session.log(
         TurnAnswered(

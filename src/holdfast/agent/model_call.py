@@ -19,7 +19,7 @@ from holdfast.records.events import WindowSent
 from holdfast.tools import Cancel
 from holdfast.wire import DIALECTS, Answer, AnswerReader, Body, Unreadable, answer_reader, wire_model
 
-from .contract import KeyMissing, Line, Outgoing, Unreachable, Watch
+from .contract import CostLine, KeyMissing, OutgoingRequest, Unreachable, Watch
 from .costs import line
 from .requests import named
 from .retry import retry_after, retryable
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 _MOST_OF_AN_ERROR = 1_048_576
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class ModelAnswer(Struct, frozen=True, kw_only=True):
     """An answer that came whole."""
 
     call: str
     answer: Answer
-    line: Line
+    line: CostLine
 
 
 class Stopped(Exception):
@@ -70,7 +70,7 @@ async def call(
     turn: str | None = None,
     watch: Watch | None = None,
     cancel: Cancel | None = None,
-) -> Answered:
+) -> ModelAnswer:
     """Send the session's window, with `extra` messages behind it, and read the answer. With them it is the last request
     and nothing else: no result is masked that was not (law 6)."""
     watch, cancel = watch or Watch(), cancel or Cancel()
@@ -99,7 +99,7 @@ def parsed(session: Session, asked: Request) -> Body:
 
 async def _attempt(
     session: Session, body: Body, turn: str | None, watch: Watch, cancel: Cancel, *, masking: bool
-) -> Answered:
+) -> ModelAnswer:
     if cancel.is_set():
         raise Stopped
     prepared = session.prepare(body, turn=turn, masking=masking)
@@ -132,7 +132,7 @@ async def _attempt(
 
 
 async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerReader, watch: Watch) -> Answer:
-    asked = Outgoing(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
+    asked = OutgoingRequest(dialect=session.dialect, model=named(session.model), raw=prepared.raw, session=session.id)
     session.log(
         WindowSent(
             call=prepared.call,
@@ -152,8 +152,8 @@ async def _exchange(session: Session, prepared: PreparedCall, reader: AnswerRead
 
 
 async def _read(
-    session: Session, prepared: PreparedCall, asked: Outgoing, reader: AnswerReader, watch: Watch
-) -> Outgoing | None:
+    session: Session, prepared: PreparedCall, asked: OutgoingRequest, reader: AnswerReader, watch: Watch
+) -> OutgoingRequest | None:
     """Send a request and read its answer. Where the provider has forgotten the cached content that it names, gives
     the request to send instead, which names none."""
     async with session.provider.open(asked) as answering:
@@ -209,7 +209,7 @@ def _partial(reader: AnswerReader) -> Partial | None:
     return Partial(reader.usage, reader.output) if reader.started else None
 
 
-def _settled(session: Session, prepared: PreparedCall, answer: Answer, output: int) -> Answered:
+def _settled(session: Session, prepared: PreparedCall, answer: Answer, output: int) -> ModelAnswer:
     """`output` are the tokens of the answer, estimated, for a provider that does not tell them."""
     now, finding = session.clock(), None
     session.began(prepared)
@@ -223,7 +223,7 @@ def _settled(session: Session, prepared: PreparedCall, answer: Answer, output: i
     reset = prepared.core.expectation.reset
     broke = finding is not None and finding.reason is None
     found = line(session.facts.ref, used, resets=(reset,) if reset else (), breaks=int(broke))
-    return Answered(call=prepared.call, answer=answer, line=found)
+    return ModelAnswer(call=prepared.call, answer=answer, line=found)
 
 
 async def _pause(session: Session, seconds: float, cancel: Cancel) -> None:

@@ -12,9 +12,9 @@ from holdfast.records.events import ModelRouted
 
 from .compaction.measurement import length
 from .contract import Watch
-from .routing import Conditions, Gate, Route, fallback, route
+from .routing import Conditions, Gate, ModelRoute, fallback, route
 from .window.entries import AssistantTurn, Context, UserMessage
-from .window.projection import State
+from .window.projection import Projection
 
 if TYPE_CHECKING:
     from .model_call import CallFailed
@@ -61,7 +61,7 @@ def choose(session: Session, model: str) -> None:
         session.switch(model)
 
 
-def _take(session: Session, found: Route, turn: str, watch: Watch) -> None:
+def _take(session: Session, found: ModelRoute, turn: str, watch: Watch) -> None:
     if found.notice:
         watch.notice(found.notice)
     if found.changed or found.passed_over or found.model != session.model or not session.resets.used:
@@ -93,7 +93,7 @@ def warm(session: Session, model: str) -> int:
     return last.covered if last is not None and session.engine.fence(lane, now=now) else 0
 
 
-def _has_images(state: State) -> bool:
+def _has_images(state: Projection) -> bool:
     for entry in state.window.entries:
         if isinstance(entry, Context) and any(isinstance(i, UserMessage) and i.attachments for i in entry.items):
             return True

@@ -23,7 +23,7 @@ from holdfast.serving import is_loopback
 from holdfast.upstream import Trust, proxy_for, trust, untrusted
 from holdfast.wire import path_of, wire_model
 
-from .contract import KeyMissing, Outgoing, SideRequest, Unreachable
+from .contract import KeyMissing, OutgoingRequest, SideRequest, Unreachable
 
 NO_KEY = "holdfast-no-key"
 """What goes in a key's place to this machine: a simulator takes any, and a gateway passes on what it gets."""
@@ -68,7 +68,7 @@ class HttpProvider:
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def open(self, request: Outgoing) -> AsyncIterator[HttpAnswer]:
+    async def open(self, request: OutgoingRequest) -> AsyncIterator[HttpAnswer]:
         """Send a request; whoever leaves before the answer's end closes the connection."""
         name = _UPSTREAMS.get(request.dialect, "openai")
         address = self._addresses[name]
@@ -213,7 +213,7 @@ def _address(name: str, text: str) -> SplitResult:
     return parts
 
 
-def _target(address: SplitResult, request: Outgoing) -> URL:
+def _target(address: SplitResult, request: OutgoingRequest) -> URL:
     return _below(address, *path_of(request.dialect, wire_model(request.model)))
 
 

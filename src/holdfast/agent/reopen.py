@@ -35,11 +35,11 @@ from holdfast.tools import directory_of
 
 from . import tools_array
 from .log import Log
-from .log_content import Content, Damage
+from .log_content import Damage, LogContent
 from .session_list import forked_from
 from .surroundings import changed
 from .window.entries import SessionContext, entry_json
-from .window.projection import State
+from .window.projection import Projection
 
 if TYPE_CHECKING:
     from .session import Session
@@ -80,7 +80,7 @@ async def look_around(session: Session, read: Callable[[], str]) -> None:
         session.log(SurroundingsChanged(text=news, around=around))
 
 
-def offloads(host: Sessions, state: State) -> tuple[Path, ...]:
+def offloads(host: Sessions, state: Projection) -> tuple[Path, ...]:
     """Where results lie that the sessions before this one have put aside: it goes on from them."""
     found: list[Path] = []
     before = state.forked_from
@@ -106,7 +106,7 @@ def salvage(log: Log) -> tuple[SessionSalvaged, ...]:
     return (_salvaged(damage, copy=copy.name),)
 
 
-def salvage_copied(id: str, content: Content) -> tuple[SessionSalvaged, ...]:
+def salvage_copied(id: str, content: LogContent) -> tuple[SessionSalvaged, ...]:
     """The same for a fork, which leaves the damaged log as it is."""
     damage = content.damage
     if damage is None:

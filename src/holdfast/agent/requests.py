@@ -11,7 +11,7 @@ from holdfast.facts import ModelFacts
 from holdfast.records import Extra, Message, Opaque, Request, Text, ToolDefinition
 from holdfast.wire import DIALECTS
 
-from .window.state import State
+from .window.state import Projection
 
 _UNSTORED: Extra = (("store", b"false"),)
 _PICTURES_APART = ("openai_chat", "openrouter")
@@ -27,7 +27,7 @@ def named(model: str) -> str:
     return known if model.lower() == known else model
 
 
-class System(Struct, frozen=True, kw_only=True):
+class SystemText(Struct, frozen=True, kw_only=True):
     """The parts of a system text, in order: what the host says, the stable memory block, the context memory block, the
     volatile text. In `blocks` each stands alone, as markers need it; else they are one text, joined by empty lines."""
 
@@ -53,12 +53,12 @@ class System(Struct, frozen=True, kw_only=True):
         return self.host or None, self.volatile or None
 
 
-def system_of(state: State, *, marked: bool) -> System:
+def system_of(state: Projection, *, marked: bool) -> SystemText:
     """The system text of a session; in blocks where they can be `marked`, unless it began as one text."""
     composed = state.composed
     if composed is None:
-        return System(host="", context=state.context, volatile=state.volatile, blocks=marked)
-    return System(
+        return SystemText(host="", context=state.context, volatile=state.volatile, blocks=marked)
+    return SystemText(
         host=composed.system,
         stable=composed.preferences,
         context=state.context,
@@ -84,7 +84,7 @@ def request(
     messages: Sequence[Message],
     *,
     target: Target,
-    system: System,
+    system: SystemText,
     tools: tuple[ToolDefinition | Opaque, ...] = (),
     members: Extra = (),
     output_limit: int,

@@ -70,7 +70,7 @@ class ConfiguredModels(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
 
 
-class Route(Struct, frozen=True, kw_only=True):
+class ModelRoute(Struct, frozen=True, kw_only=True):
     """A decision. `before` is the model of the request before; `cold_tokens` and `cold_cost` are what a change writes
     or reads anew at the new model's price (None: not known). `passed_over` are all the others with the reason."""
 
@@ -137,7 +137,7 @@ def route(
     before: str | None = None,
     known: Sequence[str] | None = None,
     conditions: Conditions = ORDINARY,
-) -> Route:
+) -> ModelRoute:
     """Where a message of the user's goes. `session` is the model chosen for the session, `before` that of its last
     request. A model that cannot take the conversation is passed over, unless none can: then the first is asked, which
     says more about the reason than we know."""
@@ -175,7 +175,7 @@ def fallback(
     why: str,
     tried: Collection[str] = (),
     conditions: Conditions = ORDINARY,
-) -> Route | None:
+) -> ModelRoute | None:
     """The next model of the chain after one that did not answer, None where there is none left. `tried` are those that
     failed before it."""
     gone = {after, *tried}
@@ -206,7 +206,7 @@ def _substitute(candidates: Sequence[_Candidate]) -> tuple[_Candidate | None, tu
 
 def _decided(
     taken: _Candidate, passed: tuple[tuple[str, str], ...], before: str | None, mention: Mention | None
-) -> Route:
+) -> ModelRoute:
     notes = [] if mention is None or not mention.notice else [mention.notice]
     for model, why in passed:
         reason, priced, _ = why.partition(_SWITCH)
@@ -216,7 +216,7 @@ def _decided(
             notes.append(f"{model} was passed over: {reason}.")
     if before is not None and taken.model != before:
         notes.append(_change(taken))
-    return Route(
+    return ModelRoute(
         model=taken.model,
         source=taken.source,
         text="" if mention is None else mention.text,

@@ -41,17 +41,17 @@ from holdfast.wire import Body
 from . import compaction, costs, delegates, inspection, memory_updates, model_choice, places, volatile
 from .arguments import check_event, check_level, check_model, check_said, check_tasks, check_text, check_watched
 from .cache_key import key_members
-from .contract import Compaction, Delegated, Line, Shown, Task, Turn, Watch
+from .contract import Compaction, CostLine, DelegateResult, InspectedBlock, Task, Turn, Watch
 from .effort import effort_members, lost_section, set_effort
 from .event_filter import from_tools, publish
 from .log import Log
 from .loop import run_turn
 from .reopen import packed
-from .requests import System, Target, named, request, system_of
+from .requests import SystemText, Target, named, request, system_of
 from .resets import Resets
 from .window.entries import Static, message_json, to_json
 from .window.flush import flush
-from .window.projection import State, advance
+from .window.projection import Projection, advance
 from .window.renderer import render
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class Session:
         self._amnesia = parts.amnesia or (parts.parent is not None and parts.parent.amnesia)
         self.engine, self.provider = sessions.engine, sessions.provider
         self.clock, self.sleep = sessions.clock, sessions.sleep
-        self.state = State()
+        self.state = Projection()
         self.resets = Resets()
-        self.lines: list[Line] = []
+        self.lines: list[CostLine] = []
         self._delegated_before = Decimal(0)
         """What was paid since the session was opened, request by request."""
         self.children: dict[str, Session] = {}
@@ -218,7 +218,7 @@ class Session:
         return self.box.fitting(render(self.state.window, self.static))
 
     @property
-    def system(self) -> System:
+    def system(self) -> SystemText:
         """The system text as this model is sent it: in blocks of their own where they can carry markers."""
         return system_of(self.state, marked=self.dialect in ("anthropic", "openrouter") and takes_markers(self.facts))
 
@@ -379,16 +379,16 @@ class Session:
         awaited: bool = True,
         watch: Watch | None = None,
         cancel: Cancel | None = None,
-    ) -> tuple[Delegated, ...]:
+    ) -> tuple[DelegateResult, ...]:
         """Give tasks to sub-agents. Where nobody waits for their results, the next turn is told of them."""
         check_tasks(tasks, watch, cancel)
         return await delegates.delegate(self, tasks, awaited=awaited, watch=watch, cancel=cancel)
 
-    def inspect(self) -> tuple[Shown, ...]:
+    def inspect(self) -> tuple[InspectedBlock, ...]:
         """Every block of the next request: whose it is, how large, how old, and whether it is cached."""
         return inspection.inspect(self)
 
-    def totals(self) -> Line:
+    def totals(self) -> CostLine:
         """What was paid since the session was opened, but for sub-agents."""
         return costs.total(self.lines, self.model)
 

@@ -13,7 +13,7 @@ from .log import listed, log_path, read_content, read_log
 from .window.projection import project
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class SessionOnDisk(Struct, frozen=True, kw_only=True):
     """A session on disk."""
 
     id: str
@@ -30,14 +30,14 @@ class Stored(Struct, frozen=True, kw_only=True):
     """Where its log is damaged, and what is lost by that."""
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableLog(Struct, frozen=True):
     """A log on disk of which not even the beginning can be read."""
 
     id: str
     problem: str
 
 
-def stored(directory: Path) -> list[Stored]:
+def stored(directory: Path) -> list[SessionOnDisk]:
     """All of them but sub-agents', the newest first."""
     found = [one for each in listed(directory) if (one := _one(directory, each)) is not None]
     return sorted(found, key=lambda each: (each.last_at, each.id), reverse=True)
@@ -51,21 +51,21 @@ def forked_from(directory: Path, id: str) -> str | None:
         return None
 
 
-def unreadable(directory: Path) -> list[Unreadable]:
+def unreadable(directory: Path) -> list[UnreadableLog]:
     """Logs that nothing can be salvaged of."""
     found = []
     for each in listed(directory):
         try:
             content = read_content(log_path(directory, each))
         except HoldfastError as problem:
-            found.append(Unreadable(each, str(problem)))
+            found.append(UnreadableLog(each, str(problem)))
             continue
         if content.damage is not None and content.state.composed is None:
-            found.append(Unreadable(each, f"{content.damage}, so nothing of it can be read"))
+            found.append(UnreadableLog(each, f"{content.damage}, so nothing of it can be read"))
     return found
 
 
-def _one(directory: Path, id: str) -> Stored | None:
+def _one(directory: Path, id: str) -> SessionOnDisk | None:
     """A session as the list shows it; None for sub-agents' and for what cannot be read."""
     try:
         content = read_content(log_path(directory, id))
@@ -74,7 +74,7 @@ def _one(directory: Path, id: str) -> Stored | None:
     state, damage = content.state, content.damage
     if state.composed is None or state.composed.parent is not None:
         return None
-    return Stored(
+    return SessionOnDisk(
         id=id,
         started_at=state.started_at,
         last_at=state.last_at,

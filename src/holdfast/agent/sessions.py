@@ -66,11 +66,11 @@ from .reopen import (
 )
 from .routing import ConfiguredModels
 from .session import CLIENT, Session, SessionParts
-from .session_list import Stored, Unreadable, stored, unreadable
+from .session_list import SessionOnDisk, UnreadableLog, stored, unreadable
 from .stable_text import EXPECTED_CALLS, PromptTexts, compose_session
 from .surroundings import surroundings
 from .window.entries import SessionContext, Static, to_json
-from .window.projection import State, project
+from .window.projection import Projection, project
 from .window.renderer import render
 from .window.times import zone
 from .workspace_memory import Memories
@@ -305,7 +305,7 @@ class Sessions:
             await look_around(session, partial(self._around, session.settings))
         return session
 
-    def _begun(self, id: str, state: State, damage: Damage | None) -> SessionComposed:
+    def _begun(self, id: str, state: Projection, damage: Damage | None) -> SessionComposed:
         """What a session was begun with, if it was begun to the end and here."""
         composed = state.composed
         if (composed is None or not state.window.entries) and damage is not None:
@@ -416,12 +416,12 @@ class Sessions:
 
     # What there is
 
-    def stored(self, *, everywhere: bool = False) -> list[Stored]:
+    def stored(self, *, everywhere: bool = False) -> list[SessionOnDisk]:
         """The sessions of this workspace, or of all, the newest first."""
         found = stored(self.directory)
         return found if everywhere else [each for each in found if each.workspace == self.workspace_name]
 
-    def unreadable(self) -> list[Unreadable]:
+    def unreadable(self) -> list[UnreadableLog]:
         """Logs of which nothing can be salvaged, whatever workspace they were of."""
         return unreadable(self.directory)
 

@@ -92,7 +92,7 @@ MOST_INSTRUCTIONS = 65_536
 _GAP = "\n\n"
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class StableText(Struct, frozen=True, kw_only=True):
     """A session's stable system text. `preloaded` are the skills whose bodies stand in it; `why` says what decided the
     padding."""
 
@@ -195,7 +195,7 @@ def compose(
     tools: Sequence[ToolDefinition | Opaque] = (),
     models: Sequence[str] = (),
     outlook: Outlook = NO_OUTLOOK,
-) -> Prompt:
+) -> StableText:
     """The stable system text. Once for a session: `skills` know afterwards what is preloaded.
 
     `tools` are the definitions that go with it, `models` all that the session may be sent to, the one it begins with
@@ -217,7 +217,7 @@ def compose(
         outlook=outlook,
         sections=padding_sections(workspace, settings.cache.padding_text),
     )
-    return Prompt(text=_joined(made.text, after), preloaded=made.preloaded, why=made.why)
+    return StableText(text=_joined(made.text, after), preloaded=made.preloaded, why=made.why)
 
 
 def outlook_of(cache: Cache, model: ModelFacts, *, opening: int = 0, calls: float = EXPECTED_CALLS) -> Outlook:

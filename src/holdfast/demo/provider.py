@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.agent import Answering, Outgoing
+from holdfast.agent import OutgoingRequest, ProviderAnswer
 from holdfast.records import Usage
 from holdfast.simulator import Simulated, Simulator, VirtualClock
 
@@ -35,7 +35,7 @@ class Provided:
         self._unbilled: set[int] = set()
 
     @asynccontextmanager
-    async def open(self, request: Outgoing) -> AsyncIterator[Answering]:
+    async def open(self, request: OutgoingRequest) -> AsyncIterator[ProviderAnswer]:
         self._clock.advance(_THINKS)
         cold = self._cold and SUMMARIZE.encode() in request.raw
         if cold:

@@ -15,7 +15,7 @@ from holdfast.records.events import CompactionCompleted, CompactionFailed, Compa
 from holdfast.tools import Cancel
 
 from .. import memory_updates, tools_array
-from ..contract import Compaction, Line, Watch
+from ..contract import Compaction, CostLine, Watch
 from ..costs import summed, used
 from ..model_call import CallFailed, Stopped, call
 from ..window.entries import Compacted, UserMessage, entry_json
@@ -26,10 +26,10 @@ from .cut import Cut, choose, turn_starts
 from .history_trim import trim
 from .limits import due, is_too_long, limit_of, reserve_of
 from .measurement import length, measured
-from .payback import Reckoned, reckon
+from .payback import Payback, estimate_payback
 from .sizes import Sizes, message_tokens
-from .summary_entry import Known, composed
-from .summary_request import ATTEMPTS, Unusable, instruction, summary_of
+from .summary_entry import OpenWork, composed
+from .summary_request import ATTEMPTS, UnusableSummary, instruction, summary_of
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -63,7 +63,7 @@ class _Work(Struct):
     limit: int
     sizes: Sizes
     cut: Cut
-    lines: list[Line]
+    lines: list[CostLine]
     problems: tuple[str, ...] = ()
     attempts: int = 0
 
@@ -80,9 +80,9 @@ class _Quietly(Watch):
 
 async def before_request(
     session: Session, *, turn: str | None = None, watch: Watch | None = None, cancel: Cancel | None = None
-) -> list[Line]:
+) -> list[CostLine]:
     """Make room for the next request where that is due; gives what was paid for it."""
-    watch, lines = watch or Watch(), list[Line]()
+    watch, lines = watch or Watch(), list[CostLine]()
     _trim_history(session, turn, watch)
     state, settings = session.state, session.settings.agent.compaction
     now = length(session)
@@ -105,7 +105,7 @@ async def before_request(
 
 async def compact(session: Session, *, watch: Watch | None = None, cancel: Cancel | None = None) -> Compaction:
     """Put a summary in the place of old history, because the user wants it. `Stopped` if he stops it."""
-    lines: list[Line] = []
+    lines: list[CostLine] = []
     _in_vain.pop(session, None)
     try:
         order = _Order(why="user", watch=watch or Watch(), cancel=cancel or Cancel())
@@ -121,7 +121,7 @@ def elide(session: Session, *, turn: str | None = None, watch: Watch | None = No
     return work if isinstance(work, Compaction) else _without_model(session, work)
 
 
-async def _compact(session: Session, order: _Order, lines: list[Line]) -> Compaction:
+async def _compact(session: Session, order: _Order, lines: list[CostLine]) -> Compaction:
     work = _begin(session, order, lines)
     if isinstance(work, Compaction):
         return work
@@ -130,7 +130,7 @@ async def _compact(session: Session, order: _Order, lines: list[Line]) -> Compac
         work.attempts += 1
         try:
             text = await _summary(session, work, output)
-        except Unusable as problem:
+        except UnusableSummary as problem:
             work.problems += (str(problem),)
         except CallFailed as failed:
             if is_too_long(failed.status, failed.text):
@@ -155,7 +155,7 @@ async def _compact(session: Session, order: _Order, lines: list[Line]) -> Compac
     return _without_model(session, work)
 
 
-def _begin(session: Session, order: _Order, lines: list[Line], *, most: int | None = None) -> _Work | Compaction:
+def _begin(session: Session, order: _Order, lines: list[CostLine], *, most: int | None = None) -> _Work | Compaction:
     """Measure and decide what goes; what became of it where nothing would be gained."""
     settings, sizes = session.settings.agent.compaction, measured(session)
     limit = limit_of(settings, session.facts.context_limit, session.output_limit)
@@ -199,14 +199,14 @@ async def _summary(session: Session, work: _Work, output: int) -> str:
     work.lines.append(answered.line)
     text = _text(session, work, summary_of(answered.answer))
     if text is None:
-        raise Unusable("it is longer than what it replaces")
+        raise UnusableSummary("it is longer than what it replaces")
     return text
 
 
 def _text(session: Session, work: _Work, summary: str | None) -> str | None:
     state, cut = session.state, work.cut
     entries = state.window.entries
-    known = Known(
+    known = OpenWork(
         files=state.files, tasks=state.tasks, processes=state.running_processes, delegates=state.running_delegates
     )
     return composed(
@@ -226,7 +226,9 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     cut, size = work.cut, work.sizes.of(text)
     cost = summed(line.cost for line in work.lines)
     after = cut.kept + size
-    reckoned = reckon(session.facts.ref, before=work.sizes.total, after=after, behind=cut.behind + size, cost=cost)
+    reckoned = estimate_payback(
+        session.facts.ref, before=work.sizes.total, after=after, behind=cut.behind + size, cost=cost
+    )
     entry = Compacted(at=session.now_us(), text=text, replaced=cut.cut - cut.head)
     session.log(
         CompactionCompleted(
@@ -250,7 +252,7 @@ def _completed(session: Session, work: _Work, text: str, *, elided: bool = False
     return made
 
 
-def _compaction(work: _Work, after: int, elided: bool, reckoned: Reckoned) -> Compaction:
+def _compaction(work: _Work, after: int, elided: bool, reckoned: Payback) -> Compaction:
     return Compaction(
         why=work.order.why,
         tokens_before=work.sizes.total,
@@ -265,7 +267,7 @@ def _compaction(work: _Work, after: int, elided: bool, reckoned: Reckoned) -> Co
 
 
 def _unchanged(work: _Work) -> Compaction:
-    return _compaction(work, work.sizes.total, False, Reckoned())
+    return _compaction(work, work.sizes.total, False, Payback())
 
 
 def _failed(session: Session, work: _Work, error: str, *, last: bool) -> None:

@@ -12,7 +12,7 @@ _SMALLEST = 4
 """No more than this part of a context window is reserved for a summary: small models have little to give."""
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class CompactionDue(Struct, frozen=True, kw_only=True):
     """A compaction is due: so many tokens are in use, and from `limit` on it is time. `must` where the next request
     would not fit at all."""
 
@@ -47,7 +47,7 @@ def due(
     pending: int = 0,
     output_limit: int = 0,
     turns_since: int | None = None,
-) -> Due | None:
+) -> CompactionDue | None:
     """Whether it is time. `used` are the tokens of the last answer with its prompt, `pending` those that the next
     request adds, `output_limit` what it may be answered with; `turns_since` counts turns after the last compaction
     (None: there was none). While that is fresh nothing is due, unless the next request would not fit at all."""
@@ -57,4 +57,4 @@ def due(
         return None
     if not must and turns_since is not None and turns_since < settings.cooldown_turns:
         return None
-    return Due(tokens=used + pending, limit=limit, must=must)
+    return CompactionDue(tokens=used + pending, limit=limit, must=must)

@@ -11,7 +11,7 @@ from holdfast.records import Message, Opaque, ToolDefinition
 from ..window.entries import AssistantTurn, Compacted, Static
 from ..window.flush import flush
 from ..window.renderer import entry_messages
-from ..window.state import State
+from ..window.state import Projection
 from .sizes import Sizes, message_tokens, sizes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def measured(session: Session) -> Sizes:
     )
 
 
-def counted(state: State) -> int:
+def counted(state: Projection) -> int:
     """Tokens of the last answer and its prompt, 0 where that prompt is not what stands in the window now: nobody has
     counted since a reset, and nobody counts what was broken off."""
     turn, last = _last_turn(state), state.last
@@ -58,7 +58,7 @@ def counted(state: State) -> int:
     return last.input + last.read + last.written + last.output
 
 
-def unanswered(state: State, static: Static) -> tuple[Message, ...]:
+def unanswered(state: Projection, static: Static) -> tuple[Message, ...]:
     """The messages that came into the window after the last answer."""
     entries, turn = state.window.entries, _last_turn(state)
     if turn is None:
@@ -67,7 +67,7 @@ def unanswered(state: State, static: Static) -> tuple[Message, ...]:
     return (*results, *(message for entry in entries[turn + 1 :] for message in entry_messages(entry, static)))
 
 
-def _last_turn(state: State) -> int | None:
+def _last_turn(state: Projection) -> int | None:
     entries = state.window.entries
     return next((i for i in range(len(entries) - 1, -1, -1) if isinstance(entries[i], AssistantTurn)), None)
 

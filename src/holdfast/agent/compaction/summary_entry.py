@@ -21,7 +21,7 @@ CLOSED = frozenset({"completed", "complete", "done", "closed", "cancelled", "can
 """States of a task that is open no more."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class OpenWork(Struct, frozen=True, kw_only=True):
     """What is known for certain, whatever a model remembers."""
 
     files: Sequence[str] = ()
@@ -31,7 +31,12 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 def composed(
-    dropped: Sequence[Entry], kept: Sequence[Entry], known: Known, *, summary: str | None, fits: Callable[[str], bool]
+    dropped: Sequence[Entry],
+    kept: Sequence[Entry],
+    known: OpenWork,
+    *,
+    summary: str | None,
+    fits: Callable[[str], bool],
 ) -> str | None:
     """The text that takes the place of `dropped`, in front of `kept`. `summary` is the assistant's; None if it does not
     fit. Without one the entries are outlined, as shortly as they have to be."""
@@ -45,7 +50,7 @@ def composed(
     return None
 
 
-def _notes(facts: Facts, known: Known, bounds: Bounds) -> list[str]:
+def _notes(facts: Facts, known: OpenWork, bounds: Bounds) -> list[str]:
     parts = [OPENING]
     if found := written(facts, bounds.facts, bounds.fact):
         parts.append(found)

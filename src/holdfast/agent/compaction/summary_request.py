@@ -40,7 +40,7 @@ AGAIN = "That answer cannot be used as a summary: {reason}. Write the summary no
 _NAMES = {name.lower(): name for name in SECTIONS}
 
 
-class Unusable(Exception):
+class UnusableSummary(Exception):
     """An answer that is no summary; the text says why, without words of the answer."""
 
 
@@ -53,18 +53,18 @@ def instruction(problems: tuple[str, ...] = ()) -> tuple[Message, ...]:
 def summary_of(answer: Answer) -> str:
     """The summary in an answer, in our own form. Unusable where it is none."""
     if any(isinstance(block, ToolUse) for block in answer.message.content) or answer.stop == "tools":
-        raise Unusable("it called a tool")
+        raise UnusableSummary("it called a tool")
     text = "\n".join(block.text for block in answer.message.content if isinstance(block, Text))
     if not text.strip():
-        raise Unusable("it was empty")
+        raise UnusableSummary("it was empty")
     if answer.stop == "length":
-        raise Unusable("it was cut at the limit of its length")
+        raise UnusableSummary("it was cut at the limit of its length")
     if answer.stop == "refusal":
-        raise Unusable("it was refused")
+        raise UnusableSummary("it was refused")
     found = sections(mend(text))
     missing = [name for name in SECTIONS if not found.get(name, "").strip()]
     if missing:
-        raise Unusable(f"sections are missing or empty: {', '.join(missing)}")
+        raise UnusableSummary(f"sections are missing or empty: {', '.join(missing)}")
     return "\n".join(f"### {name}\n{found[name].strip()}" for name in SECTIONS)
 
 

@@ -15,10 +15,10 @@ from holdfast.records import Text
 from holdfast.records.events import DelegateAsked, DelegateCompleted, DelegateFailed, DelegateStarted, Event
 from holdfast.tools import Cancel, Tool, ended, heard
 
-from ..contract import Delegated, Task, Watch
+from ..contract import DelegateResult, Task, Watch
 from . import texts
-from .prefix_warmup import Hold
-from .worker import Work, ask
+from .prefix_warmup import PrefixWarmup
+from .worker import Assignment, ask
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -36,9 +36,9 @@ class Crew:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._places: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
-        self._holds: dict[str, Hold] = {}
-        self._runners: set[asyncio.Task[Delegated]] = set()
-        self._batches: set[asyncio.Task[tuple[Delegated, ...]]] = set()
+        self._holds: dict[str, PrefixWarmup] = {}
+        self._runners: set[asyncio.Task[DelegateResult]] = set()
+        self._batches: set[asyncio.Task[tuple[DelegateResult, ...]]] = set()
 
     async def run(
         self,
@@ -49,7 +49,7 @@ class Crew:
         cancel: Cancel,
         tool: Tool,
         turn: str | None = None,
-    ) -> tuple[Delegated, ...]:
+    ) -> tuple[DelegateResult, ...]:
         """Give these tasks to sub-agents. Where they are awaited, what became of them; else who was started, and what
         they report is told to the session together, once all are done; `tool` says how long a report may be."""
         self._check(tasks)
@@ -101,9 +101,9 @@ class Crew:
             if task.resume and (task.resume in session.children or going_on.count(task.resume) > 1):
                 raise HoldfastError(f"Sub-agent {task.resume[:80]} is at work; wait for its report.")
 
-    async def _engaged(self, tasks: Sequence[Task], awaited: bool, turn: str | None) -> tuple[Work, ...]:
+    async def _engaged(self, tasks: Sequence[Task], awaited: bool, turn: str | None) -> tuple[Assignment, ...]:
         """A session for each task, or for none. From here on they count as begun."""
-        works: list[Work] = []
+        works: list[Assignment] = []
         try:
             for number, task in enumerate(tasks, 1):
                 works.append(await self._work(number, task))
@@ -118,16 +118,16 @@ class Crew:
             raise
         return tuple(works)
 
-    async def _work(self, number: int, task: Task) -> Work:
+    async def _work(self, number: int, task: Task) -> Assignment:
         session, sessions = self._session, self._session.sessions
         if task.resume:
             child = await sessions.resume_child(session, task.resume)
         else:
             child = await sessions.child(session, task.role.strip())
         session.children[child.id] = child
-        return Work(number=number, task=task, session=child, before=child.state, cancel=Cancel())
+        return Assignment(number=number, task=task, session=child, before=child.state, cancel=Cancel())
 
-    async def _undo(self, work: Work) -> None:
+    async def _undo(self, work: Assignment) -> None:
         if not work.task.resume:
             work.session.discard()
         await self._leave(work, over=False)
@@ -136,14 +136,14 @@ class Crew:
 
     async def _batch(
         self,
-        works: tuple[Work, ...],
+        works: tuple[Assignment, ...],
         watch: Watch,
         cancel: Cancel,
         *,
         awaited: bool,
         turn: str | None,
         tool: Tool,
-    ) -> tuple[Delegated, ...]:
+    ) -> tuple[DelegateResult, ...]:
         """All of these, until the last one is done. To be cancelled, or told to stop, stops each of them first."""
         runners = [asyncio.create_task(self._one(work, watch, cancel, awaited=awaited, turn=turn)) for work in works]
         self._runners.update(runners)
@@ -172,7 +172,9 @@ class Crew:
             raise cut
         return found
 
-    async def _one(self, work: Work, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None) -> Delegated:
+    async def _one(
+        self, work: Assignment, watch: Watch, cancel: Cancel, *, awaited: bool, turn: str | None
+    ) -> DelegateResult:
         """One of them, from its turn to its end. What goes wrong with it is no matter of the others."""
         try:
             if cancel.is_set():
@@ -191,7 +193,7 @@ class Crew:
         watch.notice(texts.notice(work.number, found, work.calls))
         return found
 
-    async def _in_turn(self, work: Work, watch: Watch) -> Delegated:
+    async def _in_turn(self, work: Assignment, watch: Watch) -> DelegateResult:
         child = work.session
         async with self._place():
             if work.task.resume:  # it goes on from its own prefix
@@ -213,16 +215,16 @@ class Crew:
             self._places[loop] = asyncio.Semaphore(self._session.settings.agent.delegates.concurrent)
         return self._places[loop]
 
-    def _hold(self, model: str) -> Hold:
+    def _hold(self, model: str) -> PrefixWarmup:
         """Where those with this model wait for each other, also those of several calls in one turn."""
         known = self._holds.get(model)
         if known is None or known.over:
-            known = self._holds[model] = Hold(self._session.settings.agent.delegates.hold_s)
+            known = self._holds[model] = PrefixWarmup(self._session.settings.agent.delegates.hold_s)
         return known
 
     # Afterwards
 
-    async def _leave(self, work: Work, *, over: bool) -> None:
+    async def _leave(self, work: Assignment, *, over: bool) -> None:
         """Close its session. One that has asked, or failed, may go on later."""
         session = work.session
         try:
@@ -232,14 +234,14 @@ class Crew:
         finally:
             self._session.children.pop(session.id, None)
 
-    def _fitting(self, found: Delegated, tool: Tool) -> Delegated:
+    def _fitting(self, found: DelegateResult, tool: Tool) -> DelegateResult:
         """A report that nobody waits for, as short as a tool's result has to be: it never was one."""
         if not found.text:
             return found
         (first, *_), _ = self._session.box.offloader.store(tool, f"report_{found.id}", (Text(found.text),))
         return replace(found, text=first.text) if isinstance(first, Text) else found
 
-    def _event(self, found: Delegated, *, awaited: bool) -> Event:
+    def _event(self, found: DelegateResult, *, awaited: bool) -> Event:
         if found.question:
             question = found.question if awaited else texts.asked(found)
             return DelegateAsked(delegate=found.id, question=question, cost=found.cost, used=found.used)

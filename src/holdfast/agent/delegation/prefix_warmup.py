@@ -25,7 +25,7 @@ def fills(prepared: PreparedCall) -> bool:
     return rules(model).by_token and common >= model.floor and outcome.read < _WARM * common
 
 
-class Hold:
+class PrefixWarmup:
     """The wait of those who start together for the first one's first token."""
 
     def __init__(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..contract import Delegated, Task
+from ..contract import DelegateResult, Task
 from ..costs import dollars
 from ..window.texts import one_line
 
@@ -51,12 +51,12 @@ def parted(text: str) -> tuple[str, str]:
     return (text.strip(), "") if asked is None or not question else (text[: asked.start()].strip(), question)
 
 
-def results(found: Sequence[Delegated]) -> str:
+def results(found: Sequence[DelegateResult]) -> str:
     """What a call to `delegate` answers: one section for each, in the order of the tasks."""
     return "\n\n".join((HEADING, *(_section(number, each) for number, each in enumerate(found, 1))))
 
 
-def _section(number: int, each: Delegated) -> str:
+def _section(number: int, each: DelegateResult) -> str:
     status = "asks a question" if each.question else each.status
     lines = [f"## Sub-agent {number}: {each.id} ({each.role}), {status}"]
     if each.text or not each.question:
@@ -66,18 +66,18 @@ def _section(number: int, each: Delegated) -> str:
     return "\n".join(lines)
 
 
-def started(found: Sequence[Delegated]) -> str:
+def started(found: Sequence[DelegateResult]) -> str:
     """The same where nobody waits."""
     return "\n".join((STARTED, *(f"- {each.id} ({each.role})" for each in found)))
 
 
-def asked(each: Delegated) -> str:
+def asked(each: DelegateResult) -> str:
     """A question as the conversation is told of it."""
     said = f"\n\n{REPORT.format(text=each.text)}" if each.text else ""
     return f"{each.question}\n{ANSWER_IT.format(id=each.id)}{said}"
 
 
-def notice(number: int, each: Delegated, calls: int) -> str:
+def notice(number: int, each: DelegateResult, calls: int) -> str:
     """The line for whoever watches."""
     who = name(number, each.role)
     paid = NO_PRICE if each.cost is None else dollars(each.cost)

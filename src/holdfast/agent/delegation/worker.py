@@ -11,7 +11,7 @@ from msgspec import Struct
 from holdfast.records import Usage, usage
 from holdfast.tools import Cancel, ended, heard
 
-from ..contract import Delegated, Task, Turn, Watch
+from ..contract import DelegateResult, Task, Turn, Watch
 from ..costs import add
 from ..window.entries import Status
 from ..window.state import SPENT
@@ -19,13 +19,13 @@ from . import texts
 
 if TYPE_CHECKING:
     from ..session import Session
-    from ..window.projection import State
+    from ..window.projection import Projection
 
 GRACE_S = 1.0
 """How long one that is to stop may take to come to an end by itself: less than whoever cancels a call waits."""
 
 
-class Behind(Watch):
+class DelegateWatch(Watch):
     """What the user sees of a sub-agent: not its words, which are its parent's to judge, but what he should know."""
 
     def __init__(self, watch: Watch, who: str) -> None:
@@ -38,13 +38,13 @@ class Behind(Watch):
         self._watch.notice(f"{self._who}: {why}; again in {seconds:g} s")
 
 
-class Work(Struct, kw_only=True):
+class Assignment(Struct, kw_only=True):
     """A task in somebody's hands. `before` is the state that its session had when it was opened."""
 
     number: int
     task: Task
     session: Session
-    before: State
+    before: Projection
     cancel: Cancel
 
     @property
@@ -59,9 +59,9 @@ class Work(Struct, kw_only=True):
     def calls(self) -> int:
         return self.session.state.calls - self.before.calls
 
-    def result(self, status: Status, text: str = "", question: str = "") -> Delegated:
+    def result(self, status: Status, text: str = "", question: str = "") -> DelegateResult:
         """What became of it, with what it has cost since it was given."""
-        return Delegated(
+        return DelegateResult(
             id=self.session.id,
             role=self.role,
             status=status,
@@ -92,11 +92,13 @@ class Work(Struct, kw_only=True):
         )
 
 
-async def ask(work: Work, watch: Watch) -> Delegated:
+async def ask(work: Assignment, watch: Watch) -> DelegateResult:
     """Let one work until it reports, asks, fails or takes too long."""
     session = work.session
     limit = session.settings.agent.delegates.timeout_s
-    task = asyncio.create_task(session.ask(texts.told(work.task), watch=Behind(watch, work.name), cancel=work.cancel))
+    task = asyncio.create_task(
+        session.ask(texts.told(work.task), watch=DelegateWatch(watch, work.name), cancel=work.cancel)
+    )
     task.add_done_callback(heard)
     try:
         await asyncio.wait({task}, timeout=limit)
@@ -109,7 +111,7 @@ async def ask(work: Work, watch: Watch) -> Delegated:
     return _came_of(work, task.result())
 
 
-async def _stop(work: Work, task: asyncio.Task[Turn]) -> None:
+async def _stop(work: Assignment, task: asyncio.Task[Turn]) -> None:
     """Stopped, a turn keeps what it has; one that does not end is cut, and answers its open calls all the same."""
     work.cancel.set()
     await ended(task, GRACE_S)
@@ -118,7 +120,7 @@ async def _stop(work: Work, task: asyncio.Task[Turn]) -> None:
         await ended(task)
 
 
-def _came_of(work: Work, turn: Turn) -> Delegated:
+def _came_of(work: Assignment, turn: Turn) -> DelegateResult:
     if turn.ended == "completed":
         return work.result("completed", *texts.parted(turn.text))
     if turn.ended == "cancelled":

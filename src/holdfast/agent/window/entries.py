@@ -63,7 +63,7 @@ class MemoryChanged(Item, frozen=True, kw_only=True, tag="memory_changed"):
     text: str
 
 
-class KnowledgeTold(Item, frozen=True, kw_only=True, tag="knowledge_told"):
+class KnowledgeNews(Item, frozen=True, kw_only=True, tag="knowledge_told"):
     """Entries of the knowledge store, as they were told: their ids, and what each said by its hash."""
 
     text: str
@@ -96,7 +96,7 @@ TimelineItem = (
     | TaskUpdate
     | Escalation
     | MemoryChanged
-    | KnowledgeTold
+    | KnowledgeNews
     | ToolServerGone
     | SettingToggled
     | SurroundingsChanged

@@ -9,15 +9,15 @@ from .entries import (
     Continue,
     Entry,
     GoalInjection,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     TimelineItem,
     UserMessage,
 )
-from .state import State
+from .state import Projection
 
 
-def flush(state: State, at: int) -> tuple[Entry, ...]:
+def flush(state: Projection, at: int) -> tuple[Entry, ...]:
     """The entries of the next `window.appended`, whose time is `at`; none where nothing waits.
 
     Where the history would end with what the model said, the model is asked to go on.
@@ -37,7 +37,7 @@ def _timeline(queue: tuple[TimelineItem, ...]) -> tuple[TimelineItem, ...]:
     ordered = sorted((item for item in queue if not says_nothing(item)), key=lambda item: (item.at, item.seq))
     said = next((place for place, item in enumerate(ordered) if isinstance(item, UserMessage)), None)
     if said is not None:
-        behind = sorted(ordered[said:], key=lambda item: not isinstance(item, KnowledgeTold | MemoryChanged))
+        behind = sorted(ordered[said:], key=lambda item: not isinstance(item, KnowledgeNews | MemoryChanged))
         ordered = [*ordered[:said], *behind]
     last = {item.store: item for item in ordered if isinstance(item, MemoryChanged)}
     return tuple(item for item in ordered if not isinstance(item, MemoryChanged) or last[item.store] is item)
@@ -48,6 +48,6 @@ def says_nothing(item: TimelineItem) -> bool:
     return isinstance(item, UserMessage) and not item.text.strip() and not item.attachments
 
 
-def _ends_with_the_model(state: State) -> bool:
+def _ends_with_the_model(state: Projection) -> bool:
     last = state.window.entries[-1] if state.window.entries else None
     return isinstance(last, AssistantTurn) and not last.results and not state.open_calls

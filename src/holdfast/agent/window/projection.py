@@ -15,14 +15,14 @@ from holdfast.errors import HoldfastError
 from holdfast.records.events import Envelope
 
 from . import timeline_fold, window_fold
-from .state import DelegateState, ProcessState, State, TaskState
+from .state import DelegateState, ProcessState, Projection, TaskState
 
-__all__ = ["DelegateState", "ProcessState", "State", "TaskState", "advance", "project"]
+__all__ = ["DelegateState", "ProcessState", "Projection", "TaskState", "advance", "project"]
 
 _FOLDS = {**window_fold.FOLDS, **timeline_fold.FOLDS}
 
 
-def advance(state: State, envelope: Envelope, seq: int) -> State:
+def advance(state: Projection, envelope: Envelope, seq: int) -> Projection:
     """The state after one more event; `seq` is its line in the log."""
     state = replace(state, events=seq + 1, last_at=max(state.last_at, envelope.at))
     fold = _FOLDS.get(type(envelope.payload))
@@ -37,8 +37,8 @@ def advance(state: State, envelope: Envelope, seq: int) -> State:
         ) from error
 
 
-def project(envelopes: Iterable[Envelope]) -> State:
-    state = State()
+def project(envelopes: Iterable[Envelope]) -> Projection:
+    state = Projection()
     for seq, envelope in enumerate(envelopes):
         state = advance(state, envelope, seq)
     return state

@@ -9,7 +9,7 @@ from msgspec import Struct
 from holdfast.records import ToolUse
 from holdfast.records.events import SessionComposed, TurnAnswered
 
-from .entries import AssistantTurn, Context, KnowledgeTold, TimelineItem, Window
+from .entries import AssistantTurn, Context, KnowledgeNews, TimelineItem, Window
 
 
 class TaskState(Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class DelegateState(Struct, frozen=True, kw_only=True):
     question: str = ""
 
 
-class Surfaced(Struct, frozen=True, kw_only=True):
+class SurfacedEntry(Struct, frozen=True, kw_only=True):
     """An entry of the knowledge store that the conversation was told of: what it said then, by its hash (empty where it
     was withdrawn), and where: stable, context, delta or recall."""
 
@@ -44,7 +44,7 @@ class ProcessState(Struct, frozen=True, kw_only=True):
     command: str
 
 
-class State(Struct, frozen=True, kw_only=True):
+class Projection(Struct, frozen=True, kw_only=True):
     """A session after so many events. Two states of the same events are equal."""
 
     window: Window = Window()
@@ -64,7 +64,7 @@ class State(Struct, frozen=True, kw_only=True):
     context_entries: tuple[tuple[str, str], ...] = ()
     stable_entries: tuple[tuple[str, str], ...] = ()
     """What the stable memory block says, which stays as it is."""
-    surfaced: tuple[Surfaced, ...] = ()
+    surfaced: tuple[SurfacedEntry, ...] = ()
     deltas: int = 0
     """How often knowledge was told since the last reset."""
     model: str = ""
@@ -121,14 +121,14 @@ SPENT = ("calls", "input", "read", "written", "output")
 """What an event's `used` holds, in this order."""
 
 
-def spent(state: State, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:
+def spent(state: Projection, used: tuple[int, ...], cost: Decimal | None) -> dict[str, int]:
     """The counts of a state with what was used besides."""
     known = {name: getattr(state, name) + count for name, count in zip(SPENT, used, strict=False)}
     unpriced = used[0] if used and cost is None else 0
     return {**known, "unpriced": state.unpriced + unpriced}
 
 
-def standing(state: State) -> dict[str, str]:
+def standing(state: Projection) -> dict[str, str]:
     """What the request says of entries, in its blocks, in what was told and in answers of tools: id to hash, the last
     one counts."""
     told: list[tuple[str, str]] = []
@@ -141,4 +141,4 @@ def standing(state: State) -> dict[str, str]:
 
 
 def _told(items: tuple[TimelineItem, ...]) -> list[tuple[str, str]]:
-    return [pair for item in items if isinstance(item, KnowledgeTold) for pair in item.entries]
+    return [pair for item in items if isinstance(item, KnowledgeNews) for pair in item.entries]

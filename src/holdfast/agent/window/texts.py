@@ -9,7 +9,7 @@ from holdfast.records import Block, Text
 from .entries import (
     Continue,
     Escalation,
-    KnowledgeTold,
+    KnowledgeNews,
     MemoryChanged,
     ProcessExited,
     ProcessStarted,
@@ -52,7 +52,7 @@ def _line(
     | TaskUpdate
     | Escalation
     | MemoryChanged
-    | KnowledgeTold
+    | KnowledgeNews
     | ToolServerGone
     | SettingToggled
     | SurroundingsChanged,
@@ -72,7 +72,7 @@ def _line(
             return f"Sub-agent {item.delegate} asks: {item.question}"
         case MemoryChanged():
             return f"Memory file {item.store} says:\n{item.text}"
-        case KnowledgeTold():
+        case KnowledgeNews():
             return item.text
         case ToolServerGone(tools=()):
             return f"Tool server {item.server} is gone. Its tools no longer work."

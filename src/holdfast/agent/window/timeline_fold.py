@@ -14,17 +14,17 @@ from holdfast.records.events import tools as tool_events
 from . import entries
 from .entries import TimelineItem, attachments_from
 from .operations import tell
-from .state import DelegateState, ProcessState, State, Surfaced, TaskState, spent
+from .state import DelegateState, ProcessState, Projection, SurfacedEntry, TaskState, spent
 from .window_fold import Fold
 
 _TITLE = 80
 
 
-def _queued(state: State, item: TimelineItem) -> State:
+def _queued(state: Projection, item: TimelineItem) -> Projection:
     return replace(state, queue=(*state.queue, item))
 
 
-def _turn_started(state: State, event: happened.TurnStarted, envelope: Envelope, seq: int) -> State:
+def _turn_started(state: Projection, event: happened.TurnStarted, envelope: Envelope, seq: int) -> Projection:
     attachments = attachments_from(event.attachments)
     state = replace(
         state,
@@ -36,20 +36,20 @@ def _turn_started(state: State, event: happened.TurnStarted, envelope: Envelope,
     return _queued(state, entries.UserMessage(at=envelope.at, seq=seq, text=event.text, attachments=attachments))
 
 
-def _process_started(state: State, event: happened.ProcessStarted, envelope: Envelope, seq: int) -> State:
+def _process_started(state: Projection, event: happened.ProcessStarted, envelope: Envelope, seq: int) -> Projection:
     running = ProcessState(process=event.process, command=event.command)
     others = tuple(each for each in state.running_processes if each.process != event.process)
     item = entries.ProcessStarted(at=envelope.at, seq=seq, process=event.process, command=event.command)
     return _queued(replace(state, running_processes=(*others, running)), item)
 
 
-def _process_exited(state: State, event: happened.ProcessExited, envelope: Envelope, seq: int) -> State:
+def _process_exited(state: Projection, event: happened.ProcessExited, envelope: Envelope, seq: int) -> Projection:
     left = tuple(each for each in state.running_processes if each.process != event.process)
     item = entries.ProcessExited(at=envelope.at, seq=seq, process=event.process, exit_code=event.exit_code)
     return _queued(replace(state, running_processes=left), item)
 
 
-def _delegate_started(state: State, event: happened.DelegateStarted, envelope: Envelope, seq: int) -> State:
+def _delegate_started(state: Projection, event: happened.DelegateStarted, envelope: Envelope, seq: int) -> Projection:
     running = DelegateState(delegate=event.delegate, role=event.role, task=event.task, awaited=event.awaited)
     others = tuple(each for each in state.running_delegates if each.delegate != event.delegate)
     state = replace(state, running_delegates=(*others, running))
@@ -58,22 +58,24 @@ def _delegate_started(state: State, event: happened.DelegateStarted, envelope: E
     return _queued(state, _status(envelope, seq, event.delegate, "started", event.role, event.task))
 
 
-def _delegate_completed(state: State, event: happened.DelegateCompleted, envelope: Envelope, seq: int) -> State:
+def _delegate_completed(
+    state: Projection, event: happened.DelegateCompleted, envelope: Envelope, seq: int
+) -> Projection:
     return _delegate_ended(state, event, "completed", event.result, envelope, seq)
 
 
-def _delegate_failed(state: State, event: happened.DelegateFailed, envelope: Envelope, seq: int) -> State:
+def _delegate_failed(state: Projection, event: happened.DelegateFailed, envelope: Envelope, seq: int) -> Projection:
     return _delegate_ended(state, event, "failed", event.error_message, envelope, seq)
 
 
 def _delegate_ended(
-    state: State,
+    state: Projection,
     event: happened.DelegateCompleted | happened.DelegateFailed,
     status: entries.Status,
     text: str,
     envelope: Envelope,
     seq: int,
-) -> State:
+) -> Projection:
     role = next((each.role for each in state.running_delegates if each.delegate == event.delegate), "")
     state = replace(
         state,
@@ -90,7 +92,7 @@ def _status(
     return entries.SubagentStatus(at=envelope.at, seq=seq, delegate=delegate, status=status, role=role, text=text)
 
 
-def _delegate_asked(state: State, event: told.DelegateAsked, envelope: Envelope, seq: int) -> State:
+def _delegate_asked(state: Projection, event: told.DelegateAsked, envelope: Envelope, seq: int) -> Projection:
     """A question of one that somebody waits for stands in the result of the call."""
     known = tuple(
         replace(each, question=event.question) if each.delegate == event.delegate else each
@@ -104,32 +106,32 @@ def _delegate_asked(state: State, event: told.DelegateAsked, envelope: Envelope,
     return _queued(state, item)
 
 
-def _task_updated(state: State, event: told.TaskUpdated, envelope: Envelope, seq: int) -> State:
+def _task_updated(state: Projection, event: told.TaskUpdated, envelope: Envelope, seq: int) -> Projection:
     tasks = {each.task: each for each in state.tasks}
     tasks[event.task] = TaskState(task=event.task, status=event.status, text=event.text)
     item = entries.TaskUpdate(at=envelope.at, seq=seq, task=event.task, status=event.status, text=event.text)
     return _queued(replace(state, tasks=tuple(tasks.values())), item)
 
 
-def _memory_updated(state: State, event: tool_events.MemoryUpdated, envelope: Envelope, seq: int) -> State:
+def _memory_updated(state: Projection, event: tool_events.MemoryUpdated, envelope: Envelope, seq: int) -> Projection:
     """Only where it says what the memory holds now: elsewhere the model reads it by other means."""
     if not event.text:
         return state
     return _queued(state, entries.MemoryChanged(at=envelope.at, seq=seq, store=event.store, text=event.text))
 
 
-def _memory_evicted(state: State, event: tool_events.MemoryEvicted, envelope: Envelope, seq: int) -> State:
+def _memory_evicted(state: Projection, event: tool_events.MemoryEvicted, envelope: Envelope, seq: int) -> Projection:
     return replace(state, surfaced=tuple(each for each in state.surfaced if each.entry not in event.entries))
 
 
-def _memory_surfaced(state: State, event: tool_events.MemorySurfaced, envelope: Envelope, seq: int) -> State:
+def _memory_surfaced(state: Projection, event: tool_events.MemorySurfaced, envelope: Envelope, seq: int) -> Projection:
     """What was told, and where. What stands in a block, or was told before the user spoke, is not forgotten for being
     asked about as well."""
     known = {each.entry: each for each in state.surfaced}
     for entry, said in zip(event.entries, event.hashes, strict=False):
         before = known.get(entry)
         place = before.place if before is not None and event.place == "recall" else event.place
-        known[entry] = Surfaced(entry=entry, hash=said, place=place)
+        known[entry] = SurfacedEntry(entry=entry, hash=said, place=place)
     pairs = tuple(zip(event.entries, event.hashes, strict=False))
     if event.place == "context":  # it says all it says anew: what stood in it and does not any more nobody knows
         here = tuple(each for each in known.values() if each.place != "context" or each.entry in event.entries)
@@ -141,20 +143,24 @@ def _memory_surfaced(state: State, event: tool_events.MemorySurfaced, envelope: 
         return replace(state, window=tell(state.window, pairs))
     if event.place != "delta":
         return state
-    item = entries.KnowledgeTold(at=envelope.at, seq=seq, text=event.text, entries=pairs)
+    item = entries.KnowledgeNews(at=envelope.at, seq=seq, text=event.text, entries=pairs)
     return _queued(replace(state, deltas=state.deltas + 1), item)
 
 
-def _server_gone(state: State, event: tool_events.McpServerDisconnected, envelope: Envelope, seq: int) -> State:
+def _server_gone(
+    state: Projection, event: tool_events.McpServerDisconnected, envelope: Envelope, seq: int
+) -> Projection:
     return _queued(state, entries.ToolServerGone(at=envelope.at, seq=seq, server=event.server, tools=event.tools))
 
 
-def _setting_toggled(state: State, event: told.SettingToggled, envelope: Envelope, seq: int) -> State:
+def _setting_toggled(state: Projection, event: told.SettingToggled, envelope: Envelope, seq: int) -> Projection:
     item = entries.SettingToggled(at=envelope.at, seq=seq, setting=event.setting, value=event.value)
     return _queued(state, item)
 
 
-def _surroundings_changed(state: State, event: told.SurroundingsChanged, envelope: Envelope, seq: int) -> State:
+def _surroundings_changed(
+    state: Projection, event: told.SurroundingsChanged, envelope: Envelope, seq: int
+) -> Projection:
     state = replace(state, known_surroundings=event.around or state.known_surroundings)
     return _queued(state, entries.SurroundingsChanged(at=envelope.at, seq=seq, text=event.text))
 

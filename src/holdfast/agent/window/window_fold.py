@@ -48,16 +48,16 @@ from .entries import (
     messages_from,
 )
 from .operations import answer_calls, append, compact, mark_sent, refresh, trim
-from .state import State, spent, standing
+from .state import Projection, spent, standing
 
-Fold = Callable[[State, Any, Envelope, int], State]
+Fold = Callable[[Projection, Any, Envelope, int], Projection]
 """State, payload, its envelope and its number: the state after it."""
 
 _MOST_FILES = 500
 _FILE_TOOLS = frozenset({"read_file", "write_file", "patch_file"})
 
 
-def _session_started(state: State, event: SessionStarted, envelope: Envelope, seq: int) -> State:
+def _session_started(state: Projection, event: SessionStarted, envelope: Envelope, seq: int) -> Projection:
     return replace(
         state,
         agent=event.agent or "",
@@ -67,43 +67,43 @@ def _session_started(state: State, event: SessionStarted, envelope: Envelope, se
     )
 
 
-def _session_composed(state: State, event: SessionComposed, envelope: Envelope, seq: int) -> State:
+def _session_composed(state: Projection, event: SessionComposed, envelope: Envelope, seq: int) -> Projection:
     return replace(state, composed=event, model=event.model, effort=event.effort)
 
 
-def _session_state(state: State, event: SessionState, envelope: Envelope, seq: int) -> State:
+def _session_state(state: Projection, event: SessionState, envelope: Envelope, seq: int) -> Projection:
     return replace(state, box=event.tools or state.box, skills=event.skills or state.skills)
 
 
-def _session_refreshed(state: State, event: SessionRefreshed, envelope: Envelope, seq: int) -> State:
+def _session_refreshed(state: Projection, event: SessionRefreshed, envelope: Envelope, seq: int) -> Projection:
     return replace(state, window=refresh(state.window, entry_from(event.entry)), known_surroundings="")
 
 
-def _session_resumed(state: State, event: SessionResumed, envelope: Envelope, seq: int) -> State:
+def _session_resumed(state: Projection, event: SessionResumed, envelope: Envelope, seq: int) -> Projection:
     return replace(state, ended=False)
 
 
-def _session_ended(state: State, event: SessionEnded, envelope: Envelope, seq: int) -> State:
+def _session_ended(state: Projection, event: SessionEnded, envelope: Envelope, seq: int) -> Projection:
     return replace(state, ended=True)
 
 
-def _volatile_changed(state: State, event: VolatileChanged, envelope: Envelope, seq: int) -> State:
+def _volatile_changed(state: Projection, event: VolatileChanged, envelope: Envelope, seq: int) -> Projection:
     return replace(state, volatile=event.text)
 
 
-def _model_routed(state: State, event: ModelRouted, envelope: Envelope, seq: int) -> State:
+def _model_routed(state: Projection, event: ModelRouted, envelope: Envelope, seq: int) -> Projection:
     return replace(state, model=event.model, chosen=event.model if event.source == "session" else state.chosen)
 
 
-def _effort_set(state: State, event: EffortSet, envelope: Envelope, seq: int) -> State:
+def _effort_set(state: Projection, event: EffortSet, envelope: Envelope, seq: int) -> Projection:
     return replace(state, effort=event.effort)
 
 
-def _turn_ended(state: State, event: TurnCompleted | TurnCancelled, envelope: Envelope, seq: int) -> State:
+def _turn_ended(state: Projection, event: TurnCompleted | TurnCancelled, envelope: Envelope, seq: int) -> Projection:
     return replace(state, turn=None)
 
 
-def _window_appended(state: State, event: WindowAppended, envelope: Envelope, seq: int) -> State:
+def _window_appended(state: Projection, event: WindowAppended, envelope: Envelope, seq: int) -> Projection:
     """What was flushed waits no longer; an entry 0 flushes nothing."""
     entries = from_json(event.entries)
     goals = [entry.text for entry in entries if isinstance(entry, GoalInjection)]
@@ -122,11 +122,11 @@ def _spoken(entry: Entry) -> bool:
     return isinstance(entry, Context) and any(isinstance(item, UserMessage) for item in entry.items)
 
 
-def _window_sent(state: State, event: WindowSent, envelope: Envelope, seq: int) -> State:
+def _window_sent(state: Projection, event: WindowSent, envelope: Envelope, seq: int) -> Projection:
     return replace(state, window=mark_sent(state.window, event.entries))
 
 
-def _turn_answered(state: State, event: TurnAnswered, envelope: Envelope, seq: int) -> State:
+def _turn_answered(state: Projection, event: TurnAnswered, envelope: Envelope, seq: int) -> Projection:
     message = message_from(event.message)
     turn = AssistantTurn(at=envelope.at, message=message, model=event.model, dialect=event.dialect)
     calls = tuple(block for block in message.content if isinstance(block, ToolUse))
@@ -142,7 +142,7 @@ def _turn_answered(state: State, event: TurnAnswered, envelope: Envelope, seq: i
     )
 
 
-def _tools_answered(state: State, event: TurnToolsAnswered, envelope: Envelope, seq: int) -> State:
+def _tools_answered(state: Projection, event: TurnToolsAnswered, envelope: Envelope, seq: int) -> Projection:
     messages = messages_from(event.messages)
     answered = _answered(messages)
     left = tuple(call for call in state.open_calls if call.id not in answered)
@@ -154,7 +154,7 @@ def _answered(messages: tuple[Message, ...]) -> frozenset[str]:
     return frozenset(block.tool_use_id for block in blocks if isinstance(block, ToolResult))
 
 
-def _compaction_completed(state: State, event: CompactionCompleted, envelope: Envelope, seq: int) -> State:
+def _compaction_completed(state: Projection, event: CompactionCompleted, envelope: Envelope, seq: int) -> Projection:
     if event.entry:
         window = compact(state.window, event.head, event.cut, entry_from(event.entry))
         state = _told_again(_goal_again(replace(state, window=window)))
@@ -167,15 +167,15 @@ def _compaction_completed(state: State, event: CompactionCompleted, envelope: En
     )
 
 
-def _compaction_failed(state: State, event: CompactionFailed, envelope: Envelope, seq: int) -> State:
+def _compaction_failed(state: Projection, event: CompactionFailed, envelope: Envelope, seq: int) -> Projection:
     return replace(state, cost=state.cost + (event.cost or 0), **spent(state, event.used, event.cost))
 
 
-def _history_trimmed(state: State, event: HistoryTrimmed, envelope: Envelope, seq: int) -> State:
+def _history_trimmed(state: Projection, event: HistoryTrimmed, envelope: Envelope, seq: int) -> Projection:
     return _told_again(_goal_again(replace(state, window=trim(state.window, event.head, event.cut))))
 
 
-def _told_again(state: State) -> State:
+def _told_again(state: Projection) -> Projection:
     """At a reset what was told last of an entry may be gone: from then on it is known as the request says it, and one
     that it does not speak of any more as it was told, or not at all where only a tool spoke of it. What is told again
     begins to count anew."""
@@ -186,7 +186,7 @@ def _told_again(state: State) -> State:
     )
 
 
-def _goal_again(state: State) -> State:
+def _goal_again(state: Projection) -> Projection:
     """A goal whose entry is gone from the window has to be said again."""
     goals = [entry.text for entry in state.window.entries if isinstance(entry, GoalInjection)]
     told = goals[-1] if goals else ""
@@ -196,17 +196,17 @@ def _goal_again(state: State) -> State:
     return replace(state, told_goal=told, goal=pending)
 
 
-def _goal_set(state: State, event: GoalSet, envelope: Envelope, seq: int) -> State:
+def _goal_set(state: Projection, event: GoalSet, envelope: Envelope, seq: int) -> Projection:
     goal = event.goal if event.goal.strip() else ""
     return replace(state, current_goal=goal, goal=None if goal == state.told_goal else goal)
 
 
-def _attempt_failed(state: State, event: AttemptFailed, envelope: Envelope, seq: int) -> State:
+def _attempt_failed(state: Projection, event: AttemptFailed, envelope: Envelope, seq: int) -> Projection:
     feedback, cost = (*state.feedback, event.feedback), state.cost + (event.cost or 0)
     return replace(state, feedback=feedback, cost=cost, **spent(state, event.used, event.cost))
 
 
-def _tool_completed(state: State, event: ToolCompleted, envelope: Envelope, seq: int) -> State:
+def _tool_completed(state: Projection, event: ToolCompleted, envelope: Envelope, seq: int) -> Projection:
     return replace(state, files=_touched(state.files, event.files_modified))
 
 

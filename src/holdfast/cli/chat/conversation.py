@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.agent import EXPECTED_CALLS, Session, Stored, Turn, listed, log_path, read_log
+from holdfast.agent import EXPECTED_CALLS, Session, SessionOnDisk, Turn, listed, log_path, read_log
 from holdfast.agent.window import project
 from holdfast.cli.tables import printable, uncut
 from holdfast.errors import HoldfastError
@@ -132,7 +132,7 @@ class Chat:
         self.conductor.work.wait(session.close())
         return None if empty else session.id
 
-    def stored(self, *, everywhere: bool = False) -> list[Stored]:
+    def stored(self, *, everywhere: bool = False) -> list[SessionOnDisk]:
         """The sessions of this workspace that something was said in, the newest first."""
         return [each for each in self.opened.sessions.stored(everywhere=everywhere) if each.title]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TextIO
 
-from holdfast.agent import Line, Turn
+from holdfast.agent import CostLine, Turn
 from holdfast.records import Message, Text, ToolUse
 from holdfast.tools import ToolAnswer
 
@@ -26,7 +26,7 @@ class Screen(Protocol):
 
     def piece(self, kind: Kind, text: str) -> None: ...
 
-    def answered(self, message: Message, line: Line) -> None: ...
+    def answered(self, message: Message, line: CostLine) -> None: ...
 
     def retrying(self, why: str, seconds: float) -> None: ...
 
@@ -93,7 +93,7 @@ class Plain:
         self._open, self._said = True, True
         self._ends = text.endswith("\n")
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         if self._whole:  # what broke off before a fallback is no part of it
             self._held = [block.text for block in message.content if isinstance(block, Text)]
         self._release()

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.segment import SegmentLines
 from rich.text import Text
 
-from holdfast.agent import Line, Turn
+from holdfast.agent import CostLine, Turn
 from holdfast.records import Message, ToolUse
 from holdfast.tools import ToolAnswer
 
@@ -69,7 +69,7 @@ class Terminal:
             self._take(self._cleaner.feed(text))
         self._soon()
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         self._end_text()
         self._soon()
 

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
-from holdfast.agent import Line, Watch
+from holdfast.agent import CostLine, Watch
 from holdfast.records import Message, ToolUse
 from holdfast.tools import Cancel, Decision, Question, ToolAnswer
 
@@ -97,7 +97,7 @@ class _Relay(Watch):
     def piece(self, kind: Kind, text: str) -> None:
         self._put(lambda screen: screen.piece(kind, text))
 
-    def answered(self, message: Message, line: Line) -> None:
+    def answered(self, message: Message, line: CostLine) -> None:
         self._put(lambda screen: screen.answered(message, line))
 
     def retrying(self, why: str, seconds: float) -> None:

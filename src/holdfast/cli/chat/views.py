@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast import report
-from holdfast.agent import Session, Shown, Stored
+from holdfast.agent import InspectedBlock, Session, SessionOnDisk
 from holdfast.cli import tables
 from holdfast.cli.breaks import cures
 from holdfast.cli.show import note
@@ -56,7 +56,7 @@ LATEST = 8
 WIDEST_BAR = 60
 
 
-def context(blocks: Sequence[Shown], limit: int, now: float, room: int | None) -> Iterator[str]:
+def context(blocks: Sequence[InspectedBlock], limit: int, now: float, room: int | None) -> Iterator[str]:
     """Every block of the next request, what they come to, and a bar of the model's window."""
     yield from tables.table(BLOCKS, (_block(each, now) for each in blocks), room)
     whole = sum(each.tokens for each in blocks)
@@ -77,7 +77,7 @@ def context(blocks: Sequence[Shown], limit: int, now: float, room: int | None) -
     yield from tables.wrapped(f"By owner: {said}.", room, indent="  ")
 
 
-def _block(each: Shown, now: float) -> tuple[str, ...]:
+def _block(each: InspectedBlock, now: float) -> tuple[str, ...]:
     age = "-" if each.at is None else span(now - each.at)
     return each.path, each.owner, tables.count(each.tokens), age, "yes" if each.cached else "no", one_line(each.head)
 
@@ -254,7 +254,12 @@ def _time(at: datetime) -> str:
 
 
 def stored(
-    found: Sequence[Stored], store: Store | None, room: int | None, *, workspace: str = "", most: int | None = None
+    found: Sequence[SessionOnDisk],
+    store: Store | None,
+    room: int | None,
+    *,
+    workspace: str = "",
+    most: int | None = None,
 ) -> Iterator[str]:
     """Sessions, the newest first. `workspace` is not named. Costs are those of the bill, where the store has them."""
     short = tables.short_ids(each.id for each in found)
@@ -266,12 +271,12 @@ def stored(
         yield f"{counted(len(found) - len(shown), 'older session')} left out; `holdfast chat --list` shows all."
 
 
-def _paid(each: Stored, store: Store | None) -> str:
+def _paid(each: SessionOnDisk, store: Store | None) -> str:
     billed = None if store is None else report.spent(store, each.id, tenant=LOCAL)
     return dollars(each.cost) if billed is None else tables.cost(billed.session.cost, billed.session.unpriced)
 
 
-def _stored(each: Stored, paid: str, short: dict[str, str], workspace: str) -> tuple[str, ...]:
+def _stored(each: SessionOnDisk, paid: str, short: dict[str, str], workspace: str) -> tuple[str, ...]:
     return (
         short[each.id],
         tables.day(datetime.fromtimestamp(each.last_at / 1_000_000, UTC)),

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 
-from holdfast.agent import Line
+from holdfast.agent import CostLine
 from holdfast.cli.tables import cut, dollars
 from holdfast.config import printable
 from holdfast.records import Block, Text, ToolUse
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
     return " ".join(clean(text).split())
 
 
-def cost_lines(line: Line, room: int, delegated: Decimal = Decimal(0)) -> list[str]:
+def cost_lines(line: CostLine, room: int, delegated: Decimal = Decimal(0)) -> list[str]:
     """The same in lines that fit, parted where its parts are."""
     found: list[str] = []
     for part in cost_line(line, delegated).split(DOT):
@@ -84,7 +84,7 @@ def cost_lines(line: Line, room: int, delegated: Decimal = Decimal(0)) -> list[s
     return found
 
 
-def cost_line(line: Line, delegated: Decimal = Decimal(0)) -> str:
+def cost_line(line: CostLine, delegated: Decimal = Decimal(0)) -> str:
     """`anthropic:claude-haiku-4-5 · 3 calls · in 812 · read 14,203 (91%) · written 601 · out 240 · $0.0042 (without
     cache $0.0168)`, and what sub-agents cost besides."""
     used = line.usage
