@@ -99,15 +99,15 @@ class _Walk:
         return Body(self.raw, NAME, self.top.model, blocks, {m.key: m for m in members}, end)
 
     def walk_tools(self, pos: int) -> int:
-        if self.resumed is not None and (known := self.resumed.section("tools", pos)) is not None:
-            self.tools, end = known
+        if self.resumed is not None and (resumed := self.resumed.section("tools", pos)) is not None:
+            self.tools, end = resumed
             return end
         self.tools, end = tool_spans(self.raw, pos, self.top.tools or [])
         return end
 
     def walk_system(self, pos: int) -> int:
-        if self.resumed is not None and (known := self.resumed.section("system", pos)) is not None:
-            self.system, end = known
+        if self.resumed is not None and (resumed := self.resumed.section("system", pos)) is not None:
+            self.system, end = resumed
             return end
         if isinstance(self.top.system, str):
             end = scan.skip_value(self.raw, pos)
@@ -132,30 +132,30 @@ class _Walk:
             role, content = message.role, message.content
             head = _COMPACT.get(role, b"\0")
             if type(content) is list and raw.startswith(head, pos):
-                known, end = len(self.messages), pos + len(head) - 1
+                before, end = len(self.messages), pos + len(head) - 1
                 for j, item in enumerate(content):
                     start = end + 1
                     end = start + len(item)
                     add(BlockSpan(_PATH, "messages", role, start, end, index, j))
                     if raw[end] != _COMMA:
                         break
-                if raw.startswith(_COMPACT_END, end) and len(self.messages) - known == len(content):
+                if raw.startswith(_COMPACT_END, end) and len(self.messages) - before == len(content):
                     pos = end + 3
                     continue
-                del self.messages[known:]
+                del self.messages[before:]
             pos = scan.next_item(raw, self.walk_message(index, message, pos))
         return pos if messages else pos + 1
 
     def walk_message(self, index: int, message: _Message, pos: int) -> int:
-        found: list[BlockSpan] = []
+        blocks: list[BlockSpan] = []
 
         def walk_content(at: int) -> int:
-            found[:], end = self.walk_content(index, message, at)
+            blocks[:], end = self.walk_content(index, message, at)
             return end
 
         members, end = scan.walk_object(self.raw, pos, {"content": walk_content})
-        with_context(found, [m for m in members if m.key not in ("role", "content")])
-        self.messages += found or [BlockSpan(EMPTY, "messages", message.role, pos, end, index)]
+        with_context(blocks, [m for m in members if m.key not in ("role", "content")])
+        self.messages += blocks or [BlockSpan(EMPTY, "messages", message.role, pos, end, index)]
         return end
 
     def walk_content(self, index: int, message: _Message, pos: int) -> tuple[list[BlockSpan], int]:
@@ -242,15 +242,15 @@ class Anthropic:
     def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order; the automatic one (top level) last. `among` are the blocks to look at
         where it is known which can have one."""
-        found = []
+        markers = []
         for index in range(len(body.blocks)) if among is None else among:
             block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at, ttl in cache_control.markers(body.raw, block.start):
-                    found.append(Marker(index, ttl, at != block.start, at))
+                    markers.append(Marker(index, ttl, at != block.start, at))
         if (automatic := cache_control.ttl_of(body.member(_KEY))) is not None:
-            found.append(Marker(None, automatic))
-        return tuple(found)
+            markers.append(Marker(None, automatic))
+        return tuple(markers)
 
     def markable(self, body: Body, index: int) -> bool:
         """Whether the provider accepts a marker on this block (rule 1.7)."""
@@ -268,8 +268,8 @@ class Anthropic:
         """Splices that put a marker on a markable block, in the place of those it has on or in it."""
         block = body.blocks[index]
         if block.section != "messages" and not block.context and block.end - block.start <= _REMEMBERED:
-            known = _placed(body.text(block), block.section, block.form, ttl)
-            return [Splice(s.start + block.start, s.end + block.start, s.new, s.outer) for s in known]
+            splices = _placed(body.text(block), block.section, block.form, ttl)
+            return [Splice(s.start + block.start, s.end + block.start, s.new, s.outer) for s in splices]
         return self._place(body, index, ttl)
 
     def _place(self, body: Body, index: int, ttl: Ttl) -> list[Splice]:

@@ -53,11 +53,11 @@ class BlockCache(Generic[T]):
         if key not in self._others:
             return None
         with self._lock:
-            found = self._others.pop(key, None)
-            if found is None:
+            entry = self._others.pop(key, None)
+            if entry is None:
                 return None
-            self._others[key] = found
-            return found[0]
+            self._others[key] = entry
+            return entry[0]
 
     def keep(self, key: bytes, block: Block) -> bool:
         """Remember a plain block; False if it cannot be packed."""

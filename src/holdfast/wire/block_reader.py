@@ -60,9 +60,9 @@ def read_block(
     """A block of a body. `plain` is its text without the marker it ends with, where that is not to be read; None if it
     may not be the only one."""
     span, marks = body.blocks[index], _NO_MARKS
-    found = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
-    if found is not None:
-        content, kind, markable, text, flat = found
+    quick = _at_once(body.dialect, span, body.raw[span.start : span.end] if plain is None else plain)
+    if quick is not None:
+        content, kind, markable, text, flat = quick
     else:
         if plain is not None:
             if may_name(plain, "cache_control", 0, len(plain)):
@@ -95,8 +95,8 @@ def digest_of(body: Body, dialect: Dialect, index: int, border: bool, parts: Seq
     """The digest that a block has with these parts: its own bytes without a marker, and the members of its message that
     hang on it."""
     span, own = body.blocks[index], parts[0]
-    found = _at_once(body.dialect, span, own)
-    content = found[0] if found is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
+    quick = _at_once(body.dialect, span, own)
+    content = quick[0] if quick is not None else dialect.content(_alone(body, span, own, parts[1:]), 0)
     return _digest(span, border, content)
 
 
@@ -131,11 +131,11 @@ def _at_once(dialect: str, span: BlockSpan, content: bytes) -> tuple[bytes, str,
         return None
     if not flat and b'"cache_control"' in content:
         return None
-    said = members.get("text")
-    markable = anthropic.may_carry(kind) and (kind != "text" or (type(said) is str and bool(said)))
+    string = members.get("text")
+    markable = anthropic.may_carry(kind) and (kind != "text" or (type(string) is str and bool(string)))
     if kind == "tool_result" and type(members.get("content")) is str:
         content = _with_text_block(members, content, flat)
-    text = members.get("thinking") if kind == "thinking" else said if b'"text"' in content[:64] else None
+    text = members.get("thinking") if kind == "thinking" else string if b'"text"' in content[:64] else None
     return content, kind, markable, text if type(text) is str else None, flat
 
 

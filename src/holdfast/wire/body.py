@@ -97,8 +97,8 @@ class Body(Struct, frozen=True):
 
     def member(self, name: str) -> bytes | None:
         """The raw value of a top-level member."""
-        found = self.members.get(name)
-        return None if found is None else self.raw[found.start : found.end]
+        member = self.members.get(name)
+        return None if member is None else self.raw[member.start : member.end]
 
     def no_place(self, index: int) -> ValueError:
         """What `place` raises on a block that is not markable: a bug of the caller, who can ask first."""
@@ -142,11 +142,11 @@ def is_border(blocks: Sequence[BlockSpan], index: int) -> bool:
     return before.message != span.message or before.section != span.section
 
 
-def with_context(found: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:
+def with_context(blocks: list[BlockSpan], members: list[Member]) -> list[BlockSpan]:
     """Hang a message's further members on its first block."""
-    if found and members:
-        found[0] = replace(found[0], context=tuple((m.key_start, m.end) for m in members))
-    return found
+    if blocks and members:
+        blocks[0] = replace(blocks[0], context=tuple((m.key_start, m.end) for m in members))
+    return blocks
 
 
 def _canonical_member(raw: bytes) -> bytes:
@@ -179,28 +179,28 @@ def change_members(
     """
     splices = [Splice(m.start, m.end, values[m.key]) for m in members if m.key in values]
     splices += _removals(members, remove)
-    kept = any(member.key not in remove for member in members)
-    known = {member.key for member in members}
+    nonempty = any(member.key not in remove for member in members)
+    present = {member.key for member in members}
     for name, value in values.items():
-        if name not in known:
-            new = (b"," if kept else b"") + encode_string(name) + b":" + value
+        if name not in present:
+            new = (b"," if nonempty else b"") + encode_string(name) + b":" + value
             at = members[-1].end if members else end - 1
             splices.append(Splice(at, at, new, outer=1))
-            kept = True
+            nonempty = True
     return splices
 
 
 def _removals(members: list[Member], names: Collection[str]) -> Iterator[Splice]:
     """Remove runs of members, each together with its commas."""
-    kept: Member | None = None
+    last: Member | None = None
     run: list[Member] = []
     for member in (*members, None):
         if member is not None and member.key in names:
             run.append(member)
             continue
         if run:
-            start = run[0].key_start if kept is None else kept.end
-            end = run[-1].end if kept is not None or member is None else member.key_start
+            start = run[0].key_start if last is None else last.end
+            end = run[-1].end if last is not None or member is None else member.key_start
             yield Splice(start, end, b"")
             run = []
-        kept = member
+        last = member

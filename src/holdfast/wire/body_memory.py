@@ -87,8 +87,8 @@ class ReadBody:
 
     def expanded(self) -> list[Block | None]:
         """The blocks, those that name deferred tools with their definitions."""
-        found = (self.known[index].late for index in self.special)
-        tools = {late.name: late for late in found if late is not None}
+        late_tools = (self.known[index].late for index in self.special)
+        tools = {late.name: late for late in late_tools if late is not None}
         blocks = self.blocks.copy()
         for index in self.referring:
             block, named = blocks[index], [tools[name] for name in self.known[index].refers if name in tools]
@@ -112,7 +112,7 @@ def same_until(blocks: Sequence[BlockSpan], before: Sequence[BlockSpan], index: 
 def unchanged(seen: ReadBody, body: Body, index: int) -> ReadBlock | None:
     """What the block at this place was, if it says the same in both bodies, wherever it stands in the text; only the
     marker at its end may be gone."""
-    before, known = seen.body, seen.known[index]
+    before, read = seen.body, seen.known[index]
     old, new = before.blocks[index], body.blocks[index]
     shorter = (old.end - old.start) - (new.end - new.start)
     if old.context or new.context or old.message != new.message:
@@ -125,10 +125,10 @@ def unchanged(seen: ReadBody, body: Body, index: int) -> ReadBlock | None:
         return None
     text = body.raw[new.start : new.end]
     if not shorter:
-        return known if before.raw.startswith(text, old.start) else None
-    if not known.at_end or shorter != _SHORTER[known.marks[0]] or text[-1:] != b"}":
+        return read if before.raw.startswith(text, old.start) else None
+    if not read.at_end or shorter != _SHORTER[read.marks[0]] or text[-1:] != b"}":
         return None
     if not before.raw.startswith(memoryview(text)[:-1], old.start):
         return None
-    special = known.images or known.citations or known.block is None or bool(known.refers)
-    return ReadBlock(known.block, known.images, known.citations, (), special, False, known.refers, known.late)
+    special = read.images or read.citations or read.block is None or bool(read.refers)
+    return ReadBlock(read.block, read.images, read.citations, (), special, False, read.refers, read.late)

@@ -63,21 +63,21 @@ def set_stored(body: Body) -> list[Splice]:
 
 def settings(body: Body, model: ModelFacts, *, images: bool, citations: bool) -> dict[str, bytes]:
     """The members that a cached prefix depends on, in canonical text, by the names the rules know them by."""
-    found: dict[str, bytes] = {}
+    affecting: dict[str, bytes] = {}
     for name in rules(model).affecting:
         member, _, inner = name.partition(".")
         value = body.member(member)
         if value is not None and inner:
             value = (object_of(value) or {}).get(inner)
         if value is not None and value != b"null":
-            found[name] = _canonical(name, value)
+            affecting[name] = _canonical(name, value)
     if images:
-        found["images"] = b"true"
+        affecting["images"] = b"true"
     if citations:
-        found["citations"] = b"true"
-    if "thinking" in found and _keeps_thinking(body):
-        found["thinking.keep"] = b"all"
-    return found
+        affecting["citations"] = b"true"
+    if "thinking" in affecting and _keeps_thinking(body):
+        affecting["thinking.keep"] = b"all"
+    return affecting
 
 
 def _canonical(name: str, value: bytes) -> bytes:

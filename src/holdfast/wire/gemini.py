@@ -77,9 +77,9 @@ class _Walk:
 
     def walk_content(self, index: int, pos: int) -> int:
         content = self.top.contents[index]
-        found: list[BlockSpan] = []
-        end = self._items(pos, content.parts, "contents[{0}]", "parts", "messages", content.role or "user", found)
-        self.messages += [replace(block, message=index) for block in found]
+        blocks: list[BlockSpan] = []
+        end = self._items(pos, content.parts, "contents[{0}]", "parts", "messages", content.role or "user", blocks)
+        self.messages += [replace(block, message=index) for block in blocks]
         return end
 
     def walk_tool(self, index: int, pos: int) -> int:
@@ -95,17 +95,17 @@ class _Walk:
         self, pos: int, values: list[Raw], path: str, field: str, section: Section, role: str, into: list[BlockSpan]
     ) -> int:
         """The items of one list member of an object as blocks; its other members hang on the first."""
-        found: list[BlockSpan] = []
+        blocks: list[BlockSpan] = []
         where = f"{path}.{field}[{{1}}]"
 
         def walk(at: int) -> int:
             spans, end = scan.walk_array(self.raw, at, values)
-            found.extend(BlockSpan(where, section, role, *span, -1, j) for j, span in enumerate(spans))
+            blocks.extend(BlockSpan(where, section, role, *span, -1, j) for j, span in enumerate(spans))
             return end
 
         members, end = scan.walk_object(self.raw, pos, {field: walk})
-        with_context(found, [m for m in members if m.key not in ("role", field)])
-        into += found or [BlockSpan(path, section, role, pos, end)]
+        with_context(blocks, [m for m in members if m.key not in ("role", field)])
+        into += blocks or [BlockSpan(path, section, role, pos, end)]
         return end
 
 
@@ -122,8 +122,8 @@ class Gemini:
 
     def asked_at(self, path: str) -> str | None:
         """The model that a request path names, empty if the body does; None if it is no path of this dialect."""
-        found = _path(path)
-        return None if found is None else found[1]
+        match = _path(path)
+        return None if match is None else match[1]
 
     def path(self, model: str) -> tuple[str, dict[str, str]]:
         name = quote(model.removeprefix("models/"), safe="")

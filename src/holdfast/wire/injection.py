@@ -71,28 +71,28 @@ def injected(
     if place is None:
         return None
     splices = list(place.splices)
-    for index, told in before.items():
-        splices += _in_front(body, index, told)
+    for index, lines in before.items():
+        splices += _in_front(body, index, lines)
     ours: list[int] = []
-    found: list[int | None] = [None, None]
+    own: list[int | None] = [None, None]
     out = 0
     for index in range(len(body.blocks) + 1):
         if index == place.at and place.new:
             places = iter(range(out, out + place.new))
             ours += range(out, out + place.new)
             if place.new == len(texts) and not (joined and place.new == 1):
-                found = [next(places) if text else None for text in (stable, context)]
+                own = [next(places) if text else None for text in (stable, context)]
             out += place.new
-        told = before.get(index, ())
-        ours += range(out, out + len(told))
-        out += len(told)
+        lines = before.get(index, ())
+        ours += range(out, out + len(lines))
+        out += len(lines)
         if index < len(body.blocks) and index != place.removed:
             if index == place.altered:
                 ours.append(out)
             out += 1
     if body.dialect not in _WITH_BLOCKS:
-        found = [None, None]
-    return Injected(body.apply(splices), tuple(ours), out, *found)
+        own = [None, None]
+    return Injected(body.apply(splices), tuple(ours), out, *own)
 
 
 _WITH_BLOCKS = ("anthropic", "openrouter", "gemini")
@@ -121,8 +121,8 @@ def words(body: Body) -> str:
     for index in range(len(body.blocks) - 1, -1, -1):
         if body.blocks[index].section != "messages":
             break
-        if _is_text(body, index) and _wrapped(found := text_of(body, index)) is None and found.strip():
-            return found
+        if _is_text(body, index) and _wrapped(text := text_of(body, index)) is None and text.strip():
+            return text
     return ""
 
 
@@ -179,10 +179,10 @@ def _is_text(body: Body, index: int) -> bool:
     return DIALECTS[body.dialect].kind(body, index) in _TEXTS
 
 
-def _in_front(body: Body, index: int, told: Sequence[str]) -> list[Splice]:
+def _in_front(body: Body, index: int, texts: Sequence[str]) -> list[Splice]:
     """Texts as blocks of the same message, in front of one of its blocks."""
     block = body.blocks[index]
-    parts = b"".join(text_block(body, block, encode_string(text)) + b"," for text in told)
+    parts = b"".join(text_block(body, block, encode_string(text)) + b"," for text in texts)
     if block.form == "object":
         return [Splice(block.start, block.start, parts)]
     opening, closing = list_around(body, block)

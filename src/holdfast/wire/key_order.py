@@ -43,14 +43,14 @@ def in_order(parts: Sequence[bytes], order: bytes) -> list[bytes] | None:
     places = iter(order)
     try:
         own, *others = _values(parts)
-        found = [_written(own, 0, 0, places)]
+        rows = [_written(own, 0, 0, places)]
         for members in others:
-            found += _members(members, 0, 0, places, None)
+            rows += _members(members, 0, 0, places, None)
         if next(places, None) is not None:
             return None
     except (_Unfit, scan.Misfit):
         return None
-    return found
+    return rows
 
 
 def _values(parts: Sequence[bytes]) -> list[bytes]:

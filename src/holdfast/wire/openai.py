@@ -16,8 +16,8 @@ SYSTEM_ROLES = ("system", "developer")
 
 def facts_for(model: str) -> ModelFacts:
     """What is known of a model that is called in these dialects: OpenAI's own, unless its name tells another's."""
-    known = facts_of(model)
-    return known if known.known or ":" in model else facts_of(f"openai:{model}")
+    facts = facts_of(model)
+    return facts if facts.known or ":" in model else facts_of(f"openai:{model}")
 
 
 def takes_breakpoints(model: str) -> bool:

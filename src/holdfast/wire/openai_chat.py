@@ -68,12 +68,12 @@ class _Walk:
     def walk_message(self, index: int, pos: int) -> int:
         message = self.top.messages[index]
         section: Section = "system" if index < self.leading else "messages"
-        found: list[BlockSpan] = []
+        blocks: list[BlockSpan] = []
 
         def items(field: str, values: list[Raw], at: int) -> int:
             spans, end = scan.walk_array(self.raw, at, values)
             where = f"messages[{{0}}].{field}[{{1}}]"
-            found.extend(BlockSpan(where, section, message.role, *span, index, j) for j, span in enumerate(spans))
+            blocks.extend(BlockSpan(where, section, message.role, *span, index, j) for j, span in enumerate(spans))
             return end
 
         def content(at: int) -> int:
@@ -82,7 +82,7 @@ class _Walk:
             end = scan.skip_value(self.raw, at)
             if message.content is not None:
                 where = "messages[{0}].content[{1}]"
-                found.append(BlockSpan(where, section, message.role, at, end, index, 0, "string"))
+                blocks.append(BlockSpan(where, section, message.role, at, end, index, 0, "string"))
             return end
 
         handlers = {"content": content}
@@ -90,11 +90,11 @@ class _Walk:
         if calls is not None:
             handlers["tool_calls"] = lambda at: items("tool_calls", calls, at)
         members, end = scan.walk_object(self.raw, pos, handlers)
-        if not found:
-            found.append(BlockSpan("messages[{0}]", section, message.role, pos, end, index))
+        if not blocks:
+            blocks.append(BlockSpan("messages[{0}]", section, message.role, pos, end, index))
         else:
-            with_context(found, [m for m in members if m.key not in _NO_CONTEXT])
-        self.messages += found
+            with_context(blocks, [m for m in members if m.key not in _NO_CONTEXT])
+        self.messages += blocks
         return end
 
 
@@ -149,14 +149,14 @@ class OpenAIChat:
 
     def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order."""
-        found = []
+        markers = []
         for index in range(len(body.blocks)) if among is None else among:
             block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, self.marker_key, block.start, block.end):
                 marker = (object_of(body.text(block)) or {}).get(self.marker_key, b"null")
                 if marker[:1] == b"{":
-                    found.append(Marker(index, self.ttl_of(body, marker), at=block.start))
-        return tuple(found)
+                    markers.append(Marker(index, self.ttl_of(body, marker), at=block.start))
+        return tuple(markers)
 
     def ttl_of(self, body: Body, marker: bytes) -> str:
         return openai.breakpoint_ttl(body.model)
@@ -201,8 +201,8 @@ class OpenAIChat:
         members = object_of(text)
         if members is None:
             return canon(text) + body.context(block)
-        kept = ((key, canon(value)) for key, value in members.items() if key not in codec.MARKER_KEYS)
-        return obj(kept) + body.context(block)
+        content = ((key, canon(value)) for key, value in members.items() if key not in codec.MARKER_KEYS)
+        return obj(content) + body.context(block)
 
     # Canonical values
 

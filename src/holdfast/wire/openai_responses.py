@@ -89,26 +89,26 @@ class _Walk:
     def walk_item(self, index: int, pos: int) -> int:
         item = self.items[index]
         section: Section = "system" if index < self.leading else "messages"
-        found: list[BlockSpan] = []
+        blocks: list[BlockSpan] = []
 
         def content(at: int) -> int:
             if isinstance(item.content, list):
                 spans, end = scan.walk_array(self.raw, at, item.content)
-                found.extend(BlockSpan(_PATH, section, item.role or "", *s, index, j) for j, s in enumerate(spans))
+                blocks.extend(BlockSpan(_PATH, section, item.role or "", *s, index, j) for j, s in enumerate(spans))
                 return end
             end = scan.skip_value(self.raw, at)
             if item.content is not None:
-                found.append(BlockSpan(_PATH, section, item.role or "", at, end, index, 0, "string"))
+                blocks.append(BlockSpan(_PATH, section, item.role or "", at, end, index, 0, "string"))
             return end
 
         is_message = item.role is not None and item.type in (None, "message")
         members, end = scan.walk_object(self.raw, pos, {"content": content} if is_message else None)
-        if found:
+        if blocks:
             # Item ids differ between sessions and are not part of what the model reads.
-            with_context(found, [m for m in members if m.key not in ("type", "role", "content", "id", "status")])
+            with_context(blocks, [m for m in members if m.key not in ("type", "role", "content", "id", "status")])
         else:
-            found.append(BlockSpan("input[{0}]", section, item.role or "", pos, end, index))
-        (self.system if section == "system" else self.messages).extend(found)
+            blocks.append(BlockSpan("input[{0}]", section, item.role or "", pos, end, index))
+        (self.system if section == "system" else self.messages).extend(blocks)
         return end
 
 
@@ -156,15 +156,15 @@ class OpenAIResponses:
 
     def markers(self, body: Body, among: Sequence[int] | None = None) -> tuple[Marker, ...]:
         """The body's own markers in prefix order; one inside a tool output counts for its item."""
-        found = []
+        markers = []
         ttl = openai.breakpoint_ttl(body.model)
         for index in range(len(body.blocks)) if among is None else among:
             block = body.blocks[index]
             if block.form == "object" and scan.may_name(body.raw, _KEY, block.start, block.end):
                 for at in (block.start, *self._output_parts(body, index)):
                     if (object_at(body.raw, at) or {}).get(_KEY, b"")[:1] == b"{":
-                        found.append(Marker(index, ttl, at != block.start, at))
-        return tuple(found)
+                        markers.append(Marker(index, ttl, at != block.start, at))
+        return tuple(markers)
 
     def _output_parts(self, body: Body, index: int) -> list[int]:
         """Where the parts of a tool output begin; none for other items and for outputs that are not parts."""

@@ -138,8 +138,10 @@ class PromptReader:
             same=same,
         )
         if left_out:
-            kept = _without(range(len(seen.blocks)), left_out)
-            prompt = replace(prompt, origin=tuple([kept[index] for index in prompt.origin] if prompt.origin else kept))
+            places = _without(range(len(seen.blocks)), left_out)
+            prompt = replace(
+                prompt, origin=tuple([places[index] for index in prompt.origin] if prompt.origin else places)
+            )
         sent += asked.automatic is not None
         if sent != len(prompt.marks):
             prompt = replace(prompt, hidden=max(0, sent - len(prompt.marks)))
@@ -184,8 +186,8 @@ class PromptReader:
                 if blocks[index] is before[index]:
                     seen.take_over(like, same_until(blocks, before, index))
                     continue
-                if (known := unchanged(like, body, index)) is not None:
-                    seen.add(known)
+                if (read := unchanged(like, body, index)) is not None:
+                    seen.add(read)
                     continue
             seen.add(self._block(body, dialect, index, is_border(blocks, index), with_ids))
             seen.fresh += blocks[index].end - blocks[index].start
@@ -201,14 +203,14 @@ class PromptReader:
             for ending, ttl in ENDINGS:
                 if raw.endswith(ending, start, end):
                     plain = raw[start : end - len(ending)] + b"}"
-                    known = self._text(body, dialect, index, border, with_ids, plain, True)
-                    if known is not None:
+                    read = self._text(body, dialect, index, border, with_ids, plain, True)
+                    if read is not None:
                         return ReadBlock(
-                            known.block, known.images, known.citations, (ttl,), True, True, known.refers, known.late
+                            read.block, read.images, read.citations, (ttl,), True, True, read.refers, read.late
                         )
-        known = self._text(body, dialect, index, border, with_ids, raw[start:end], False)
-        assert known is not None
-        return known
+        read = self._text(body, dialect, index, border, with_ids, raw[start:end], False)
+        assert read is not None
+        return read
 
     def _text(
         self, body: Body, dialect: Dialect, index: int, border: bool, with_ids: bool, text: bytes, cut: bool
@@ -224,15 +226,15 @@ class PromptReader:
                 whole += b"\0" + body.raw[start:end]
         key = sha256(whole).digest()[:16]
         block = self._blocks.plain(key)
-        known = ReadBlock(block, False, False, (), False) if block is not None else self._blocks.other(key)
-        if known is not None:
-            return None if cut and may_name(text, "cache_control", 0, len(text)) else known
-        known = read_block(body, dialect, index, border, with_ids, text if cut else None)
-        if known is not None:
+        read = ReadBlock(block, False, False, (), False) if block is not None else self._blocks.other(key)
+        if read is not None:
+            return None if cut and may_name(text, "cache_control", 0, len(text)) else read
+        read = read_block(body, dialect, index, border, with_ids, text if cut else None)
+        if read is not None:
             self.canonicalised += len(text)
-            if known.special or known.block is None or not self._blocks.keep(key, known.block):
-                self._blocks.keep_other(key, known, _weight(known))
-        return known
+            if read.special or read.block is None or not self._blocks.keep(key, read.block):
+                self._blocks.keep_other(key, read, _weight(read))
+        return read
 
     def _remember(self, lane: bytes, model: ModelFacts, seen: ReadBody) -> None:
         before = self._seen.pop(lane, None)
@@ -271,9 +273,9 @@ def _about(dialect: str, model: str, section: str, role: str, form: str, border:
 _usual = lru_cache(maxsize=256)(_about)
 
 
-def _weight(known: ReadBlock) -> int:
+def _weight(read: ReadBlock) -> int:
     """About how many bytes a block takes in memory."""
-    block, late = known.block, known.late
+    block, late = read.block, read.late
     weight = 500 if late is None else 700 + len(late.ids) + len(late.name)
     return weight + (0 if block is None else len(block.ids) + len(block.kind) + len(block.role))
 
@@ -294,13 +296,13 @@ def _cut(text: bytes) -> bytes:
 
 def _without(items: Sequence[T], left_out: Sequence[int]) -> list[T]:
     """All but those at these places."""
-    kept: list[T] = []
+    rest: list[T] = []
     at = 0
     for index in left_out:
-        kept += items[at:index]
+        rest += items[at:index]
         at = index + 1
-    kept += items[at:]
-    return kept
+    rest += items[at:]
+    return rest
 
 
 def _lane(body: Body, model: ModelFacts, scope: str) -> bytes:

@@ -73,8 +73,8 @@ class Resumed(Struct, frozen=True):
     def shortened(self, raw: bytes, sections: Sequence[Section] = ()) -> bytes:
         """The text without the messages taken over, and with nothing in those of the sections that stand unchanged: as
         valid as the whole, because they were."""
-        known = [self.like.members[name] for name in sections if name in self.like.members]
-        cuts = [(m.start, m.end, _EMPTIED.get(raw[m.start], b"")) for m in known if m.end <= self.head]
+        members = [self.like.members[name] for name in sections if name in self.like.members]
+        cuts = [(m.start, m.end, _EMPTIED.get(raw[m.start], b"")) for m in members if m.end <= self.head]
         parts: list[bytes] = []
         at = 0
         array = scan.first_item(raw, self.like.members[self.name].start)

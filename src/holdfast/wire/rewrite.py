@@ -126,8 +126,8 @@ def _cut_out(dialect: str, text: bytes) -> tuple[bytes, dict[str, bytes]]:
         members, end = scan.walk_object(text, 0)
     except scan.Misfit:
         return text, {}
-    found = {member.key: text[member.start : member.end] for member in members if member.key in names}
-    return apply(text, change_members(members, end, {}, names)), found
+    removed = {member.key: text[member.start : member.end] for member in members if member.key in names}
+    return apply(text, change_members(members, end, {}, names)), removed
 
 
 def _named(text: bytes) -> bool:
@@ -151,10 +151,10 @@ def parts(body: Body, index: int) -> list[bytes] | None:
     A text alone counts as the block it stands for: the same block may come in the other form. None where a marker
     stands deeper inside: it would move with the bytes.
     """
-    found, block = as_it_stands(body, index), body.blocks[index]
-    if block.form == "string" and not _named(found[0]):
-        found[0] = text_block(body, block, found[0])
-    return movable(body.dialect, found)
+    parts, block = as_it_stands(body, index), body.blocks[index]
+    if block.form == "string" and not _named(parts[0]):
+        parts[0] = text_block(body, block, parts[0])
+    return movable(body.dialect, parts)
 
 
 def as_it_stands(body: Body, index: int) -> list[bytes]:
@@ -249,8 +249,8 @@ def _values(parts: Sequence[bytes]) -> list[bytes]:
 def _form(values: Sequence[bytes]) -> tuple[bytes, ...] | None:
     """What a block says, without the order of its keys and of the members that hang on it."""
     forms = [unordered(value) for value in values]
-    known = [form for form in forms if form is not None]
-    return (known[0], *sorted(known[1:])) if len(known) == len(forms) else None
+    readable = [form for form in forms if form is not None]
+    return (readable[0], *sorted(readable[1:])) if len(readable) == len(forms) else None
 
 
 def unmarked(body: Body, index: int, carriers: Iterable[int]) -> tuple[bytes, list[Splice]]:

@@ -56,8 +56,8 @@ class StreamReport(Struct, kw_only=True):
         """Estimated tokens of what the model has said so far."""
         if not self._sampled:
             return 0
-        said = "".join([text for data in self.sample for text in _texts_of(data)])
-        return estimate(said) * self.deltas // self._sampled
+        text = "".join([text for data in self.sample for text in _texts_of(data)])
+        return estimate(text) * self.deltas // self._sampled
 
 
 class Tap:
@@ -206,11 +206,11 @@ def add_counts(report: StreamReport, counts: Counts) -> None:
     if not report.counts:
         report.counts = news
         return
-    known = dict(report.counts)
+    merged = dict(report.counts)
     total = "cache_creation_input_tokens"
-    if "cache_creation" not in news and news.get(total, known.get(total)) != known.get(total):
-        known.pop("cache_creation", None)  # the split of an older sum; a sum that is repeated keeps its split
-    report.counts = {**known, **news}
+    if "cache_creation" not in news and news.get(total, merged.get(total)) != merged.get(total):
+        merged.pop("cache_creation", None)  # the split of an older sum; a sum that is repeated keeps its split
+    report.counts = {**merged, **news}
 
 
 def _texts_of(data: bytes) -> Iterator[str]:

@@ -40,8 +40,8 @@ def references(content: bytes) -> tuple[str, ...]:
     parts = content[held.start : held.end]
     if parts[:1] == b"{":
         parts = (object_at(parts, 0) or {}).get("tool_references", b"")
-    found = [object_at(part, 0) or {} for part in array_of(parts) or ()]
-    names = [string_of(part.get("tool_name")) for part in found if string_of(part.get("type")) == "tool_reference"]
+    entries = [object_at(part, 0) or {} for part in array_of(parts) or ()]
+    names = [string_of(part.get("tool_name")) for part in entries if string_of(part.get("type")) == "tool_reference"]
     return tuple(name for name in names if name is not None)
 
 

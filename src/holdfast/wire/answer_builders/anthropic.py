@@ -139,10 +139,10 @@ class AnthropicBuilder(Builder):
 
     def message(self, *, whole: bool, id: str | None) -> Message:
         """Of a block that was not closed only a text is worth keeping."""
-        told = [block for block in self._blocks.values() if block.closed or block.kind == "text"]
-        if self.stop == "length" and told and told[-1].is_cut_off:
-            told.pop()
-        blocks = [block for block in (each.read() for each in told) if not _is_no_call(block)]
+        readable = [block for block in self._blocks.values() if block.closed or block.kind == "text"]
+        if self.stop == "length" and readable and readable[-1].is_cut_off:
+            readable.pop()
+        blocks = [block for block in (each.read() for each in readable) if not _is_no_call(block)]
         return Message("assistant", kept(blocks, whole=whole, made=f"toolu_{origin_of(id)}_"))
 
 

@@ -48,8 +48,8 @@ class GeminiBuilder(Builder):
             return
         self.stop = _STOPS.get(reason, "unknown")
         if reason in _SPOILT:
-            said = string_of(candidate.get("finishMessage")) or "the model called a tool in a way that cannot be read"
-            self.problem = f"{said} ({reason})"
+            text = string_of(candidate.get("finishMessage")) or "the model called a tool in a way that cannot be read"
+            self.problem = f"{text} ({reason})"
 
     def _add(self, part: Part) -> Iterator[Piece]:
         text = string_of(part.get("text"))

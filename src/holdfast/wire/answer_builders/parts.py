@@ -73,8 +73,8 @@ def is_object(text: str) -> bool:
 
 def origin_of(id: str | None, raw: Iterable[bytes] = ()) -> str:
     """A short name of an answer for ids that we have to make: from the response's id, or else from what it says."""
-    said = b"\n".join(raw) if id is None else id.encode("utf-8", "surrogatepass")
-    return blake2b(said, digest_size=8).hexdigest()
+    source = b"\n".join(raw) if id is None else id.encode("utf-8", "surrogatepass")
+    return blake2b(source, digest_size=8).hexdigest()
 
 
 def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...]:
@@ -82,17 +82,17 @@ def kept(blocks: Iterable[Block], *, whole: bool, made: str) -> tuple[Block, ...
     that nobody here can answer, nothing that is nested without end, no id twice. `made` is the beginning of ids where
     one is missing."""
     shallow = tuple(_shallow(block) for block in blocks if not (isinstance(block, Opaque) and _is_deep(block.raw)))
-    found = [block for block in _answerable(shallow) if not _is_blank(block)]
+    blocks = [block for block in _answerable(shallow) if not _is_blank(block)]
     last = Thinking | RedactedThinking if whole else Thinking | RedactedThinking | Opaque
-    while found and (isinstance(found[-1], last) or _is_reasoning(found[-1])):
-        found.pop()
+    while blocks and (isinstance(blocks[-1], last) or _is_reasoning(blocks[-1])):
+        blocks.pop()
     ids: set[str] = set()
-    for index, block in enumerate(found):
+    for index, block in enumerate(blocks):
         if isinstance(block, ToolUse):
             identity = block.id if block.id and block.id not in ids else f"{made}{index}"
             ids.add(identity)
-            found[index] = replace(block, id=identity, input=scan.mended(block.input))
-    return tuple(found)
+            blocks[index] = replace(block, id=identity, input=scan.mended(block.input))
+    return tuple(blocks)
 
 
 def plain_extra(extra: Extra) -> Extra:
@@ -113,8 +113,8 @@ def _is_deep(raw: bytes) -> bool:
     if raw.count(b"{") + raw.count(b"[") <= _DEEPEST:
         return False
     depth = 0
-    for found in _nesting(raw):
-        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(found[0], 0)
+    for bracket in _nesting(raw):
+        depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(bracket[0], 0)
         if depth > _DEEPEST:
             return True
     return False

@@ -81,11 +81,11 @@ def decode_tool(raw: bytes) -> ToolDefinition | Opaque:
     name = string_of(members.get("name")) if members else None
     if members is None or name is None or "input_schema" not in members:
         return opaque(string_of((members or {}).get("type")), unmarked(raw))
-    known = ("name", "description", "input_schema", "cache_control")
+    names = ("name", "description", "input_schema", "cache_control")
     description = string_of(members.get("description"))
     if description is None and "description" in members:
         return opaque("tool", unmarked(raw))
-    return ToolDefinition(name, description, canon(members["input_schema"]), extra_of(members, known))
+    return ToolDefinition(name, description, canon(members["input_schema"]), extra_of(members, names))
 
 
 def _decode_message(raw: bytes) -> Message:

@@ -296,8 +296,8 @@ def _encode_response(block: ToolResult, own: bool) -> bytes:
     text = "\n\n".join(inner.text for inner in block.content if isinstance(inner, Text))
     key = "error" if block.is_error else "result"
     if own and len(block.content) == 1 and isinstance(block.content[0], Text):
-        kept = dict(block.content[0].extra).get(_KEY)
-        if kept == b"null":
+        original = dict(block.content[0].extra).get(_KEY)
+        if original == b"null":
             return text.encode("utf-8", "replace")
-        key = key if kept is None else string_of(kept) or ""
+        key = key if original is None else string_of(original) or ""
     return obj(((key, encode_string(text)),))
