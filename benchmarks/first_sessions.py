@@ -36,7 +36,7 @@ from holdfast.config.sections.cache import Cache
 from holdfast.core.counterfactuals import BOUND
 from holdfast.core.planner import Tenant
 from holdfast.engine import EngineCore
-from holdfast.engine.identity import Identities
+from holdfast.engine.identity import Identities, RequestSource
 from holdfast.engine.state import facts_of
 from holdfast.facts import ModelFacts, model
 from holdfast.lab import Trace, read, with_gaps
@@ -118,7 +118,7 @@ def through(requests: Sequence[Sent], *, gap: float = GAP, settings: Cache | Non
         body = engine.parse(DIALECTS["anthropic"], request.raw)
         assert isinstance(body, Body), body
         reading = partial(engine.read, body)
-        found = identities.find(request.headers, request.query, body, reading, now)
+        found = identities.find(RequestSource(request.headers, request.query, body, reading), now)
         if found.side:
             bill.add(request.raw, now)
             told.append("beside the conversation")

@@ -58,7 +58,7 @@ def check(
         last[found.conversation] = asked
         compared += found.end is not None
         divergence = None if found.comparison is None else found.comparison.divergence
-        if found.relation != "departs" or found.end is None or found.comparison is None or divergence is None:
+        if found.outcome != "departs" or found.end is None or found.comparison is None or divergence is None:
             continue
         reset = announced.get(asked.number)
         if reset is None or not allowed(reset, divergence):

@@ -13,12 +13,14 @@ conversation, a fork, or the same one with its past changed; which of these it i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
 
 from holdfast.core import Comparison, compare, masked, place
+from holdfast.engine.identity import CHECKED, Evidence, Relation, choose
 from holdfast.wire import unordered
 
 from .request_reader import CheckedRequest
@@ -29,16 +31,16 @@ _ALIKE = 0.5
 MOST_ENDS = 256
 """Ends that are kept, those of the latest requests: a prefix that is never stable leaves one with every request."""
 
-Relation = Literal["continues", "forks", "departs", "opens", "opens_apart"]
+Outcome = Literal["continues", "forks", "departs", "opens", "opens_apart"]
 """opens: a conversation of an agent that is known, with the same tools and system text; opens_apart: of another one;
 departs: a conversation whose past was changed, or an agent whose tools and system text were."""
 
 
 class End(Struct, eq=False):
-    """The last request of a conversation. The same request may have been sent more than once: each of them may be gone
-    on from by another."""
+    """The last request of a conversation. The same request may have been sent more than once: each of them may be
+    continued by another."""
 
-    asked: CheckedRequest
+    request: CheckedRequest
     conversation: str
     copies: int = 1
 
@@ -46,7 +48,7 @@ class End(Struct, eq=False):
 class Continuation(Struct, frozen=True):
     """What a request is to the earlier ones. `end` is the one it was compared with."""
 
-    relation: Relation
+    outcome: Outcome
     conversation: str
     end: CheckedRequest | None = None
     comparison: Comparison | None = None
@@ -66,106 +68,102 @@ class Conversations:
     def names(self) -> tuple[str, ...]:
         return tuple(self._names)
 
-    def find(self, asked: CheckedRequest) -> Continuation:
+    def find(self, request: CheckedRequest) -> Continuation:
         """What a request is, which is remembered as the end of its conversation."""
-        ends = [end for end in self._ends if _same_kind(end.asked, asked)]
-        end, seen = self._begins_with(asked, ends)
-        parted = self._parted_from(asked, ends, end)
-        if end is not None and seen is not None and parted is None:
-            self._go_on(asked, end, seen)
-            changed = seen.divergence is not None
-            return Continuation("departs" if changed else "continues", end.conversation, end.asked, seen)
-        found = self._opening(asked, ends) if parted is None else self._compared(asked, parted)
-        self._add(asked, found.conversation)
-        return found
+        ends = [end for end in self._ends if _same_kind(end.request, request)]
+        begun = choose(_begun(request, ends), CHECKED)
+        changed = self._changed(request, ends, None if begun is None else begun.conversation)
+        match = choose([*changed, begun] if begun is not None else changed, CHECKED)
+        if match is not None and match is begun:
+            return self._continued(request, match.conversation)
+        continuation = self._opening(request, ends) if match is None else _parted(request, match.conversation)
+        self._add(request, continuation.conversation)
+        return continuation
 
-    def _begins_with(self, asked: CheckedRequest, ends: list[End]) -> tuple[End | None, Comparison | None]:
-        """The end that a request begins with; of several the one under the same settings, then the longest."""
-        whole = asked.sent.digests
-        begun = [end for end in ends if whole.startswith(end.asked.sent.digests)]
-        both = [(end, compare(end.asked.sent, asked.view, asked.digests, asked.facts)) for end in begun]
-        if asked.name is None and not asked.turns:
-            # The same opening under other settings: nothing says that it is the same conversation.
-            both = [(end, seen) for end, seen in both if seen.divergence is None or end.asked.turns]
-        if not both:
-            return None, None
-        order = sorted(enumerate(both), key=lambda it: (it[1][1].divergence is None, len(it[1][0].asked.sent), it[0]))
-        return order[-1][1]
-
-    def _parted_from(self, asked: CheckedRequest, ends: list[End], begun: End | None) -> End | None:
-        """The conversation whose past a request has changed, or which it forks from.
+    def _changed(self, request: CheckedRequest, ends: list[End], begun: End | None) -> list[Evidence[End]]:
+        """The ends of conversations whose past a request has changed, or which it forks from.
 
         One that begins with an earlier end may still be such a one: where its conversation has gone on since under
         another version of its past, and the request knows more of that than of what it begins with. What others have
         been told in the meantime, agents that run side by side perhaps, is none of its past.
         """
-        least = 0 if begun is None else _shares(asked, begun.asked)
-        ends = [end for end in ends if end is not begun and (begun is None or end.conversation == begun.conversation)]
-        if asked.name is None:
-            if not asked.turns:
-                return None
-            near = [end for end in ends if _shares(asked, end.asked) > least]
-            if not near and begun is None:
-                near = [end for end in ends if _retells(asked, end.asked)]
-            ends = [end for end in near if _goes_on(asked, end.asked) or self._heads_alike(asked, end.asked)]
-        elif begun is not None:
-            ends = [end for end in ends if _shares(asked, end.asked) > least]
-        if not ends:
-            return None
-        return max(enumerate(ends), key=lambda each: (_shares(asked, each[1].asked), each[0]))[1]
+        if request.name is None and not request.turns:
+            return []
+        least = 0 if begun is None else _shares(request, begun.request)
+        if begun is not None:
+            ends = [end for end in ends if end is not begun and end.conversation == begun.conversation]
+        near = [(_shares(request, end.request), number, end) for number, end in enumerate(ends)]
+        if request.name is not None:
+            return [
+                Evidence(end, Relation.REWRITTEN, (shared, number))
+                for shared, number, end in near
+                if begun is None or shared > least
+            ]
+        changed = [
+            Evidence(end, Relation.REHEADED if _goes_on(request, end.request) else Relation.REWRITTEN, (shared, number))
+            for shared, number, end in near
+            if shared > least
+        ]
+        if not changed and begun is None:
+            changed = [
+                Evidence(end, Relation.RETOLD, (shared, number))
+                for shared, number, end in near
+                if _retells(request, end.request)
+            ]
+        return [
+            each
+            for each in changed
+            if each.relation is Relation.REHEADED or self._heads_alike(request, each.conversation.request)
+        ]
 
-    def _compared(self, asked: CheckedRequest, end: End) -> Continuation:
-        seen = compare(end.asked.sent, asked.view, asked.digests, asked.facts)
-        by_blocks = seen.divergence is not None and seen.divergence.setting is None
-        relation: Relation = "forks" if seen.course == "fork" and by_blocks else "departs"
-        return Continuation(relation, end.conversation, end.asked, seen)
-
-    def _go_on(self, asked: CheckedRequest, end: End, seen: Comparison) -> None:
-        """Put a request in the place of the end that it begins with, unless others may go on from that too."""
-        if seen.divergence is not None:
-            self._add(asked, end.conversation)
-        elif seen.course == "resend":
+    def _continued(self, request: CheckedRequest, end: End) -> Continuation:
+        """Put a request in the place of the end that it begins with, unless others may continue that too."""
+        comparison = _compare(end.request, request)
+        if comparison.divergence is not None:
+            self._add(request, end.conversation)
+        elif comparison.course == "resend":
             end.copies += 1
         else:
             end.copies -= 1
             if not end.copies:
                 self._ends.remove(end)
-            self._add(asked, end.conversation)
+            self._add(request, end.conversation)
+        outcome: Outcome = "continues" if comparison.divergence is None else "departs"
+        return Continuation(outcome, end.conversation, end.request, comparison)
 
-    def _add(self, asked: CheckedRequest, conversation: str) -> None:
-        self._ends.append(End(asked, conversation))
+    def _add(self, request: CheckedRequest, conversation: str) -> None:
+        self._ends.append(End(request, conversation))
         del self._ends[:-MOST_ENDS]
 
-    def _opening(self, asked: CheckedRequest, ends: list[End]) -> Continuation:
-        name = asked.name if asked.name is not None else f"conversation {len(self._names) + 1}"
+    def _opening(self, request: CheckedRequest, ends: list[End]) -> Continuation:
+        name = request.name if request.name is not None else f"conversation {len(self._names) + 1}"
         self._names.append(name)
-        if asked.name is not None:
+        if request.name is not None:
             return Continuation("opens_apart", name)
-        known = [end.asked for end in ends if end.asked.view.model == asked.view.model]
-        for other in reversed(known):
-            if _head(other) == _head(asked):
+        others = [end.request for end in reversed(ends) if end.request.view.model == request.view.model]
+        for other in others:
+            if _head(other) == _head(request):
                 return Continuation("opens", name, other)
-        for other in reversed(known):
-            if asked.head and other.head and self._shape(other) == self._shape(asked):
-                seen = compare(other.sent, asked.view, other.digests, asked.facts)
-                return Continuation("departs", name, other, seen, in_head=True)
+        for other in others:
+            if request.head and other.head and self._shape(other) == self._shape(request):
+                return Continuation("departs", name, other, _compare(other, request), in_head=True)
         return Continuation("opens_apart", name)
 
     def _heads_alike(self, one: CheckedRequest, other: CheckedRequest) -> bool:
         """Whether tools and system text are versions of the same: by the system text, which says who is asked."""
         if _head(one) == _head(other) or self._shape(one) == self._shape(other):
             return True
-        texts = [b"\n".join(map(asked.words, asked.of("system"))) for asked in (one, other)]
+        texts = [b"\n".join(map(request.words, request.of("system"))) for request in (one, other)]
         return texts[0] == texts[1] or _alike(*texts)
 
-    def _shape(self, asked: CheckedRequest) -> bytes:
+    def _shape(self, request: CheckedRequest) -> bytes:
         """Tools and system text without what changes by itself: values, the order of tools and keys, white space."""
-        found = self._shapes.get(asked.number)
-        if found is None:
-            tools = sorted(_shape(unordered(text) or text) for text in map(asked.content, asked.of("tools")))
-            system = [_shape(text) for text in map(asked.words, asked.of("system"))]
-            found = self._shapes[asked.number] = sha256(repr((tools, system)).encode()).digest()
-        return found
+        shape = self._shapes.get(request.number)
+        if shape is None:
+            tools = sorted(_shape(unordered(text) or text) for text in map(request.content, request.of("tools")))
+            system = [_shape(text) for text in map(request.words, request.of("system"))]
+            shape = self._shapes[request.number] = sha256(repr((tools, system)).encode()).digest()
+        return shape
 
 
 def _same_kind(one: CheckedRequest, other: CheckedRequest) -> bool:
@@ -176,8 +174,31 @@ def _same_kind(one: CheckedRequest, other: CheckedRequest) -> bool:
     return one.body.dialect != "gemini" or one.prompt.mode == other.prompt.mode
 
 
-def _head(asked: CheckedRequest) -> tuple[bytes, ...]:
-    return tuple(block.digest for block in asked.view.blocks[: asked.head])
+def _begun(request: CheckedRequest, ends: list[End]) -> Iterator[Evidence[End]]:
+    """The ends that a request begins with: first those under the same settings, then the longest, then the latest."""
+    whole = request.sent.digests
+    for number, end in enumerate(ends):
+        if not whole.startswith(end.request.sent.digests):
+            continue
+        same_settings = _compare(end.request, request).divergence is None
+        # The same opening under other settings: nothing says that it is the same conversation.
+        if same_settings or request.name is not None or request.turns or end.request.turns:
+            yield Evidence(end, Relation.CONTINUED, (same_settings, len(end.request.sent), number))
+
+
+def _parted(request: CheckedRequest, end: End) -> Continuation:
+    comparison = _compare(end.request, request)
+    by_blocks = comparison.divergence is not None and comparison.divergence.setting is None
+    outcome: Outcome = "forks" if comparison.course == "fork" and by_blocks else "departs"
+    return Continuation(outcome, end.conversation, end.request, comparison)
+
+
+def _compare(earlier: CheckedRequest, request: CheckedRequest) -> Comparison:
+    return compare(earlier.sent, request.view, request.digests, request.facts)
+
+
+def _head(request: CheckedRequest) -> tuple[bytes, ...]:
+    return tuple(block.digest for block in request.view.blocks[: request.head])
 
 
 def _shape(text: bytes) -> str:
@@ -185,22 +206,22 @@ def _shape(text: bytes) -> str:
     return " ".join(masked(words).split())
 
 
-def _shares(asked: CheckedRequest, earlier: CheckedRequest) -> int:
+def _shares(request: CheckedRequest, earlier: CheckedRequest) -> int:
     """Tokens of the messages that both have."""
-    said = earlier.sayings
-    return sum(block.tokens for block in asked.view.blocks[asked.head :] if block.digest in said)
+    before = earlier.sayings
+    return sum(block.tokens for block in request.view.blocks[request.head :] if block.digest in before)
 
 
-def _retells(asked: CheckedRequest, earlier: CheckedRequest) -> bool:
+def _retells(request: CheckedRequest, earlier: CheckedRequest) -> bool:
     """Whether a conversation with nothing in common begins with another version of the same message."""
-    if not asked.said or not earlier.said or asked.turns <= earlier.turns:
+    if not request.said or not earlier.said or request.turns <= earlier.turns:
         return False
-    return _alike(asked.words(asked.head), earlier.words(earlier.head))
+    return _alike(request.words(request.head), earlier.words(earlier.head))
 
 
-def _goes_on(asked: CheckedRequest, earlier: CheckedRequest) -> bool:
+def _goes_on(request: CheckedRequest, earlier: CheckedRequest) -> bool:
     """Whether it holds all messages of the earlier request, and a further answer of the model."""
-    return asked.turns > earlier.turns and asked.said[: len(earlier.said)] == earlier.said
+    return request.turns > earlier.turns and request.said[: len(earlier.said)] == earlier.said
 
 
 def _alike(one: bytes, other: bytes) -> bool:

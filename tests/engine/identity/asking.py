@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.engine.identity import Care, Identities, Identity
+from holdfast.engine.identity import Care, Identities, Identity, RequestSource
 from holdfast.engine.state import facts_of
 from holdfast.store import Store
 from holdfast.wire import DIALECTS, Body, dialect_of
@@ -34,9 +34,10 @@ class Desk:
         return body
 
     def find(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
-        return self.identities.find(
-            headers, query, body, lambda: self._read(body), self.now, project=project, care=lambda _agent: self.care
+        source = RequestSource(
+            headers, query, body, lambda: self._read(body), project=project, care=lambda _agent: self.care
         )
+        return self.identities.find(source, self.now)
 
     def send(self, headers: Mapping[str, str], body: Body, query: str = "", project: str = "") -> Identity:
         found = self.find(headers, body, query, project)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine import Lane
-from holdfast.engine.identity import identities
+from holdfast.engine.identity import RequestSource, identities
 from holdfast.engine.identity.chains import Chain, ChainReader
-from holdfast.engine.identity.lane_matcher import FIRST, MOST_ALIKE, RECENT, LaneIndex, LaneRecord
+from holdfast.engine.identity.lane_index import FIRST, MOST_ALIKE, RECENT, LaneIndex, LaneQuery, LaneRecord
 from holdfast.store import open_store
 from holdfast.wire import Body
 from tests.engine.identity.asking import Desk, words
@@ -38,8 +38,8 @@ def test_the_lanes_used_longest_ago_are_forgotten() -> None:
     assert len(lanes) == 3
     assert lanes.places == 3 * (FIRST + RECENT + 2)
     assert [lanes.by_response("t", f"resp_{number}") is not None for number in range(5)] == [False, False] + [True] * 3
-    assert lanes.match(_chain("0", 101)) is None
-    assert lanes.match(_chain("4", 101)) == (each, False)
+    assert lanes.match(LaneQuery(_chain("0", 101))) is None
+    assert lanes.match(LaneQuery(_chain("4", 101))) == (each, False)
 
 
 def test_stored_lanes_come_before_those_that_are_known() -> None:
@@ -63,7 +63,8 @@ def test_turns_at_the_beginning_and_at_the_end_are_remembered() -> None:
     hits = [
         turn
         for turn in range(200)
-        if lanes.match(Chain(b"system", b"", b"x", (b"b",), (_chain("a", 200).after[turn],))) == (each, False)
+        if lanes.match(LaneQuery(Chain(b"system", b"", b"x", (b"b",), (_chain("a", 200).after[turn],))))
+        == (each, False)
     ]
     assert hits == [*range(FIRST), *range(200 - RECENT, 200)]
 
@@ -74,10 +75,10 @@ def test_conversations_that_begin_alike_are_remembered_up_to_a_limit() -> None:
         lanes.put(_known(number), Chain(b"system", b"whole", b"end"), now=0)
     taken = set()
     for number in range(MOST_ALIKE + 10):
-        found = lanes.match(Chain(b"system", b"", b"e", (b"end",), (f"turn {number}".encode(),)))
+        found = lanes.match(LaneQuery(Chain(b"system", b"", b"e", (b"end",), (f"turn {number}".encode(),))))
         if found is not None:
-            taken.add(found.known.lane.id)
-            lanes.put(found.known, Chain(b"system", b"whole", f"on {number}".encode()), now=1)
+            taken.add(found.record.lane.id)
+            lanes.put(found.record, Chain(b"system", b"whole", f"on {number}".encode()), now=1)
     assert len(taken) == MOST_ALIKE
 
 
@@ -89,8 +90,8 @@ def test_where_a_lane_was_forgotten_none_of_the_others_is_certain() -> None:
     for each in made[1:-1]:  # all but the one that was forgotten, and one
         lanes.put(each, Chain(b"system", b"whole", b"elsewhere " + each.lane.id.encode()), now=1)
     goes_on = Chain(b"system", b"", b"e", (b"end",), (b"turn",))
-    assert lanes.match(goes_on) == (made[-1], True)
-    assert lanes.match(goes_on, care="memory") is None
+    assert lanes.match(LaneQuery(goes_on)) == (made[-1], True)
+    assert lanes.match(LaneQuery(goes_on, care="memory")) is None
 
 
 def test_many_conversations_of_many_tenants_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_threads_do_not_disturb_each_other() -> None:
         found = set()
         for body in each[1]:
             read = functools.partial(reads.__getitem__, id(body))
-            lane = desk.identities.find(HEADERS, "", body, read, 0.0)
+            lane = desk.identities.find(RequestSource(HEADERS, "", body, read), 0.0)
             desk.identities.sent(lane, body, read, 0.0)
             found.add(lane.lane.id)
         return found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine import EngineCore
-from holdfast.engine.identity import Identity, records
+from holdfast.engine.identity import Identity, lane_store
 from holdfast.errors import HoldfastError
 from holdfast.store import Call, Session, SqliteStore, Store, open_store
 from holdfast.store import Lane as LaneRow
@@ -189,7 +189,7 @@ def test_an_odd_model_is_stored_as_well(tmp_path: Path) -> None:
 
 
 def test_no_more_lanes_are_loaded_than_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MOST", 3)
+    monkeypatch.setattr(lane_store, "MOST", 3)
     with open_store(tmp_path / "h.db") as store:
         desk = Desk(store)
         lanes = []
@@ -240,7 +240,7 @@ def test_a_closed_store_means_memory_only(tmp_path: Path) -> None:
 def test_what_was_used_last_is_found_among_many_that_began_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "MOST", 3)
+    monkeypatch.setattr(lane_store, "MOST", 3)
     with open_store(tmp_path / "h.db") as store:
         desk = Desk(store)
         _send(desk, "the first")

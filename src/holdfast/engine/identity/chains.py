@@ -6,18 +6,17 @@ and system text are not part of it; the system text has a digest of its own, and
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from hashlib import blake2b
 
 from msgspec import Struct
 
 from holdfast.caches import Block, Prompt
+from holdfast.lru import LRU
+
+from .continuation import TAIL
 
 SIZE = 16
 """Bytes of a digest."""
-
-TAIL = 3
-"""Blocks at the end of a request that may be gone from the next one."""
 
 KEPT_BLOCKS = 20_000
 """Blocks of earlier prompts that are kept to go on from."""
@@ -86,25 +85,17 @@ class ChainReader:
     """Makes chains, and goes on from the last prompt that began the same: most only grow. Not safe for threads."""
 
     def __init__(self, kept_blocks: int = KEPT_BLOCKS) -> None:
-        self._most = kept_blocks
-        self._kept = 0
-        self._walks: OrderedDict[tuple[bytes, bytes], _Walk] = OrderedDict()
+        self._walks: LRU[tuple[bytes, bytes], _Walk] = LRU(kept_blocks, size_of=lambda walk: len(walk.blocks))
 
     def read(self, prompt: Prompt, scope: bytes) -> Chain:
         """The chain of a prompt; in another scope the same words give other digests."""
         blocks = prompt.blocks
         name = (scope, next((block.digest for block in blocks if block.section == "messages"), b""))
         walk = self._walks.pop(name, None)
-        if walk is not None:
-            self._kept -= len(walk.blocks)
         if walk is None or walk.blocks != blocks[: len(walk.blocks)]:
             walk = _Walk(scope)
         walk.go_on(blocks)
         self._walks[name] = walk
-        self._kept += len(blocks)
-        while self._kept > self._most:
-            _, dropped = self._walks.popitem(last=False)
-            self._kept -= len(dropped.blocks)
         return walk.chain(scope, prompt.keys[-1] if prompt.keys else b"")
 
 

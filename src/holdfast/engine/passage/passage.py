@@ -24,7 +24,7 @@ from holdfast.serving import encodings
 from holdfast.store import is_subscription
 from holdfast.wire import Body, Dialect, Reading, StreamReport, Unreadable
 
-from ..identity import Identities, Identity
+from ..identity import Identities, Identity, RequestSource
 from ..partial_usage import Partial
 from ..side_calls import WANTED
 from . import response_headers as saying
@@ -146,8 +146,8 @@ class Passage:
             return reading
 
         whose = asked.project or incoming.project
-        care = self._passages.care
-        found = identities.find(headers, incoming.query, body, read, started, tenant, whose, care)
+        source = RequestSource(headers, incoming.query, body, read, tenant, whose, self._passages.care)
+        found = identities.find(source, started)
         self.found = found
         if asked.off:
             self._pass_by(WANTED)

@@ -58,7 +58,7 @@ from .members import (
     shown,
 )
 from .records import Advance, BrokenSource, LoggedRequest, Record
-from .threads import Threads, said_by
+from .threads import Threads, history_of
 from .usage import LoggedAnswer, answer_of
 
 SIDE = "side"
@@ -165,7 +165,7 @@ class Requests:
         if is_side(_known(client), body):
             session = self._who(members, name).session
             session = self._runs.get(session, session)
-            agent = SIDE + self._threads.find(f"{session}\0{SIDE}", said_by(body), named=False)
+            agent = SIDE + self._threads.find(f"{session}\0{SIDE}", history_of(body), named=False)
         else:
             session, agent = self._lane(members, name, body, answer, previous)
             self._last[session, model] = agent
@@ -209,16 +209,16 @@ class Requests:
         who = self._who(members, name)
         if who.sure:
             return who.session, who.agent
-        said = said_by(body)
+        history = history_of(body)
         if not who.named and not self._threads.knows(who.session):
-            session = self._runs.get(who.session) or self._threads.going_on(said, previous)
+            session = self._runs.get(who.session) or self._threads.session_of(history, previous)
             if session is not None and session != who.session:
                 if len(self._runs) < _MOST_LANES:
                     self._runs[who.session] = session
                 who.session = session
         agent = self._threads.find(
             who.session,
-            said,
+            history,
             named=who.named,
             previous=previous,
             response=answer.response_id,

@@ -18,7 +18,7 @@ from holdfast.store import Store
 
 from ..lane import Lane
 from .chains import SIZE
-from .lane_matcher import LaneRecord
+from .lane_index import LaneRecord
 
 MOST = 200
 """Lanes and sessions that are looked at when a tenant comes for the first time."""
@@ -27,7 +27,7 @@ _PROBLEMS = (HoldfastError, sqlite3.Error, OSError, RuntimeError)
 _log = logging.getLogger(__name__)
 
 
-class _Record(Struct, frozen=True, array_like=True):
+class _Stored(Struct, frozen=True, array_like=True):
     kind: str
     model: bytes
     used: float
@@ -50,43 +50,43 @@ RECENT_S = 3_600.0
 """Seconds in which a cached prefix can live: a lane that was used within them is worth finding again."""
 
 _KIND = "chain-1"
-_decode = msgspec.msgpack.Decoder(_Record).decode
+_decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
 def load(store: Store, tenant: str, now: float) -> list[LaneRecord]:
     """A tenant's lanes that have a chain, the one used last first: those of the sessions used within the hour, and of
     those that began last."""
-    found: list[LaneRecord] = []
+    records: list[LaneRecord] = []
     try:
         active = store.active_sessions(tenant, start=round((now - RECENT_S) * 1e6), limit=MOST)
         sessions = dict.fromkeys(each.session for each in active)
         sessions |= dict.fromkeys(each.id for each in store.sessions(tenant, limit=MOST))
         for session in sessions:
             rows = store.lanes(tenant, session)
-            found += [known for row in rows if (known := _known(row)) is not None]
-            if len(found) >= MOST:
+            records += [record for row in rows if (record := _record(row)) is not None]
+            if len(records) >= MOST:
                 break
     except _PROBLEMS as error:
         warn_once(_log, "lanes of earlier runs are not recognised: %s", error)
-    return sorted(found, key=lambda known: known.used, reverse=True)[:MOST]
+    return sorted(records, key=lambda record: record.used, reverse=True)[:MOST]
 
 
-def save(store: Store, known: LaneRecord) -> None:
+def save(store: Store, record: LaneRecord) -> None:
     """Store what changed since it was stored last."""
-    lane = known.lane
-    chain = (known.system, known.whole, known.end, b"".join(known.turns), b"".join(known.tails))
-    flags = (known.varied, known.shared, known.gone_on)
-    kept = (*chain, known.given, known.count, known.responses, known.project, known.head, *flags)
-    data = msgspec.msgpack.encode(_Record(_KIND, _bytes(known.model), known.used, *kept))
+    lane = record.lane
+    chain = (record.system, record.whole, record.end, b"".join(record.turns), b"".join(record.tails))
+    flags = (record.varied, record.shared, record.gone_on)
+    kept = (*chain, record.given, record.count, record.responses, record.project, record.head, *flags)
+    data = msgspec.msgpack.encode(_Stored(_KIND, _bytes(record.model), record.used, *kept))
     same = msgspec.msgpack.encode(kept)
-    if same == known.saved:
+    if same == record.saved:
         return
     row = LaneRow(
         tenant=lane.tenant,
         id=lane.id,
         session=lane.session,
-        model=known.model.encode("utf-8", "backslashreplace").decode(),
-        started_at=round(known.started * 1e6),
+        model=record.model.encode("utf-8", "backslashreplace").decode(),
+        started_at=round(record.started * 1e6),
         agent=lane.agent or None,
         client=lane.client or None,
         parent=lane.parent,
@@ -96,7 +96,7 @@ def save(store: Store, known: LaneRecord) -> None:
         store.put_lane(row)
     except _PROBLEMS as error:
         warn_once(_log, "the lane will not be recognised after a restart: %s", error)
-    known.saved = same
+    record.saved = same
 
 
 def lanes_of(store: Store, tenant: str, session: str) -> list[LaneRow]:
@@ -107,16 +107,16 @@ def lanes_of(store: Store, tenant: str, session: str) -> list[LaneRow]:
         return []
 
 
-def _known(row: LaneRow) -> LaneRecord | None:
+def _record(row: LaneRow) -> LaneRecord | None:
     """A stored lane, None for one that is not known by its chain, has ended or was written by somebody else."""
     if row.data is None or row.ended_at is not None:
         return None
     try:
-        record = _decode(row.data)
-        model = record.model.decode("utf-8", "surrogatepass")
+        stored = _decode(row.data)
+        model = stored.model.decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, UnicodeError):
         return None
-    if record.kind != _KIND:
+    if stored.kind != _KIND:
         return None
     lane = Lane(
         tenant=row.tenant,
@@ -130,20 +130,20 @@ def _known(row: LaneRow) -> LaneRecord | None:
         lane=lane,
         model=model,
         started=row.started_at / 1e6,
-        used=record.used,
-        given=record.given,
-        count=record.count,
-        system=record.system,
-        whole=record.whole,
-        end=record.end,
-        turns=_digests(record.turns),
-        tails=_digests(record.tails),
-        responses=record.responses,
-        project=record.project,
-        head=record.head,
-        varied=record.varied,
-        shared=record.shared,
-        gone_on=record.gone_on,
+        used=stored.used,
+        given=stored.given,
+        count=stored.count,
+        system=stored.system,
+        whole=stored.whole,
+        end=stored.end,
+        turns=_digests(stored.turns),
+        tails=_digests(stored.tails),
+        responses=stored.responses,
+        project=stored.project,
+        head=stored.head,
+        varied=stored.varied,
+        shared=stored.shared,
+        gone_on=stored.gone_on,
     )
 
 
