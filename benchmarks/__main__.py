@@ -28,6 +28,7 @@ NAMES = (
     "memory_search",
     "mechanisms",
     "explain",
+    "upstream",
     "gateway",
     "restart",
     "peers",

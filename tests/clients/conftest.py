@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.loader import load as config
-from holdfast.gateway.request_reader import Call
+from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running as gateway
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.script import load_script
@@ -74,7 +74,7 @@ def address(way: str, provider: str, tmp_path: Path) -> Iterator[str]:
     if way == "direct":
         yield provider
         return
-    calls: list[Call] = []
+    calls: list[GatewayRequest] = []
     settings = config(workspace=None, home=tmp_path / "holdfast", environ=in_front_of(provider))
     with gateway(settings, on_call=calls.append) as address:
         yield address

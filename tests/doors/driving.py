@@ -234,7 +234,7 @@ class Background(Chores):
         asyncio.run_coroutine_threadsafe(self._all(), self.loop).result(20)
 
     async def _all(self) -> None:
-        await self.round()
+        await self.run_due()
         while self.under_way:
             await asyncio.sleep(0.005)
 

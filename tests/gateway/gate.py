@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.config import Config, load
-from holdfast.gateway.app import Refused
+from holdfast.gateway.app import RefusedRequest
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.request_reader import Call
+from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running
 from holdfast.serving import address_of, listen
 
@@ -34,8 +34,8 @@ class Gated(NamedTuple):
     address: str
     gateway: Gateway
     config: Config
-    calls: list[Call]
-    refused: Sequence[Refused] = ()
+    calls: list[GatewayRequest]
+    refused: Sequence[RefusedRequest] = ()
 
     @property
     def token(self) -> str:
@@ -45,8 +45,8 @@ class Gated(NamedTuple):
 @contextlib.contextmanager
 def gated(home: Path, upstream: str, clock: Callable[[], float] = time.time, **flags: Any) -> Iterator[Gated]:
     config = configured(home, upstream, **flags)
-    calls: list[Call] = []
-    refused: list[Refused] = []
+    calls: list[GatewayRequest] = []
+    refused: list[RefusedRequest] = []
     gateway = Gateway(config, on_call=calls.append, on_refused=refused.append, clock=clock)
     with running(config, gateway=gateway) as address:
         yield Gated(address, gateway, config, calls, refused)

@@ -176,12 +176,12 @@ def test_runs_are_bounded() -> None:
     kept = Runs()
     for number in range(MOST_RUNS + 5):
         kept.note(f"r{number}", None, 200)
-    assert kept.seen("r4") is None
-    found = kept.seen("r5")
+    assert kept.summary("r4") is None
+    found = kept.summary("r5")
     assert found is not None
     assert (found.requests, found.failed, found.calls) == (1, 0, ())
     kept.note("r5", None, 0)
-    again = kept.seen("r5")
+    again = kept.summary("r5")
     assert again is not None
     assert (again.requests, again.failed) == (2, 1)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.auth import Access, Entry
+from holdfast.gateway.auth import Access, EntryPath
 from holdfast.gateway.server import running
 
 from .gate import Gated, Heard, Provider, configured, eventually, gated, hear, spoken
@@ -76,8 +76,8 @@ class TestAccess:
 
     def test_odd_keys(self) -> None:
         access = Access("the-key-of-this-installation")
-        assert not access.allows(Entry("/"), {"x-holdfast-key": "\udcff é"})
-        assert access.allows(Entry("/", key="the-key-of-this-installation"), {"x-holdfast-key": ""})
+        assert not access.allows(EntryPath("/"), {"x-holdfast-key": "\udcff é"})
+        assert access.allows(EntryPath("/", key="the-key-of-this-installation"), {"x-holdfast-key": ""})
 
 
 def ask(gate: Gated, path: str = "/analytics/sessions", host: str | None = None, **headers: str) -> Heard:

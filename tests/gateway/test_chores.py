@@ -16,11 +16,10 @@ from holdfast import __version__
 from holdfast.gateway import assembly
 from holdfast.gateway import chores as gateway_chores
 from holdfast.gateway.chores import IDLE_S, Chores
-from holdfast.gateway.relay import Relay, Unreachable
-from holdfast.gateway.routes import Address
 from holdfast.simulator.clock import VirtualClock
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
+from holdfast.upstream import Address, HttpClient, UpstreamError
 from tests.simulator.served import Client
 
 from .gate import OK, Gated, Provider, eventually, gated
@@ -54,7 +53,7 @@ class Driven:
         return found
 
     def round(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.chores.round(), self.chores.loop).result(20)
+        asyncio.run_coroutine_threadsafe(self.chores.run_due(), self.chores.loop).result(20)
         eventually(lambda: not self.chores.under_way)
 
     def gemini(self, turns: int, query: str = "", headers: dict[str, str] | None = None, session: str = "s1") -> Any:
@@ -171,16 +170,16 @@ class TestContents:
 
     def test_a_failure_is_brought_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What could not be made is tried again after the length of a life, not taken to be under way for ever."""
-        send, tried = Relay.send, []
+        send, tried = HttpClient.send, []
 
-        async def fail(relay: Relay, upstream: Address, method: str, path: str, *rest: Any) -> Any:
-            if path.endswith("cachedContents"):
-                tried.append(path)
-                raise Unreachable(502, "the network is away")
-            return await send(relay, upstream, method, path, *rest)
+        async def fail(client: HttpClient, upstream: Address, method: str, target: str, *rest: Any) -> Any:
+            if target.endswith("cachedContents"):
+                tried.append(target)
+                raise UpstreamError("unreachable")
+            return await send(client, upstream, method, target, *rest)
 
         with driven(tmp_path, cache__gemini__enabled=True, cache__gemini__ttl_s=600) as gate:
-            monkeypatch.setattr(Relay, "send", fail)
+            monkeypatch.setattr(HttpClient, "send", fail)
             for turns in range(1, 5):
                 assert gate.gemini(turns).status == 200
                 gate.clock.advance(30)
@@ -259,8 +258,8 @@ class TestPings:
         with driven(tmp_path, **self.FLAGS) as gate:
             self.turn(gate, 1)
             eventually(lambda: gate.gate.calls)
-            (known,) = gate.chores._known.values()
-            assert sorted(known.headers) == [
+            (entry,) = gate.chores.lanes.values()
+            assert sorted(entry.headers) == [
                 (b"accept-encoding", b"identity"),
                 (b"anthropic-version", b"2023-06-01"),
                 (b"user-agent", f"holdfast/{__version__}".encode()),
@@ -268,13 +267,13 @@ class TestPings:
             ]
             gate.clock.advance(IDLE_S + 1)
             gate.round()
-            assert not gate.chores._known
+            assert not gate.chores.lanes
 
     def test_nothing_is_kept_where_nothing_will_be_done(self, tmp_path: Path) -> None:
         with driven(tmp_path) as gate:
             self.turn(gate, 1)
             eventually(lambda: gate.gate.calls)
-            assert not gate.chores._known
+            assert not gate.chores.lanes
 
     def test_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gateway_chores, "MOST_LANES", 3)
@@ -285,9 +284,7 @@ class TestPings:
                 headers = {"x-api-key": "k", "x-holdfast-session": f"s{number}"}
                 assert client.post("/v1/messages", json.dumps(body).encode(), headers).status == 200
             eventually(lambda: len(gate.calls) == 6)
-            found = gate.gateway.app.chores
-            assert found is not None
-            assert [known.lane.session for known in found._known.values()] == ["s3", "s4", "s5"]
+            assert [entry.lane.session for entry in gate.gateway.chores.lanes.values()] == ["s3", "s4", "s5"]
 
 
 class TestRetention:

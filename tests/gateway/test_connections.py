@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gateway import reuse
 from holdfast.serving.admission import Admission, _peer
+from holdfast.upstream import connection_reuse
+from holdfast.upstream.connection_reuse import Reuse
 
 from .gate import OK, Gated, Heard, Provider, Received, connect, eventually, gated, hear, listen_to, spoken
 from .test_auth import guarded
@@ -40,9 +41,9 @@ class Closing(Provider):
         self._answered: list[tuple[socket.socket, threading.Event]] = []
         self.closed = 0
         super().__init__(self._say)
-        is_over = reuse.Reuse.is_over
+        is_over = Reuse.is_over
 
-        def looked(watched: reuse.Reuse) -> bool:
+        def looked(watched: Reuse) -> bool:
             """Called by the gateway's loop, which sees nothing of what happens meanwhile."""
             if not late:
                 self.close_all()
@@ -51,7 +52,7 @@ class Closing(Provider):
                 self.close_all()
             return found
 
-        monkeypatch.setattr(reuse.Reuse, "is_over", looked)
+        monkeypatch.setattr(Reuse, "is_over", looked)
 
     def _say(self, connection: socket.socket, _: Received) -> None:
         over = threading.Event()
@@ -144,7 +145,7 @@ class TestPooled:
     def test_where_the_system_does_not_tell_it_is_not_repeated(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reuse, "_TCP_INFO", None)
+        monkeypatch.setattr(connection_reuse, "_TCP_INFO", None)
         with (
             Closing(monkeypatch, socket.socket.close, late=True) as provider,
             gated(tmp_path, provider.address) as gate,

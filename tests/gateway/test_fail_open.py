@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.engine import EngineCore
 from holdfast.errors import HoldfastError
-from holdfast.gateway import assembly
 from holdfast.gateway.assembly import Gateway
+from holdfast.gateway.chores import Chores
 from holdfast.gateway.server import serve
 from holdfast.serving import listen
 from holdfast.simulator.provider import Simulator
@@ -124,7 +124,7 @@ def test_a_fault_after_the_head_is_no_end(
         raise RuntimeError
 
     monkeypatch.setattr("aiohttp.StreamReader.at_eof", fail)
-    monkeypatch.setattr("holdfast.gateway.pipeline._has_come", lambda _: head == "with its body")
+    monkeypatch.setattr("holdfast.upstream.Response.has_come", lambda _: head == "with its body")
     heard = hear(gate.address, ASKED)
     assert (heard.status, heard.reset) == (status, reset)
 
@@ -216,7 +216,7 @@ class TestStart:
         def fail(*_: object) -> None:
             raise RuntimeError("sk-ant-dummy")
 
-        monkeypatch.setattr(assembly, "Relay", fail)
+        monkeypatch.setattr(Chores, "start", fail)
 
     def test_in_this_process(self, tmp_path: Path) -> None:
         with (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.gateway import assembly, health, reach
+from holdfast.gateway import assembly, discovery, health
 from holdfast.store import open_store
 from tests.simulator.served import Client
 
@@ -169,4 +169,4 @@ def test_a_gateway_with_a_damaged_store_is_still_found(gate: Gated, provider: Pr
     deleted(filled(gate))
     assert Client(gate.address).send("GET", "/healthz").status == 503
     port = int(gate.address.rpartition(":")[2])
-    assert reach.find(configured(tmp_path, provider.address, gateway__port=port)) == gate.address
+    assert discovery.find(configured(tmp_path, provider.address, gateway__port=port)) == gate.address

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from holdfast.gateway.relay import rest_of
 
 from .gate import connect, eventually, listen_to, spoken
 from .test_hostile import BODY, HEAD, KEY, OK, Stage
@@ -194,19 +190,3 @@ def test_an_answer_that_unpacks_to_much_is_passed_on_and_not_read(stage: Stage, 
     (call,) = stage.gate.calls
     assert call.passage is not None
     assert call.passage._heard.report is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        SimpleNamespace(),
-        SimpleNamespace(_buffer=None, _buffer_offset=0),
-        SimpleNamespace(_buffer=[1, 2], _buffer_offset=0),
-        SimpleNamespace(_buffer=[b"a"], _buffer_offset="x"),
-        SimpleNamespace(_buffer=(b"a",), _buffer_offset=0),
-    ],
-)
-def test_the_rest_of_an_answer_is_not_worth_an_error(content: Any) -> None:
-    """What another version of the library may keep elsewhere is left."""
-    response: Any = SimpleNamespace(content=content)
-    assert asyncio.run(rest_of(response)) == b""

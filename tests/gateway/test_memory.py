@@ -19,7 +19,7 @@ from holdfast.cli.run_client import _gateway
 from holdfast.config import Config
 from holdfast.engine.identity.identities import LOCAL
 from holdfast.errors import HoldfastError
-from holdfast.gateway import reach
+from holdfast.gateway import discovery
 from holdfast.gateway.assembly import Gateway
 from holdfast.gateway.server import running
 from holdfast.memory.knowledge import Knowledge
@@ -253,11 +253,11 @@ class TestProjects:
     def test_a_gateway_that_runs_is_told(self, tmp_path: Path) -> None:
         with running_at_its_port(tmp_path) as (config, gateway):
             with _gateway(config, {}, None) as (address, begin, *_):
-                assert address == reach.place(config)
+                assert address == discovery.address(config)
                 begin("r1", "/home/me/app")
             assert gateway.runs.directory("r1") == "/home/me/app"
-            assert gateway.runs.seen("r1") is None
-            client = Client(reach.place(config))
+            assert gateway.runs.summary("r1") is None
+            client = Client(discovery.address(config))
             assert client.send("PUT", "/runs/r1", {"directory": "/x"}).status == 401
             token = {"authorization": f"Bearer {(config.home / 'admin-token').read_text().strip()}"}
             assert client.send("PUT", "/runs/r1", {"place": "/x"}, token).status == 400

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.engine.passage.client_request import by_name
-from holdfast.gateway.headers import head_of, to_pass_on, to_send
+from holdfast.gateway.headers import to_pass_on, to_send
 from holdfast.serving import address_of, listen
 
 from .gate import OK, Heard, Provider, Received, gated, hear, read_request, spoken
@@ -99,20 +99,6 @@ class TestHeaders:
     def test_odd_bytes(self) -> None:
         raw = [(b"x-utf", "é".encode()), (b"x-latin", b"\xe9"), (b"x-empty", b"")]
         assert to_send(raw, by_name(raw), verbatim=True) == raw
-        head = b"GET /v1/models HTTP/1.1\r\nx-utf: \xc3\xa9\r\nx-latin: \xe9\r\nx-empty: \r\n\r\n"
-        assert head_of("GET", b"/v1/models", raw, 0) == head
-
-    @pytest.mark.parametrize("odd", [b"a\r\nx: y", b"a\nb", b"a\rb", b"\0", b"\x7f", b"\x1b"])
-    def test_a_header_is_a_line(self, odd: bytes) -> None:
-        assert b"tab\there\r\n" in head_of("GET", b"/", [(b"x", b"tab\there")], 0)
-        for headers, target in (([(b"x", odd)], b"/"), ([(odd, b"x")], b"/"), ([], odd)):
-            with pytest.raises(ValueError, match="control character"):
-                head_of("GET", target, headers, 0)
-
-    def test_the_length_of_a_body(self) -> None:
-        assert head_of("GET", b"/", (), 0).endswith(b"HTTP/1.1\r\n\r\n")
-        assert head_of("GET", b"/", (), 3).endswith(b"\r\nContent-Length: 3\r\n\r\n")
-        assert head_of("DELETE", b"/", (), 0).endswith(b"\r\nContent-Length: 0\r\n\r\n")
 
     def test_an_encoding_goes_with_its_bytes(self) -> None:
         raw = [(b"content-encoding", b"gzip"), (b"content-type", b"application/json")]

@@ -17,7 +17,7 @@ import pytest
 from benchmarks.restart_clients import Client
 from holdfast.engine import EngineCore
 from holdfast.gateway import assembly
-from holdfast.gateway.server import Server
+from holdfast.gateway.server import GatewayServer
 from holdfast.simulator import Simulator
 from holdfast.simulator.server import running
 
@@ -110,12 +110,12 @@ def test_what_is_loaded_on_first_use_is_there_before_it_listens(
 ) -> None:
     done: list[str] = []
     monkeypatch.setattr(assembly, "warm_up", lambda: done.append("warm"))
-    monkeypatch.setattr(Server, "startup", partialmethod(_noted, Server.startup, done))
+    monkeypatch.setattr(GatewayServer, "startup", partialmethod(_noted, GatewayServer.startup, done))
     with gated(tmp_path, "http://127.0.0.1:9"):
         assert done == ["warm", "listening"]
 
 
-async def _noted(server: Server, startup: Any, done: list[str], *given: Any, **options: Any) -> None:
+async def _noted(server: GatewayServer, startup: Any, done: list[str], *given: Any, **options: Any) -> None:
     done.append("listening")
     await startup(server, *given, **options)
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.config.sections.server import Upstream
 from holdfast.errors import HoldfastError
-from holdfast.gateway.auth import Entry, enter
+from holdfast.gateway.auth import EntryPath, parse_entry
 from holdfast.gateway.routes import Routes, is_client
 from holdfast.wire import dialect_of
 
@@ -248,18 +248,18 @@ class TestDoors:
     @pytest.mark.parametrize(
         ("path", "entry"),
         [
-            ("/v1/messages", Entry("/v1/messages")),
-            ("/run/a1/v1/messages", Entry("/v1/messages", run="a1")),
-            ("/k/secret/v1/messages", Entry("/v1/messages", key="secret")),
-            ("/k/secret/run/a1/v1/messages", Entry("/v1/messages", key="secret", run="a1")),
-            ("/run/a1/k/secret/v1/messages", Entry("/v1/messages", key="secret", run="a1")),
-            ("/run/a1", Entry("/", run="a1")),
-            ("/run/a1/run/a2/x", Entry("/run/a2/x", run="a1")),
-            ("/run//v1", Entry("/run//v1")),
-            ("/run/a b/v1", Entry("/run/a b/v1")),
-            ("/runs/a1", Entry("/runs/a1")),
-            ("/run/a%2Fb/v1", Entry("/run/a%2Fb/v1")),
+            ("/v1/messages", EntryPath("/v1/messages")),
+            ("/run/a1/v1/messages", EntryPath("/v1/messages", run="a1")),
+            ("/k/secret/v1/messages", EntryPath("/v1/messages", key="secret")),
+            ("/k/secret/run/a1/v1/messages", EntryPath("/v1/messages", key="secret", run="a1")),
+            ("/run/a1/k/secret/v1/messages", EntryPath("/v1/messages", key="secret", run="a1")),
+            ("/run/a1", EntryPath("/", run="a1")),
+            ("/run/a1/run/a2/x", EntryPath("/run/a2/x", run="a1")),
+            ("/run//v1", EntryPath("/run//v1")),
+            ("/run/a b/v1", EntryPath("/run/a b/v1")),
+            ("/runs/a1", EntryPath("/runs/a1")),
+            ("/run/a%2Fb/v1", EntryPath("/run/a%2Fb/v1")),
         ],
     )
-    def test_our_prefixes_are_taken_off(self, path: str, entry: Entry) -> None:
-        assert enter(path) == entry
+    def test_our_prefixes_are_taken_off(self, path: str, entry: EntryPath) -> None:
+        assert parse_entry(path) == entry

@@ -16,7 +16,7 @@ import pytest
 from holdfast.cli.serve import introduction, line
 from holdfast.engine import EngineCore
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.request_reader import Call
+from holdfast.gateway.request_reader import GatewayRequest
 from holdfast.gateway.server import running
 from holdfast.simulator.provider import Simulator
 from holdfast.simulator.server import running as simulating
@@ -55,7 +55,7 @@ def turn(number: int, system: str = LONG) -> dict[str, Any]:
 class Everything:
     """One run in which everything happens, with what was said to clients and printed."""
 
-    def __init__(self, gate: Gated, upstream: str, calls: list[Call]) -> None:
+    def __init__(self, gate: Gated, upstream: str, calls: list[GatewayRequest]) -> None:
         self.gate, self.upstream, self.calls = gate, Client(upstream), calls
         self.key = (gate.config.home / "access-key").read_text().strip()
         self.said: list[bytes] = []
@@ -148,7 +148,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    calls: list[Call] = []
+    calls: list[GatewayRequest] = []
     try:
         with simulating(Simulator()) as upstream, pytest.MonkeyPatch.context() as patch:
             config = configured(home, upstream, gateway__preflight_usd=0.0001)

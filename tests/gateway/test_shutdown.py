@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from holdfast.gateway.assembly import Gateway
-from holdfast.gateway.server import Server, server
+from holdfast.gateway.server import GatewayServer, server
 from holdfast.serving import address_of, listen
 from holdfast.store import open_store
 from tests.simulator.served import ANTHROPIC
@@ -37,7 +37,7 @@ class Ending:
         self.listener = self._stack.enter_context(listen("127.0.0.1", 0))
         self.address = address_of(self.listener)
         ready = threading.Event()
-        self.server: Server = server(self.gateway, self.config, ready.set)
+        self.server: GatewayServer = server(self.gateway, self.config, ready.set)
         self.thread = threading.Thread(target=self.server.run, args=([self.listener],))
         self.thread.start()
         assert ready.wait(10)

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from urllib.parse import SplitResult, urlsplit
-
-import aiohttp
-from yarl import URL
+from urllib.parse import urlsplit
 
 from holdfast import facts
 from holdfast.config.sections import Limits, Upstream
 from holdfast.errors import HoldfastError
-from holdfast.serving import is_loopback
-from holdfast.upstream import Trust, proxy_for, trust, untrusted
+from holdfast.serving import encodings, is_loopback
+from holdfast.upstream import Address, HttpClient, Response, UpstreamError, parse_address
 from holdfast.wire import path_of, wire_model
 
 from .contract import KeyMissing, OutgoingRequest, SideRequest, Unreachable
@@ -37,16 +33,16 @@ KEYS: dict[str, tuple[str, ...]] = {
 """The variables that a provider's key is looked for in; the first that is set counts."""
 
 _UPSTREAMS = {"anthropic": "anthropic", "gemini": "gemini", "openrouter": "openrouter"}
-_HEADERS = {"content-type": "application/json", "accept-encoding": "identity", "user-agent": "holdfast"}
+_HEADERS = {
+    "accept": "*/*",
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+    "user-agent": "holdfast",
+}
 _VERSION = "2023-06-01"
 _OPENAI = urlsplit(Upstream().openai).hostname
-_KEEP_ALIVE_S = 15.0
-"""Shorter than providers keep an idle connection: a call must not run into one that is closing."""
-
 _LARGEST = 4_194_304
 """Bytes of an answer to a call beside the requests."""
-_FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
-_version = re.compile(r"/v1(?:beta|alpha)?\Z").search
 _printable = re.compile(r"[!-~]+").fullmatch
 
 
@@ -62,23 +58,24 @@ class HttpProvider:
     ) -> None:
         self._environ = os.environ if environ is None else environ
         self._limits = limits
-        self._trust = trust(environ)
         self._upstream = upstream
-        self._addresses = {name: _address(name, getattr(upstream, name)) for name in KEYS}
-        self._session: aiohttp.ClientSession | None = None
+        self._addresses = {name: parse_address(name, getattr(upstream, name)) for name in KEYS}
+        self._client = HttpClient(connect_s=limits.connect_s, idle_s=limits.idle_s, environ=environ)
 
     @asynccontextmanager
     async def open(self, request: OutgoingRequest) -> AsyncIterator[HttpAnswer]:
         """Send a request; whoever leaves before the answer's end closes the connection."""
         name = _UPSTREAMS.get(request.dialect, "openai")
         address = self._addresses[name]
-        local = is_loopback(address.hostname or "")
+        local = is_loopback(address.host)
         headers = _HEADERS | _credential(name, self._key(name, local=local))
         if name == "openai" and (problem := not_served(request.model, self._upstream)):
             raise KeyMissing(problem)
         if local and request.session:
             headers["x-holdfast-session"] = request.session
-        response = await self._send(address, _target(address, request), headers, request.raw)
+        response = await self._send(
+            address, address.target(*path_of(request.dialect, wire_model(request.model))), headers, request.raw
+        )
         try:
             if 300 <= response.status < 400:
                 raise HoldfastError(
@@ -93,8 +90,8 @@ class HttpProvider:
         """A call beside the requests, to the same server with the same key, which goes in a header only."""
         name = _UPSTREAMS.get(request.dialect, "openai")
         address = self._addresses[name]
-        headers = _HEADERS | _credential(name, self._key(name, local=is_loopback(address.hostname or "")))
-        target = _below(address, request.path, request.query)
+        headers = _HEADERS | _credential(name, self._key(name, local=is_loopback(address.host)))
+        target = address.target(request.path, request.query)
         response = await self._send(address, target, headers, request.raw, request.method)
         try:
             answer = HttpAnswer(response, address, self._limits)
@@ -108,52 +105,28 @@ class HttpProvider:
             response.close()
 
     async def close(self) -> None:
-        """End all connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        """Close all connections."""
+        await self._client.close()
 
     async def _send(
-        self, address: SplitResult, target: URL, headers: dict[str, str], raw: bytes, method: str = "POST"
-    ) -> aiohttp.ClientResponse:
-        problem: Exception
+        self, address: Address, target: str, headers: Mapping[str, str], raw: bytes, method: str = "POST"
+    ) -> Response:
         try:
-            return await self._connections().request(
-                method,
-                target,
-                data=raw,
-                headers=headers,
-                proxy=proxy_for(address.scheme, address.hostname or ""),
-                allow_redirects=False,
-            )
-        except _FAILURES as error:
-            problem = _unreachable(address, error, self._limits, self._trust)
-        raise problem  # outside of the handler: the library's errors hold the headers, and with them the key
-
-    def _connections(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            limits = self._limits
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=_KEEP_ALIVE_S, ttl_dns_cache=60, ssl=self._trust.for_connector
-                ),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(
-                    total=None, connect=limits.connect_s, sock_connect=limits.connect_s, sock_read=limits.idle_s
-                ),
-            )
-        return self._session
+            encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+            return await self._client.send(address, method, target, encoded, raw)
+        except UpstreamError as error:
+            raise _no_answer(address, error, self._limits) from None
 
     def _key(self, name: str, *, local: bool) -> str:
         variables = KEYS[name]
-        found = next((variable for variable in variables if self._environ.get(variable, "").strip()), None)
-        if found is None:
+        variable = next((each for each in variables if self._environ.get(each, "").strip()), None)
+        if variable is None:
             if local:
                 return NO_KEY
             raise KeyMissing(f"there is no key for {name}; set {' or '.join(variables)} in the environment.")
-        key = self._environ[found].strip()
+        key = self._environ[variable].strip()
         if _printable(key) is None:
-            raise HoldfastError(f"{found} holds characters that no key has; set it to the key alone.")
+            raise HoldfastError(f"{variable} holds characters that no key has; set it to the key alone.")
         return key
 
 
@@ -177,54 +150,34 @@ def not_served(model: str, upstream: Upstream) -> str:
 class HttpAnswer:
     """An answer on its way: its head, and its body as it comes."""
 
-    def __init__(self, response: aiohttp.ClientResponse, address: SplitResult, limits: Limits) -> None:
-        self.status: int = response.status
+    def __init__(self, response: Response, address: Address, limits: Limits) -> None:
+        self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
         self._response = response
         self._address = address
         self._limits = limits
+        encoding = encodings.named(self.headers.get("content-encoding"))
+        self._decoder = (
+            encodings.Decoder(encoding) if encoding in encodings.KNOWN else None
+        )  # some encode what was asked for in plain
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        problem: Exception
         try:
-            chunk = await self._response.content.readany()
-        except _FAILURES as error:
-            problem = _broken(self._address, error, self._limits)
-        else:
-            if not chunk:
-                raise StopAsyncIteration
-            return chunk
-        raise problem
-
-
-def _address(name: str, text: str) -> SplitResult:
-    try:
-        parts = urlsplit(text)
-        parts.port  # noqa: B018  read, because it is what may be wrong
-    except ValueError as error:
-        raise HoldfastError(f"upstream.{name} is no address ({error}); give one such as https://HOST.") from error
-    if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
-        raise HoldfastError(
-            f"upstream.{name} has parts that an upstream cannot have; give scheme, host, port and path only."
-        )
-    return parts
-
-
-def _target(address: SplitResult, request: OutgoingRequest) -> URL:
-    return _below(address, *path_of(request.dialect, wire_model(request.model)))
-
-
-def _below(address: SplitResult, path: str, query: Mapping[str, str]) -> URL:
-    """A path at an upstream. A base that ends with the version a path begins with is not doubled."""
-    base = address.path.rstrip("/")
-    found = _version(base)
-    if found is not None and path.startswith(found[0] + "/"):
-        path = path.removeprefix(found[0])
-    asked = f"{address.scheme}://{address.netloc}{base}{path}"
-    return URL(asked, encoded=True).with_query(query) if query else URL(asked, encoded=True)
+            chunk = b""
+            while not chunk and not self._response.at_eof():
+                chunk = await self._response.read_any()
+                if self._decoder is not None:
+                    chunk = self._decoder.feed(chunk)
+        except UpstreamError as error:
+            raise _broken_off(self._address, error, self._limits) from None
+        except ValueError:  # not what its header says
+            raise _broken_off(self._address, UpstreamError("closed"), self._limits) from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
 
 def _credential(name: str, key: str) -> dict[str, str]:
@@ -233,25 +186,27 @@ def _credential(name: str, key: str) -> dict[str, str]:
     return {"x-goog-api-key": key} if name == "gemini" else {"authorization": f"Bearer {key}"}
 
 
-def _unreachable(address: SplitResult, error: Exception, limits: Limits, trusted: Trust) -> Unreachable:
-    """Why there is no answer. The words are ours: the library's hold the whole address."""
+def _no_answer(address: Address, error: UpstreamError, limits: Limits) -> Unreachable:
+    """Why there is no answer."""
     where = address.netloc
-    if isinstance(error, aiohttp.SocketTimeoutError):
-        return Unreachable(f"{where} did not answer within {limits.idle_s:g} seconds.")
-    if isinstance(error, TimeoutError):
-        return Unreachable(f"{where} could not be connected to within {limits.connect_s:g} seconds.")
-    if why := untrusted(error, trusted):
-        return Unreachable(f"no secure connection to {where} can be made: {why}.")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
-        return Unreachable(f"no secure connection to {where} can be made; check its address and certificate.")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        reason = os.strerror(number) if number is not None and number > 0 else error.os_error.strerror
-        return Unreachable(f"{where} cannot be reached ({reason or 'no connection'}); check the address and network.")
-    return Unreachable(f"{where} broke the connection before it answered.")
+    match error.kind:
+        case "read_timeout":
+            return Unreachable(f"{where} did not answer within {limits.idle_s:g} seconds.")
+        case "connect_timeout":
+            return Unreachable(f"{where} could not be connected to within {limits.connect_s:g} seconds.")
+        case "untrusted":
+            return Unreachable(f"no secure connection to {where} can be made: {error.reason}.")
+        case "tls":
+            return Unreachable(f"no secure connection to {where} can be made; check its address and certificate.")
+        case "unreachable":
+            return Unreachable(f"{where} cannot be reached ({error.reason}); check the address and network.")
+        case "invalid":
+            return Unreachable(f"{where} answered with {error.reason}.")
+        case "not_http" | "closed":
+            return Unreachable(f"{where} broke the connection before it answered.")
 
 
-def _broken(address: SplitResult, error: Exception, limits: Limits) -> Unreachable:
-    if isinstance(error, TimeoutError):
+def _broken_off(address: Address, error: UpstreamError, limits: Limits) -> Unreachable:
+    if error.kind == "read_timeout":
         return Unreachable(f"{address.netloc} was silent for {limits.idle_s:g} seconds in the middle of its answer.")
     return Unreachable(f"{address.netloc} broke off in the middle of its answer.")

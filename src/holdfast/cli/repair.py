@@ -14,7 +14,7 @@ from holdfast.cli import tables
 from holdfast.cli.repair_words import Level, sentence
 from holdfast.cli.setup import use_configured_facts
 from holdfast.config import FILE, Config, holdfast_home, load_config, resolve, write_value
-from holdfast.gateway import presence, reach
+from holdfast.gateway import discovery
 
 from .store_options import looking, print_json
 
@@ -105,8 +105,8 @@ def _report(config: Config, written: str | None, file: str | None) -> Report:
 
 def _keeping(config: Config, written: str) -> Iterator[Running]:
     """The gateways of this home that run with another level."""
-    for each in presence.find_all(config):
-        level = reach.repair_level(each.gateway.address) if each.alive else written
+    for each in discovery.find_all(config):
+        level = discovery.repair_level(each.gateway.address) if each.alive else written
         if level != written:
             yield Running(each.gateway.address, level)
 

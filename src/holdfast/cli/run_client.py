@@ -30,7 +30,7 @@ from holdfast.config import Config, inert, load_config
 from holdfast.config.sections import Upstream
 from holdfast.engine.passage import kill_switch
 from holdfast.errors import HoldfastError
-from holdfast.gateway import Gateway, Seen, launch, reach, running
+from holdfast.gateway import Gateway, RunSummary, discovery, launch, running
 from holdfast.memory import project_of
 from holdfast.store import Call, open_existing
 from holdfast.upstream import shown_address
@@ -91,11 +91,13 @@ def command(client: tuple[str, ...], repair: str | None) -> int:
     return code
 
 
-def _through(config: Config, client: Sequence[str], scratch: Path, repair: str | None) -> tuple[int, Seen | None, str]:
+def _through(
+    config: Config, client: Sequence[str], scratch: Path, repair: str | None
+) -> tuple[int, RunSummary | None, str]:
     """Run the client; its exit code, what the gateway saw of it, and how much that repairs."""
     run = secrets.token_hex(8)
     environ = launch.environment(client, os.environ)
-    chosen = launch.chosen(launch.client_name(client), environ, reach.place(config), asdict(Upstream()))
+    chosen = launch.chosen(launch.client_name(client), environ, discovery.address(config), asdict(Upstream()))
     upstreams = {key: value for key, value in chosen.upstreams.items() if _is_free(config, key)}
     for value in upstreams.values():
         _say(f"the gateway forwards to {shown_address(value)}, the address in the environment")
@@ -120,7 +122,7 @@ class _Used(NamedTuple):
 
     address: str
     begin: Callable[[str, str, str], None]
-    report: Callable[[str], Seen | None]
+    report: Callable[[str], RunSummary | None]
     level: str
 
 
@@ -128,12 +130,15 @@ class _Used(NamedTuple):
 def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> Iterator[_Used]:
     """The gateway that runs, or one of our own where it has other upstreams or another level of repairs is asked
     for."""
-    found = None if upstreams or repair else reach.find(config)
+    found = None if upstreams or repair else discovery.find(config)
     if found is not None:
-        yield _Used(found, partial(reach.begin, config), partial(reach.seen, config), _its_level(config))
+        yield _Used(
+            found, partial(discovery.begin_run, config), partial(discovery.run_summary, config), _its_level(config)
+        )
         return
-    if not upstreams and not repair and reach.answers(config):
-        _say(f"the gateway on {reach.place(config)} is not used: it forwards elsewhere, or is not this installation's")
+    if not upstreams and not repair and discovery.answers(config):
+        place = discovery.address(config)
+        _say(f"the gateway on {place} is not used: it forwards elsewhere, or is not this installation's")
     own = load_config({**{f"upstream.{name}": value for name, value in upstreams.items()}, "cache.repair": repair})
     if without_effect := inert.warning(own, "gateway"):
         _say(without_effect.rstrip("."))
@@ -142,13 +147,13 @@ def _gateway(config: Config, upstreams: dict[str, str], repair: str | None) -> I
         _say(gateway.retention.sentence(gateway.store, time.time()))
         gateway.retention.announced(gateway.store, time.time())
     with running(own, gateway=gateway) as address:
-        yield _Used(address, gateway.runs.begin, gateway.runs.seen, own.settings.cache.repair)
+        yield _Used(address, gateway.runs.begin, gateway.runs.summary, own.settings.cache.repair)
 
 
 def _its_level(config: Config) -> str:
     """How much the gateway that runs repairs; said where it is not what is configured."""
-    place, configured = reach.place(config), config.settings.cache.repair
-    level = reach.repair_level(place) or configured
+    place, configured = discovery.address(config), config.settings.cache.repair
+    level = discovery.repair_level(place) or configured
     if level != configured:
         _say(
             f'the gateway on {place} keeps cache.repair = "{level}", with which it was started; "{configured}" holds '
@@ -199,7 +204,7 @@ def _in_foreground() -> bool:
         return False
 
 
-def _bill(config: Config, name: str, seen: Seen | None, level: str) -> Iterator[str]:
+def _bill(config: Config, name: str, seen: RunSummary | None, level: str) -> Iterator[str]:
     """What the session cost, in lines."""
     if seen is None or not seen.requests:
         yield (
@@ -233,7 +238,7 @@ def _bill(config: Config, name: str, seen: Seen | None, level: str) -> Iterator[
 
 
 def _settled(
-    config: Config, seen: Seen, level: str
+    config: Config, seen: RunSummary, level: str
 ) -> tuple[observe.Sums | None, Call | None, observe.RepairSavings | None]:
     """The sums of the run's calls, when all of them are written, the last one, and what repairs would have saved."""
     deadline = time.monotonic() + _SETTLING_S

@@ -13,7 +13,7 @@ from holdfast.cli.subscriptions import treatment
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config, inert, load_config
 from holdfast.engine.passage import Switch
-from holdfast.gateway import ACCESS_KEY, ADMIN_TOKEN, Call, Gateway, Refused, serve
+from holdfast.gateway import ACCESS_KEY, ADMIN_TOKEN, Gateway, GatewayRequest, RefusedRequest, serve
 from holdfast.report import worth_saying
 from holdfast.serving import address_of, listen
 from holdfast.store import is_subscription
@@ -161,7 +161,7 @@ def _tell(text: str) -> None:
         """Nobody reads any more; the clients are still served."""
 
 
-def line(call: Call) -> str:
+def line(call: GatewayRequest) -> str:
     """One request: when, where to, what became of it. The query and the upstream's own part of the path are left out:
     both may hold a key."""
     at = _clock(call.started)
@@ -187,11 +187,11 @@ def line(call: Call) -> str:
     return "  ".join(parts)
 
 
-def _path(call: Call) -> str:
+def _path(call: GatewayRequest) -> str:
     return shown_path(call.route.path, call.route.upstream.base)
 
 
-def refusal(refused: Refused) -> str:
+def refusal(refused: RefusedRequest) -> str:
     """A request that no provider got: when, what was asked for, and why not. Often the client has a wrong address."""
     hint = "; check the client's base address" if refused.status == 404 else ""
     asked = f"{_clock(refused.at)}  {refused.status}  {refused.method} {refused.path}"

@@ -12,12 +12,14 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-import aiohttp
-
 from holdfast.errors import HoldfastError
 from holdfast.simulator import VirtualClock
+from holdfast.upstream import HttpClient, UpstreamError, parse_address
 
 from . import session as demo_session
+
+_TIMEOUT_S = 60.0
+_LARGEST = 10_000_000  # bytes of an answer
 
 
 async def session(
@@ -33,13 +35,31 @@ async def session(
     """Send one session, whose tools return `results`; time is the clock's, which passes in no time."""
     messages: list[dict[str, Any]] = []
     rng, calls = Random(demo_session.SEED), 0
-    headers = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json", **headers}
-    async with aiohttp.ClientSession(headers=headers, trust_env=False) as http:
+    sent = {"x-api-key": "demo", "anthropic-version": "2023-06-01", "content-type": "application/json"}
+    sent |= {"user-agent": "python", **headers}
+    raw_headers = [(name.encode(), value.encode()) for name, value in sent.items()]
+    http = HttpClient(connect_s=_TIMEOUT_S, idle_s=_TIMEOUT_S, use_proxies=False)
+
+    async def ask(body: dict[str, Any]) -> list[dict[str, Any]]:
+        to, raw = parse_address("gateway", address), json.dumps(body).encode()
+        try:
+            response = await http.send(to, "POST", to.path("/v1/messages"), raw_headers, raw)
+            answer = json.loads(await response.read(_LARGEST))
+        except UpstreamError as error:
+            raise HoldfastError(
+                f"the demo cannot reach its own gateway at {address} ({error.reason or error}); check the loopback "
+                "network."
+            ) from error
+        if response.status != 200:
+            raise HoldfastError(f"the demo's request was answered with {response.status}: {answer}; please report it.")
+        return list(answer["content"])
+
+    try:
         for number, turn in enumerate(turns):
             clock.advance(demo_session.pause(number) or 30 + rng.random() * 90)
             messages.append({"role": "user", "content": turn.ask})
             while True:
-                content = await _ask(http, address, _body(model, messages, clock, number, rng))
+                content = await ask(_body(model, messages, clock, number, rng))
                 messages.append({"role": "assistant", "content": content})
                 clock.advance(5 + rng.random() * 10)
                 wanted = [block for block in content if block["type"] == "tool_use"]
@@ -48,6 +68,8 @@ async def session(
                 messages.append({"role": "user", "content": [_answered(wanted[0], results[calls])]})
                 calls += 1
             on_turn()
+    finally:
+        await http.close()
 
 
 def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn: int, rng: Random) -> dict[str, Any]:
@@ -65,19 +87,6 @@ def _body(model: str, messages: list[dict[str, Any]], clock: VirtualClock, turn:
         "tools": tools,
         "messages": messages,
     }
-
-
-async def _ask(http: aiohttp.ClientSession, address: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    try:
-        async with http.post(f"{address}/v1/messages", data=json.dumps(body).encode()) as answer:
-            said = await answer.json()
-            if answer.status != 200:
-                raise HoldfastError(f"the demo's request was answered with {answer.status}: {said}; please report it.")
-            return list(said["content"])
-    except aiohttp.ClientConnectorError as error:
-        raise HoldfastError(
-            f"the demo cannot reach its own gateway at {address} ({error.strerror}); check the loopback network."
-        ) from error
 
 
 def _answered(block: dict[str, Any], result: str) -> dict[str, Any]:

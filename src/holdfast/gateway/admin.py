@@ -48,8 +48,8 @@ GET /healthz says whether it runs. With the admin token (HOLDFAST_HOME/admin-tok
 """
 
 
-class Begun(msgspec.Struct, frozen=True):
-    """What is said of a run when it begins."""
+class RunStart(msgspec.Struct, frozen=True):
+    """What `holdfast run` says of a run when it begins."""
 
     directory: Annotated[str, msgspec.Meta(max_length=4_096)]
     client: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -162,15 +162,15 @@ class Pages:
         return _json(await self._ask(lambda store: report.skills(store, start=start, end=end, tenant=tenant)))
 
     async def run(self, request: Request) -> Response:
-        found = self._runs.seen(request.path_params["id"])
-        if found is None:
+        summary = self._runs.summary(request.path_params["id"])
+        if summary is None:
             raise _Missing("no request of this run has been seen; its address begins with /run/ID.")
-        return _json(found)
+        return _json(summary)
 
     async def begin_run(self, request: Request) -> Response:
         """`holdfast run` says where it starts a client: the project whose memory counts for it."""
         try:
-            said = msgspec.json.decode(await request.body(), type=Begun)
+            said = msgspec.json.decode(await request.body(), type=RunStart)
         except msgspec.MsgspecError:
             raise _Wrong('send {"directory": "…"} with the directory of the run.') from None
         self._runs.begin(request.path_params["id"], said.directory, said.client)

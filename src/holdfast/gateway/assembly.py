@@ -16,18 +16,17 @@ from holdfast.errors import HoldfastError
 from holdfast.memory import Injecting
 from holdfast.serving import is_loopback
 from holdfast.store import Store, open_store, path_of
+from holdfast.upstream import HttpClient
 
 from .admin import Pages
-from .app import App, Refused
+from .app import App, Entrance, RefusedRequest
 from .auth import Access, Admin, OwnKeys, serves
 from .chores import Chores
 from .health import StoreHealth, without_directories
-from .limits import Load
 from .origins import OriginPolicy
 from .pipeline import Pipeline
-from .refusals import Refusals
-from .relay import Relay
-from .request_reader import Call
+from .refusals import RefusalEvents
+from .request_reader import GatewayRequest
 from .retention import Retention
 from .routes import Routes
 from .runs import Runs
@@ -45,8 +44,8 @@ class Gateway:
         config: Config,
         *,
         host: str = "127.0.0.1",
-        on_call: Callable[[Call], None] | None = None,
-        on_refused: Callable[[Refused], None] | None = None,
+        on_call: Callable[[GatewayRequest], None] | None = None,
+        on_refused: Callable[[RefusedRequest], None] | None = None,
         clock: Callable[[], float] = time.time,
         switch: Switch | None = None,
     ) -> None:
@@ -76,34 +75,42 @@ class Gateway:
             self.engine, self.identities, config.for_agent, clock=clock, remembering=memory, switch=self.switch
         )
         self._warm_up()
-        self.runs, self.load = Runs(), Load(limits)
-        refusals, health = Refusals(self.engine, clock), StoreHealth(self.store, trouble)
-        self.app = App(
-            routes=routes,
-            origins=OriginPolicy(hosts=settings.gateway.hosts, origins=settings.gateway.origins, loopback=loopback),
-            access=Access(access_key),
-            admin=admin,
-            own_keys=OwnKeys(token, *(() if access_key is None else (access_key,))),
-            pages=Pages(self.store, self.runs, admin, refusals.tell, self.switch, health, settings.cache.repair).app(),
-            refused=refusals.tell,
-            limits=limits,
-            runs=self.runs,
-            make_relay=lambda: Relay(limits),
-            make_pipeline=lambda relay, over: Pipeline(
-                self.passages, relay, limits, self.load, over, self.runs.directory, self.runs.client
-            ),
-            make_chores=lambda relay: Chores(
-                self.engine,
-                config.for_agent,
-                relay,
-                store=self.store,
-                clock=clock,
-                off=lambda: self.switch.off,
-                retention=self.retention,
-            ),
-            on_call=on_call,
-            on_refused=on_refused,
+        self.runs, self._on_call = Runs(), on_call
+        refusals, health = RefusalEvents(self.engine, clock), StoreHealth(self.store, trouble)
+        client = HttpClient(connect_s=limits.connect_s, idle_s=limits.idle_s)
+        self.chores = Chores(
+            self.engine,
+            config.for_agent,
+            client,
+            store=self.store,
+            clock=clock,
+            off=lambda: self.switch.off,
+            retention=self.retention,
         )
+        entrance = Entrance(
+            OriginPolicy(hosts=settings.gateway.hosts, origins=settings.gateway.origins, loopback=loopback),
+            Access(access_key),
+            admin,
+            OwnKeys(token, *(() if access_key is None else (access_key,))),
+            refusals.emit,
+        )
+        self.app = App(
+            entrance,
+            routes,
+            Pages(self.store, self.runs, admin, refusals.emit, self.switch, health, settings.cache.repair).app(),
+            Pipeline(self.passages, client, limits, self.runs, self._note_end),
+            self.chores,
+            limits,
+            on_refused,
+        )
+
+    def _note_end(self, call: GatewayRequest) -> None:
+        """A request is over."""
+        if call.run is not None:
+            self.runs.note(call.run, call.passage, call.status)
+        self.chores.note(call)
+        if self._on_call is not None:
+            self._on_call(call)
 
     def _warm_up(self) -> None:
         """Load what requests would otherwise wait for, before anybody is told that we listen."""

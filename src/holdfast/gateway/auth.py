@@ -19,29 +19,29 @@ from holdfast.config import Settings
 from holdfast.engine.passage import OURS, RawHeaders
 
 ACCESS_HEADER = "x-holdfast-key"
-_door = re.compile(r"/(k|run)/([A-Za-z0-9._~-]{1,128})(?=/|\Z)").match
+_prefix = re.compile(r"/(k|run)/([A-Za-z0-9._~-]{1,128})(?=/|\Z)").match
 _BEARER = "bearer "
 _DEEPEST = 3  # layers of percent-encoding
 _STANDARD = bytes.maketrans(b"-_", b"+/")  # the alphabets of base64 differ in these
 
 
-class Entry(Struct, frozen=True):
-    """A path without the prefixes that are ours, and what they said."""
+class EntryPath(Struct, frozen=True):
+    """A path without the prefixes that are ours, and what they say."""
 
     path: str
     key: str | None = None
     run: str | None = None
 
 
-def enter(path: str) -> Entry:
-    """`/k/KEY` and `/run/ID` stand in front of a path, in any order."""
+def parse_entry(path: str) -> EntryPath:
+    """Take `/k/KEY` and `/run/ID`, in any order, off the front of a path."""
     if not path.startswith(("/k/", "/run/")):
-        return Entry(path)
-    said: dict[str, str] = {}
-    while (found := _door(path)) is not None and found[1] not in said:
-        said[found[1]] = found[2]
-        path = path[found.end() :] or "/"
-    return Entry(path, said.get("k"), said.get("run"))
+        return EntryPath(path)
+    values: dict[str, str] = {}
+    while (prefix := _prefix(path)) is not None and prefix[1] not in values:
+        values[prefix[1]] = prefix[2]
+        path = path[prefix.end() :] or "/"
+    return EntryPath(path, values.get("k"), values.get("run"))
 
 
 def serves(settings: Settings) -> bytes:
@@ -60,7 +60,7 @@ class Access:
     def __init__(self, key: str | None) -> None:
         self._key = None if key is None else key.encode()
 
-    def allows(self, entry: Entry, headers: Mapping[str, str]) -> bool:
+    def allows(self, entry: EntryPath, headers: Mapping[str, str]) -> bool:
         if self._key is None:
             return True
         given = headers.get(ACCESS_HEADER) or entry.key or ""
@@ -116,8 +116,8 @@ class OwnKeys:
 
 def _in_base64(key: bytes) -> list[bytes]:
     """The characters that stand for a key within base64, for each of the three ways it may be aligned."""
-    found = []
+    spellings = []
     for before in range(3):
         text = base64.b64encode(bytes(before) + key).rstrip(b"=")
-        found.append(text[(0, 2, 3)[before] : None if (before + len(key)) % 3 == 0 else -1])
-    return found
+        spellings.append(text[(0, 2, 3)[before] : None if (before + len(key)) % 3 == 0 else -1])
+    return spellings

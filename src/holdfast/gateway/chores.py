@@ -1,7 +1,7 @@
-"""What is done beside the calls, with their clients' own credentials: cached contents (Gemini), keep-alive pings.
+"""What is done between calls, with their clients' own credentials: cached contents (Gemini), keep-alive pings.
 
 A lane's credential stays in memory, only while something may be done for the lane, and at most an hour after its last
-call. No request ever waits for a chore. Old rows of the store go here too.
+call. No request ever waits for a chore. Old rows of the store are removed here too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import urlencode
@@ -20,15 +19,16 @@ from holdfast.config import Settings
 from holdfast.engine import DuePing, EngineCore, Lane, SideCall
 from holdfast.engine.passage import place_of
 from holdfast.errors import HoldfastError
+from holdfast.lru import LRU
 from holdfast.store import Store
+from holdfast.upstream import HttpClient, UpstreamError
 from holdfast.version import __version__
 from holdfast.wire import DIALECTS
 
 from .headers import to_send
-from .relay import FAILURES, Relay, Unreachable
-from .request_reader import Call
+from .request_reader import GatewayRequest
 from .retention import AGENT, Retention
-from .routes import Route
+from .routes import ProviderRoute
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +50,14 @@ _KEPT = (
 """Headers that a chore is sent with: who pays, and how the request is to be read. It does not pass for the client."""
 
 
-class Known(Struct):
-    """A lane that something may be done for. Never stored, never shown."""
+class ChoreLane(Struct):
+    """A lane that something may be done for, with its credential. Never stored, never shown."""
 
     lane: Lane
-    route: Route
+    route: ProviderRoute
     query: str
     headers: list[tuple[bytes, bytes]]
-    seen: float
+    called: float  # when its last call ended
 
 
 class Chores:
@@ -67,7 +67,7 @@ class Chores:
         self,
         engine: EngineCore,
         settings: Callable[[str], Settings],
-        relay: Relay,
+        client: HttpClient,
         *,
         store: Store | None = None,
         clock: Callable[[], float] = time.time,
@@ -75,23 +75,23 @@ class Chores:
         retention: Retention | None = None,
     ) -> None:
         self._off, self._retention = off, retention
-        self._engine, self._settings, self._relay = engine, settings, relay
+        self._engine, self._settings, self._client = engine, settings, client
         self._store, self._clock = store, clock
-        self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+        self.lanes: LRU[tuple[str, str], ChoreLane] = LRU(MOST_LANES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._pruned = 0.0
 
     def start(self) -> None:
-        self._begin(self._for_ever())
+        self._begin(self._run())
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._known.clear()
+        self.lanes.clear()
 
-    def seen(self, call: Call) -> None:
-        """A call is over: what it asked to be done is begun, and its lane remembered if more may come."""
+    def note(self, call: GatewayRequest) -> None:
+        """Begin what a call that is over asks to be done, and remember its lane if more may come."""
         passage = call.passage
         if passage is None or passage.prepared is None:
             return
@@ -109,61 +109,56 @@ class Chores:
             for each in before:
                 self._engine.chore_done(lane, each, 0, b"", now=self._clock())
             return
-        known = Known(lane, call.route, call.query, _kept(call), self._clock())
-        self._known[lane.tenant, lane.id] = known
-        self._known.move_to_end((lane.tenant, lane.id))
-        if len(self._known) > MOST_LANES:
-            self._known.popitem(last=False)
+        entry = ChoreLane(lane, call.route, call.query, _headers(call), self._clock())
+        self.lanes[lane.tenant, lane.id] = entry
         for each in before:
-            self._begin(self._do(known, each))
+            self._begin(self._send_side_call(entry, each))
 
     @property
     def under_way(self) -> int:
         """How many chores have begun and are not over."""
         return len(self._tasks) - 1
 
-    async def _for_ever(self) -> None:
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
             try:
-                await self.round()
+                await self.run_due()
             except Exception as error:  # noqa: BLE001  the next round is tried all the same
                 log.warning("chores failed: %s", place_of(error))
 
-    async def round(self) -> None:
-        """Everything that is due now."""
+    async def run_due(self) -> None:
+        """Do everything that is due now."""
         now = self._clock()
         if not self._off():
-            self._due(now)
+            self._begin_due(now)
         await self._prune(now)
 
-    def _due(self, now: float) -> None:
-        for key in [key for key, known in self._known.items() if now - known.seen > IDLE_S]:
-            del self._known[key]
+    def _begin_due(self, now: float) -> None:
+        for key in [key for key, entry in self.lanes.items() if now - entry.called > IDLE_S]:
+            del self.lanes[key]
+        entries = list(self.lanes.values())
         agents: set[tuple[str, str]] = set()
-        for known in list(self._known.values()):
-            agent = (known.lane.tenant, known.lane.agent)
-            if known.route.dialect is DIALECTS["gemini"] and agent not in agents:  # objects belong to an agent
+        for entry in entries:
+            agent = (entry.lane.tenant, entry.lane.agent)
+            if entry.route.dialect is DIALECTS["gemini"] and agent not in agents:  # objects belong to an agent
                 agents.add(agent)
-                for each in self._engine.chores(known.lane, now=now):
-                    self._begin(self._do(known, each))
-        lanes = [known.lane for known in self._known.values() if known.route.dialect is DIALECTS["anthropic"]]
-        for due in self._engine.pings(lanes, now=now):
-            self._begin(self._ping(self._known[due.lane.tenant, due.lane.id], due))
+                for each in self._engine.chores(entry.lane, now=now):
+                    self._begin(self._send_side_call(entry, each))
+        pinged = {(e.lane.tenant, e.lane.id): e for e in entries if e.route.dialect is DIALECTS["anthropic"]}
+        for due in self._engine.pings([entry.lane for entry in pinged.values()], now=now):
+            self._begin(self._ping(pinged[due.lane.tenant, due.lane.id], due))
 
-    async def _do(self, known: Known, call: SideCall) -> None:
-        """A call for cached contents; whatever comes of it is brought back."""
-        send, upstream = call.send, known.route.upstream
-        query = urlencode(send.query)
-        if (key := _key(known.query)) is not None:
-            query = f"{query}&{key}" if query else key
-        path = upstream.path(send.path)
-        status, raw = await self._send(known, send.method, path, query, send.body)
-        self._engine.chore_done(known.lane, call, status, raw, now=self._clock())
+    async def _send_side_call(self, entry: ChoreLane, call: SideCall) -> None:
+        """Send a call for cached contents; the engine learns whatever comes of it."""
+        send = call.send
+        query = "&".join(each for each in (urlencode(send.query), _key(entry.query)) if each)
+        status, raw = await self._send(entry, send.method, entry.route.upstream.path(send.path), query, send.body)
+        self._engine.chore_done(entry.lane, call, status, raw, now=self._clock())
 
-    async def _ping(self, known: Known, due: DuePing) -> None:
-        status, raw = await self._send(known, "POST", known.route.path, known.query, due.raw)
-        tap = known.route.style.tap()
+    async def _ping(self, entry: ChoreLane, due: DuePing) -> None:
+        status, raw = await self._send(entry, "POST", entry.route.path, entry.query, due.raw)
+        tap = entry.route.style.tap()
         if 200 <= status < 300:
             tap.feed(raw)
             tap.close()
@@ -174,22 +169,20 @@ class Chores:
         else:
             self._engine.pinged(due, usage, now=self._clock())
 
-    async def _send(self, known: Known, method: str, path: str, query: str, body: bytes) -> tuple[int, bytes]:
+    async def _send(self, entry: ChoreLane, method: str, path: str, query: str, body: bytes) -> tuple[int, bytes]:
         """Status and body of an answer; status 0 where there is none."""
+        target = f"{path}?{query}" if query else path
         try:
-            response = await self._relay.send(known.route.upstream, method, path, query, known.headers, body)
+            response = await self._client.send(entry.route.upstream, method, target, entry.headers, body)
             try:
-                raw = await response.content.read(LARGEST)
-                while not response.content.at_eof() and len(raw) < LARGEST:
-                    raw += await response.content.read(LARGEST)
-                return response.status, raw
+                return response.status, await response.read(LARGEST)
             finally:
                 response.close()
-        except (Unreachable, *FAILURES):
+        except UpstreamError:
             return 0, b""
 
     async def _prune(self, now: float) -> None:
-        """What is older than `store.retention` allows, once a day."""
+        """Remove what is older than `store.retention` allows, once a day."""
         if self._store is None or self._retention is None or now - self._pruned < _DAY_S:
             return
         self._pruned = now
@@ -217,11 +210,11 @@ class Chores:
             log.warning("a chore failed: %s", place_of(error))
 
 
-def _kept(call: Call) -> list[tuple[bytes, bytes]]:
-    kept = [each for each in to_send(call.headers, call.first, verbatim=False) if each[0] in _KEPT]
-    return [*kept, (b"accept-encoding", b"identity"), (b"user-agent", f"holdfast/{__version__}".encode())]
+def _headers(call: GatewayRequest) -> list[tuple[bytes, bytes]]:
+    client = [each for each in to_send(call.headers, call.first, verbatim=False) if each[0] in _KEPT]
+    return [*client, (b"accept-encoding", b"identity"), (b"user-agent", f"holdfast/{__version__}".encode())]
 
 
-def _key(query: str) -> str | None:
-    """The credential in a query, as it stands there."""
-    return next((part for part in query.split("&") if part.startswith("key=")), None)
+def _key(query: str) -> str:
+    """The credential in a query, as it stands there; empty where there is none."""
+    return next((part for part in query.split("&") if part.startswith("key=")), "")

@@ -1,4 +1,4 @@
-"""Which headers pass: all but those of one hop, and those that are ours; and the head of a request as it leaves.
+"""Which headers pass: all but those of one hop, and those that are ours.
 
 Names come in lower case, as servers give them; order and repetition stay, and so do the bytes, whatever they are.
 """
@@ -25,9 +25,6 @@ _HOP = frozenset(
     )
 )
 _NOT_SENT = _HOP | {b"host", b"content-length", b"expect"}
-_BODILESS = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-_END = b"\r\n"
-_IN_A_LINE = bytes({0x09, *range(0x20, 0x100)} - {0x7F})
 _controls = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").sub
 
 
@@ -37,18 +34,6 @@ def to_send(headers: RawHeaders, first: Mapping[str, str], *, verbatim: bool) ->
     if not verbatim and "content-encoding" in first:
         drop = drop | {b"content-encoding"}
     return [each for each in headers if each[0] not in drop and not each[0].startswith(OURS)]
-
-
-def head_of(method: str, target: bytes, headers: RawHeaders, length: int) -> bytes:
-    """`headers` and the length of the body, as lines. ValueError where one of them would be more than a line."""
-    lines = [b"%b %b HTTP/1.1" % (method.encode("ascii"), target)]
-    lines += [b"%b: %b" % each for each in headers]
-    if length or method not in _BODILESS:
-        lines.append(b"Content-Length: %d" % length)
-    found = _END.join(lines)
-    if found.translate(None, _IN_A_LINE) != _END * (len(lines) - 1):
-        raise ValueError("a control character in a head")
-    return found + b"\r\n\r\n"
 
 
 def to_pass_on(headers: RawHeaders, status: int = 200) -> list[tuple[bytes, bytes]]:

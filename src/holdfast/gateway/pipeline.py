@@ -11,20 +11,18 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from aiohttp import StreamReader
-
 from holdfast.config.sections import Limits
 from holdfast.core.repairs import MOVES
 from holdfast.engine.identity import HEADER as CLIENT_HEADER
 from holdfast.engine.identity import SDKS, Headers, client_of
 from holdfast.engine.passage import RELAYED, Incoming, Passage, Passages, place_of, quietly
 from holdfast.serving import readable, send_together
+from holdfast.upstream import HttpClient, Response, UpstreamError
 
 from .headers import to_pass_on, to_send
-from .limits import RETRY_S, Load, too_many_streams
-from .problems import Answer, problem, say
-from .relay import FAILURES, Relay, Response, Unreachable, rest_of
-from .request_reader import Call, receive_body
+from .problems import RETRY_S, OwnResponse, broken_off, no_answer, problem, send_own, too_many_streams
+from .request_reader import GatewayRequest, receive_body
+from .runs import Runs
 
 log = logging.getLogger(__name__)
 
@@ -38,30 +36,52 @@ REFUSAL = 1_048_576
 """Bytes of a refusal that are read before it is passed on, to see whether something of ours is the reason."""
 
 
+class OpenStreams:
+    """How many calls of each tenant are under way."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._streams: dict[str, int] = {}
+
+    def begin(self, tenant: str) -> bool:
+        """Count one call more of a tenant, until its `end`; False where it has as many already as it may."""
+        before = self._streams.get(tenant, 0)
+        if before >= self._most:
+            return False
+        self._streams[tenant] = before + 1
+        return True
+
+    def end(self, tenant: str) -> None:
+        self._streams[tenant] -= 1
+        if not self._streams[tenant]:
+            del self._streams[tenant]
+
+
 class Pipeline:
-    """What all requests of a gateway share. `directory` is where a run of `holdfast run` was started, `client` what it
-    started."""
+    """What all requests of a gateway share."""
 
     def __init__(
         self,
         passages: Passages,
-        relay: Relay,
+        client: HttpClient,
         limits: Limits,
-        load: Load,
-        on_done: Callable[[Call], None],
-        directory: Callable[[str], str] = lambda _run: "",
-        client: Callable[[str], str] = lambda _run: "",
+        runs: Runs,
+        on_end: Callable[[GatewayRequest], None],
     ) -> None:
-        self._passages, self._relay, self._limits, self._load = passages, relay, limits, load
-        self._on_done, self._directory, self._client = on_done, directory, client
+        """`on_end` is called with each request that is over."""
+        self._passages, self._client, self._limits, self._runs = passages, client, limits, runs
+        self._on_end = on_end
+        self._streams = OpenStreams(limits.streams_per_tenant)
         self._beside = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-prepare")
         self._waiting = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-wait")
 
     async def close(self) -> None:
+        """End the threads and the connections to providers."""
         for threads in (self._beside, self._waiting):
             await asyncio.to_thread(threads.shutdown)
+        await self._client.close()
 
-    async def serve(self, call: Call) -> None:
+    async def serve(self, call: GatewayRequest) -> None:
         """Answer a request. If its client leaves, everything for it ends at once."""
         task = asyncio.current_task()
         assert task is not None
@@ -72,9 +92,9 @@ class Pipeline:
 
         call.connection.on_leave = call.leave = leave
         try:
-            answer = await self._answer(call)
-            if answer is not None:
-                await _say(call, answer)
+            response = await self._answer(call)
+            if response is not None:
+                await _send_own(call, response)
         except asyncio.CancelledError:
             if not call.left:  # the gateway ends, and this must not look like an end of the answer
                 call.unwatch()
@@ -87,28 +107,28 @@ class Pipeline:
             call.leave = None  # each holds the other, and with it the bodies, until the garbage collector comes
             if call.passage is not None:  # of no effect on one that is finished
                 quietly(call.passage.cut, "" if call.left else "the gateway ended")
-            quietly(self._on_done, call)
+            quietly(self._on_end, call)
 
-    async def _fail(self, call: Call) -> None:
+    async def _fail(self, call: GatewayRequest) -> None:
         """The end of a request that something of ours broke."""
         call.unwatch()
         if call.status:
             await call.connection.reset()
             return
         said = "something in the gateway failed; its log says where. Try again, or go to the provider directly."
-        await _say(call, problem(call.route.style, 500, said, close=True))
+        await _send_own(call, problem(call.route.style, 500, said, close=True))
 
-    async def _answer(self, call: Call) -> Answer | None:
+    async def _answer(self, call: GatewayRequest) -> OwnResponse | None:
         """Pass a provider's answer on; or give one of ours."""
         body = await receive_body(call, self._limits)
-        if isinstance(body, Answer):
+        if isinstance(body, OwnResponse):
             return body
         call.connection.watch()
         dialect = call.route.dialect
         if dialect is None:
             return await self._carry(call, body)
         tenant = quietly(self._passages.identities.tenant, call.first, call.query) or ""
-        if not self._load.begin(tenant):
+        if not self._streams.begin(tenant):
             return too_many_streams(call.route.style, self._limits)
         try:
             if self._passages.switch.off:
@@ -116,16 +136,16 @@ class Pipeline:
                 return await self._carry(call, body)
             call.passage = await self._begin(call, body, tenant or None)
             if call.passage is not None and (held := call.passage.held) is not None:
-                return Answer(held.status, (*held.headers, (b"content-length", b"%d" % len(held.body))), held.body)
+                return OwnResponse(held.status, (*held.headers, (b"content-length", b"%d" % len(held.body))), held.body)
             return await self._carry(call, body)
         finally:
-            self._load.end(tenant)
+            self._streams.end(tenant)
 
-    async def _begin(self, call: Call, body: bytes, tenant: str | None) -> Passage | None:
+    async def _begin(self, call: GatewayRequest, body: bytes, tenant: str | None) -> Passage | None:
         """Our part before the request goes out; None lets it go as it came."""
         route, dialect = call.route, call.route.dialect
         assert dialect is not None
-        headers, project = tuple(call.headers), "" if call.run is None else self._directory(call.run)
+        headers, project = tuple(call.headers), self._runs.directory(call.run)
         first = self._named(call)
         incoming = Incoming(call.method, route.path, call.query, headers, body, first, tenant, project)
         # for what is put into it to be durable
@@ -143,14 +163,14 @@ class Pipeline:
             beside.add_done_callback(_cut)
             raise
 
-    def _named(self, call: Call) -> Headers:
+    def _named(self, call: GatewayRequest) -> Headers:
         """The headers that say who asks; of a client that goes by the name of its SDK, what `holdfast run` started."""
-        started = "" if call.run is None else self._client(call.run)
+        started = self._runs.client(call.run)
         if not started or CLIENT_HEADER in call.first or client_of(call.first) not in SDKS:
             return call.first
         return {**call.first, CLIENT_HEADER: started}
 
-    async def _carry(self, call: Call, body: bytes) -> Answer | None:
+    async def _carry(self, call: GatewayRequest, body: bytes) -> OwnResponse | None:
         """`body` is what was received, and goes as it is where nothing was changed."""
         passage = call.passage
         raw, verbatim = (body, True) if passage is None or passage.verbatim else (passage.raw, False)
@@ -164,10 +184,11 @@ class Pipeline:
                 if instead is not None:
                     response.close()
                     response, early = await self._ask(call, instead, False), b""
-        except Unreachable as problem_:
+        except UpstreamError as error:
+            status, message = no_answer(call.route.upstream, error, self._limits)
             if passage is not None:
-                quietly(passage.cut, str(problem_))
-            return problem(call.route.style, problem_.status, str(problem_), retry_after=RETRY_S)
+                quietly(passage.cut, message)
+            return problem(call.route.style, status, message, retry_after=RETRY_S)
         try:
             await self._pass_on(call, response, early)
         except BaseException:
@@ -175,22 +196,22 @@ class Pipeline:
             raise
         return None
 
-    async def _ask(self, call: Call, raw: bytes, verbatim: bool) -> Response:
+    async def _ask(self, call: GatewayRequest, raw: bytes, verbatim: bool) -> Response:
         route = call.route
         headers = to_send(call.headers, call.first, verbatim=verbatim)
-        path = f"{route.path}?" if call.marked else route.path
-        return await self._relay.send(route.upstream, call.method, path, call.query, headers, raw)
+        target = f"{route.path}?{call.query}" if call.query or call.marked else route.path
+        return await self._client.send(route.upstream, call.method, target, headers, raw)
 
-    async def _pass_on(self, call: Call, response: Response, early: bytes) -> None:
+    async def _pass_on(self, call: GatewayRequest, response: Response, early: bytes) -> None:
         """The answer as it comes, chunk by chunk; a copy of each is read when the client has it."""
-        passage, content = call.passage, response.content
+        passage = call.passage
         headers = to_pass_on(response.raw_headers, response.status)
         if passage is not None:
             headers += quietly(passage.response_headers) or []
         elif call.relayed and self._passages.settings.gateway.headers:
             headers += RELAYED
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
-        waits = bool(early) or _has_come(content)  # it goes with the first of the body, which is here
+        waits = bool(early) or response.has_come()  # it goes with the first of the body, which is here
         if not waits:
             call.status = response.status
             await call.send(start)
@@ -199,15 +220,15 @@ class Pipeline:
         try:
             more = True
             while more:
-                chunk, early = (early, b"") if early else (await content.readany(), b"")
-                more = not content.at_eof()
+                chunk, early = (early, b"") if early else (await response.read_any(), b"")
+                more = not response.at_eof()
                 body = {"type": "http.response.body", "body": chunk, "more_body": more}
                 call.status = response.status
                 await (send_together(call.send, start, body) if waits else call.send(body))
                 waits = False
                 if passage is not None:
                     quietly(passage.feed, chunk)
-        except FAILURES as error:
+        except UpstreamError as error:
             await self._break_off(call, response, error)
             return
         call.unwatch()  # it has everything
@@ -217,22 +238,22 @@ class Pipeline:
             else:  # what went past us is read only now
                 await asyncio.get_running_loop().run_in_executor(self._beside, quietly, passage.finish)
 
-    async def _break_off(self, call: Call, response: Response, error: Exception) -> None:
+    async def _break_off(self, call: GatewayRequest, response: Response, error: UpstreamError) -> None:
         """The provider broke off: the client gets what had come, and then a reset, never a polite end."""
-        rest = await rest_of(response)
+        rest = await response.rest()
         if rest:
             await call.send({"type": "http.response.body", "body": rest, "more_body": True})
         if call.passage is not None:
             quietly(call.passage.feed, rest)
-            quietly(call.passage.cut, self._relay.broken(call.route.upstream, error))
+            quietly(call.passage.cut, broken_off(call.route.upstream, error, self._limits))
         response.close()
         call.unwatch()
         await call.connection.reset()
 
 
-async def _say(call: Call, answer: Answer) -> None:
-    call.status = answer.status
-    await say(call.send, answer)
+async def _send_own(call: GatewayRequest, response: OwnResponse) -> None:
+    call.status = response.status
+    await send_own(call.send, response)
 
 
 def _cut(beside: asyncio.Future[Passage | None]) -> None:
@@ -241,18 +262,13 @@ def _cut(beside: asyncio.Future[Passage | None]) -> None:
         quietly(passage.cut, "the client left before it was sent")
 
 
-def _has_come(content: StreamReader) -> bool:
-    """Whether some of a body can be read without waiting for it."""
-    return (content.total_bytes > 0 or content.is_eof()) and content.exception() is None
-
-
 async def _beginning(response: Response) -> bytes:
     """What a refusal says, as far as it is needed. If it breaks off, that shows when it is passed on."""
     pieces: list[bytes] = []
     try:
-        while not response.content.at_eof() and sum(map(len, pieces)) < REFUSAL:
-            pieces.append(await response.content.readany())
-    except FAILURES:
+        while not response.at_eof() and sum(map(len, pieces)) < REFUSAL:
+            pieces.append(await response.read_any())
+    except UpstreamError:
         pass
     except BaseException:
         response.close()

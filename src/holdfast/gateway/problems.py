@@ -5,20 +5,24 @@ from __future__ import annotations
 from msgspec import Struct
 from starlette.types import Send
 
+from holdfast.config.sections import Limits
+from holdfast.upstream import Address, UpstreamError
 from holdfast.wire import ERROR_TYPES, Dialect, WireError
+
+RETRY_S = 1
+"""Seconds after which a client may try again: calls end all the time."""
 
 _KINDS = {408: "request_timeout", 426: "upgrade_required", 502: "bad_gateway", 504: "gateway_timeout"}
 
 
-class Answer(Struct, frozen=True):
-    """A whole response of ours. `refused` says in a word what a request was refused for before it was routed, `message`
-    in a sentence."""
+class OwnResponse(Struct, frozen=True):
+    """A whole response of the gateway's own."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
-    refused: str = ""
-    message: str = ""
+    refused: str = ""  # what a request was refused for before it was routed, in a word
+    message: str = ""  # the same in a sentence
 
 
 def problem(
@@ -30,19 +34,83 @@ def problem(
     close: bool = False,
     headers: tuple[tuple[bytes, bytes], ...] = (),
     refused: str = "",
-) -> Answer:
+) -> OwnResponse:
     """An error that the client can read as one of its provider's. `close` ends the connection after it."""
     kind = ERROR_TYPES.get(status) or _KINDS.get(status, "api_error")
     body = style.write_error(WireError(status, kind, f"Holdfast: {message}"))
-    found = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    first = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     if retry_after is not None:
-        found.append((b"retry-after", b"%d" % retry_after))
+        first.append((b"retry-after", b"%d" % retry_after))
     if close:
-        found.append((b"connection", b"close"))
-    return Answer(status, (*found, *headers), body, refused, message)
+        first.append((b"connection", b"close"))
+    return OwnResponse(status, (*first, *headers), body, refused, message)
 
 
-async def say(send: Send, answer: Answer) -> None:
-    """Give an answer of ours."""
-    await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+async def send_own(send: Send, response: OwnResponse) -> None:
+    await send({"type": "http.response.start", "status": response.status, "headers": list(response.headers)})
+    await send({"type": "http.response.body", "body": response.body, "more_body": False})
+
+
+def too_many_streams(style: Dialect, limits: Limits) -> OwnResponse:
+    most = limits.streams_per_tenant
+    return problem(
+        style,
+        429,
+        f"{most} calls of this key are open already (gateway.limits.streams_per_tenant); try again when one ends.",
+        retry_after=RETRY_S,
+    )
+
+
+def too_many_connections(style: Dialect, limits: Limits) -> OwnResponse:
+    most = limits.connections
+    return problem(
+        style,
+        503,
+        f"{most} connections are open already (gateway.limits.connections); try again later.",
+        retry_after=RETRY_S,
+        close=True,
+        refused="connections",
+    )
+
+
+def too_large(style: Dialect, limits: Limits) -> OwnResponse:
+    most = limits.body_bytes
+    return problem(
+        style,
+        413,
+        f"the request is larger than {most:,} bytes (gateway.limits.body_bytes); send less or raise the limit.",
+        close=True,
+    )
+
+
+def no_answer(upstream: Address, error: UpstreamError, limits: Limits) -> tuple[int, str]:
+    """The status and the sentence for a request that its provider did not answer."""
+    where = f"upstream.{upstream.name} ({upstream.host} port {upstream.port})"
+    match error.kind:
+        case "read_timeout":
+            said = f"did not answer within {limits.idle_s:g} seconds (gateway.limits.idle_s); try again later."
+        case "connect_timeout":
+            said = (
+                f"could not be connected to within {limits.connect_s:g} seconds (gateway.limits.connect_s); "
+                "try again later."
+            )
+        case "untrusted":
+            return 502, f"no secure connection to {where} can be made: {error.reason}."
+        case "tls":
+            return 502, f"no secure connection to {where} can be made; check its address and certificate."
+        case "unreachable":
+            said = f"cannot be reached ({error.reason}); check the address and the network."
+        case "not_http":
+            said = "answered with something that is not HTTP; check the address."
+        case "invalid":
+            said = f"answered with {error.reason}; check the address."
+        case "closed":
+            said = "closed the connection without an answer; try again."
+    return 504 if error.kind.endswith("timeout") else 502, f"{where} {said}"
+
+
+def broken_off(upstream: Address, error: UpstreamError, limits: Limits) -> str:
+    """Why an answer ended early, in a few words."""
+    if error.kind == "read_timeout":
+        return f"{upstream.host} was silent for {limits.idle_s:g} seconds"
+    return f"{upstream.host} broke off"

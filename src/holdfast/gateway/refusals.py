@@ -16,18 +16,18 @@ EVERY_S = 1.0
 LANE = Lane(tenant=LOCAL, session="gateway", id="gateway")
 
 
-class Refusals:
-    """Tells of each door once a second at most."""
+class RefusalEvents:
+    """Emits an event for each door, once a second at most."""
 
     def __init__(self, engine: EngineCore, clock: Callable[[], float]) -> None:
         self._engine, self._clock = engine, clock
-        self._told: dict[str, float] = {}
+        self._emitted: dict[str, float] = {}
 
-    def tell(self, door: str) -> None:
+    def emit(self, door: str) -> None:
         now = self._clock()
-        if now - self._told.get(door, 0.0) < EVERY_S:
+        if now - self._emitted.get(door, 0.0) < EVERY_S:
             return
-        self._told[door] = now
+        self._emitted[door] = now
         try:
             self._engine.tell(LANE, GatewayAuthFailed(door=door), now=now)
         except Exception as error:  # noqa: BLE001  the answer is the same

@@ -13,9 +13,8 @@ from holdfast.config.sections import Limits
 from holdfast.engine.passage import Passage
 from holdfast.serving import Arrived, Protocol
 
-from .limits import too_large
-from .problems import Answer, problem
-from .routes import Route
+from .problems import OwnResponse, problem, too_large
+from .routes import ProviderRoute
 
 log = logging.getLogger(__name__)
 
@@ -23,16 +22,15 @@ DRAIN_S = 5.0
 """Seconds in which a client that is refused may finish sending: whoever is cut off sees no answer."""
 
 
-class Call(Struct, eq=False):
-    """A request under way, and what became of it. Status 0: it was given up before there was one. `marked`: its query
-    is empty, but the question mark is there."""
+class GatewayRequest(Struct, eq=False):
+    """A request under way, and what became of it."""
 
     method: str
     query: str
-    marked: bool
+    marked: bool  # the query is empty, but the question mark is there
     headers: list[tuple[bytes, bytes]]
     first: Mapping[str, str]
-    route: Route
+    route: ProviderRoute
     run: str | None
     connection: Protocol
     arrived: Arrived
@@ -40,12 +38,10 @@ class Call(Struct, eq=False):
     send: Send
     started: float
     passage: Passage | None = None
-    relayed: bool = False
-    """It goes as it came: Holdfast is switched off."""
-    status: int = 0
+    relayed: bool = False  # it goes as it came: Holdfast is switched off
+    status: int = 0  # 0: it was given up before there was one
     left: bool = False
-    leave: Callable[[], None] | None = None
-    """What is called when the client leaves."""
+    leave: Callable[[], None] | None = None  # called when the client leaves
 
     def unwatch(self) -> None:
         """The client may leave from here on; behind it another request of its connection may be watched."""
@@ -53,11 +49,11 @@ class Call(Struct, eq=False):
             self.connection.on_leave = None
 
 
-async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
+async def receive_body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
     """All of the request's body, or why it is not taken. Its length is compared with what the head announced and with
     what the parser read, so that no part of a body goes on for the whole."""
     body = await _body(call, limits)
-    if isinstance(body, Answer):
+    if isinstance(body, OwnResponse):
         return body
     declared = call.first.get("content-length", "")
     announced = int(declared) if declared.isdecimal() else call.arrived.received
@@ -68,7 +64,7 @@ async def receive_body(call: Call, limits: Limits) -> bytes | Answer:
     return problem(call.route.style, 400, said, close=True)
 
 
-async def _body(call: Call, limits: Limits) -> bytes | Answer:
+async def _body(call: GatewayRequest, limits: Limits) -> bytes | OwnResponse:
     most = limits.body_bytes
     if call.arrived.whole and len(call.arrived) <= most and not call.connection.lost:  # most came with their heads
         return call.arrived.take()
@@ -102,12 +98,12 @@ async def drain(receive: Receive, first: Mapping[str, str]) -> None:
         return
 
 
-async def _too_large(call: Call, limits: Limits) -> Answer:
+async def _too_large(call: GatewayRequest, limits: Limits) -> OwnResponse:
     await drain(call.receive, call.first)
     return too_large(call.route.style, limits)
 
 
-async def _receive(call: Call) -> Message:
+async def _receive(call: GatewayRequest) -> Message:
     message = await call.receive()
     if message["type"] == "http.disconnect":
         call.left = True

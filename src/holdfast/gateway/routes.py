@@ -2,70 +2,61 @@
 
 A pure function of path and headers. The addresses come from the configuration; nothing in a request can name another,
 and neither can a model. The path is sent on as the provider spells it, without the prefixes that are ours.
+
+Clients append their own path to the address they are given and disagree on whether that ends with a version: Claude
+Code appends `/v1/messages`, opencode `/messages`, Gemini's SDK `/v1beta/models/…`. So that one address serves them all,
+a version that was doubled counts once, and one that is missing is added to the paths that providers are known to have.
+Every other path stays as it came.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from msgspec import Struct
 
 from holdfast.config.sections import Upstream
-from holdfast.errors import HoldfastError
+from holdfast.upstream import Address, parse_address
 from holdfast.wire import DIALECTS, Dialect
-
-from .paths import provider_path
 
 NAMES = ("anthropic", "openai", "gemini", "openrouter")
 _STYLES = {"anthropic": "anthropic", "openai": "openai_chat", "gemini": "gemini", "openrouter": "openrouter"}
 _CLAUDE = "claude-cli"  # looks at `/` without a key
-_PORTS = {"http": 80, "https": 443}
 _KEYS = ("key=", "access_token=")
 
 _prefixed = re.compile(r"/(anthropic|openai|gemini|openrouter)(/.*)?\Z", re.DOTALL).match
 _generate = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):(?:generateContent|streamGenerateContent)\Z").match
 _gemini = re.compile(r"/v1(?:beta|alpha)/|/v1/models/[^/:]+:|/(?:upload|download)/v1beta/").match
-_version = re.compile(r"/v1(?:beta|alpha)?(?=/|\Z)").search
+_versions = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/|\Z))+").match
+_version = re.compile(r"/(v1(?:beta|alpha)?)(?=/|\Z)").findall
+_call = re.compile(r"/(?:messages|chat/completions|responses)(?=/|\Z)").match
+_resource = re.compile(
+    r"/(?:messages|chat/completions|responses|models|files|batches|completions|embeddings|images|audio|videos|"
+    r"moderations|conversations|uploads|vector_stores|fine_tuning|containers|organizations|skills)(?=/|\Z)"
+).match
+_of_gemini = re.compile(r"/(?:models/[^/:]+:|(?:cachedContents|tunedModels|fileSearchStores)(?=/|\Z))").match
+_AZURE = "api-version="  # whose paths name a deployment and no version
 
 
-class Address(Struct, frozen=True):
-    """An upstream as configured, taken apart."""
-
-    name: str
-    scheme: str
-    host: str
-    port: int
-    base: str
-    """The path that stands in front of every request's, without a slash at its end."""
-
-    def path(self, path: str) -> str:
-        """The path to send. A base that ends with the version a path begins with is not doubled."""
-        found = _version(self.base)
-        if found is not None and found.end() == len(self.base) and path.startswith(found[0] + "/"):
-            return self.base + path[len(found[0]) :]
-        return self.base + path
-
-
-class Route(Struct, frozen=True):
-    """`path` is what the upstream is asked for; `dialect` is None where a request just passes; `style` is the dialect
-    in which errors of ours are told."""
+class ProviderRoute(Struct, frozen=True):
+    """Where one request goes."""
 
     upstream: Address
-    path: str
-    dialect: Dialect | None
-    model: str
-    style: Dialect
+    path: str  # what the upstream is asked for
+    dialect: Dialect | None  # None where the request just passes
+    model: str  # where the path names it
+    style: Dialect  # the dialect in which errors of ours are written
 
 
 class Routes:
     """The routes to the configured upstreams."""
 
     def __init__(self, upstreams: Upstream) -> None:
-        self.addresses = {name: _address(name, getattr(upstreams, name)) for name in NAMES}
+        self.addresses = {name: parse_address(name, getattr(upstreams, name)) for name in NAMES}
 
-    def find(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> Route | None:
+    def find(self, method: str, path: str, query: str, headers: Mapping[str, str]) -> ProviderRoute | None:
         """The route of a request; None where it is no provider's. `path` is the raw one, still percent-encoded."""
         if _climbs(path):
             return None
@@ -84,7 +75,7 @@ class Routes:
         address = self.addresses[name]
         dialect, model = _dialect(method, path, address)
         style = dialect or DIALECTS[_STYLES[name]]
-        return Route(address, address.path(path), dialect, model, style)
+        return ProviderRoute(address, address.path(path), dialect, model, style)
 
     def style(self, path: str, query: str, headers: Mapping[str, str]) -> Dialect:
         """The dialect of an error for a request that is not routed."""
@@ -160,14 +151,46 @@ def _climbs(path: str) -> bool:
     return any(part in (".", "..") for part in plain.split("/"))
 
 
-def _address(name: str, text: str) -> Address:
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError as error:
-        raise HoldfastError(f"upstream.{name} is no address ({error}); give one such as https://HOST.") from error
-    if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
-        raise HoldfastError(
-            f"upstream.{name} has parts that an upstream cannot have; give scheme, host, port and path only."
-        )
-    return Address(name, parts.scheme, parts.hostname, port or _PORTS[parts.scheme], parts.path.rstrip("/"))
+# The path that a provider serves, however the base URL in front of it was spelled
+
+
+def provider_path(path: str, query: str, *, google: bool) -> str:
+    """The path to route and to send. `google` says that the credential or the prefix is Gemini's: of what several
+    providers have, its own is under /v1beta."""
+    path = _without_extra_slash(path)
+    if path.startswith("/api/"):
+        return _openrouter(path)
+    found = _versions(path)
+    if found is None:
+        return path if _AZURE in query else _with_version(path, google)
+    rest = _without_extra_slash(path[found.end() :])
+    if rest in ("", "/"):
+        return "/"
+    if rest.startswith("/api/"):  # what stands beside /v1: Claude Code's side calls, OpenRouter
+        return _openrouter(rest)
+    return "/v1" + rest if _call(rest) else f"/{_version(found[0])[-1]}{rest}"
+
+
+def _without_extra_slash(path: str) -> str:
+    """A provider's path without the slash too many at its beginning that the end of a base URL left."""
+    if not path.startswith("//"):
+        return path
+    plain = "/" + path.lstrip("/")
+    return path if (_versions(plain) or _resource(plain) or _of_gemini(plain)) is None else plain
+
+
+def _with_version(path: str, google: bool) -> str:
+    if _of_gemini(path):
+        return "/v1beta" + path
+    if _resource(path):
+        return ("/v1beta" if google and not _call(path) else "/v1") + path
+    return path
+
+
+def _openrouter(path: str) -> str:
+    """A path under /api: OpenRouter's calls have one version there; the rest is Anthropic's and has none."""
+    rest = path[len("/api") :]
+    found = _versions(rest)
+    if found is not None:
+        return "/api/v1" + rest[found.end() :]
+    return "/api/v1" + rest if _call(rest) else path

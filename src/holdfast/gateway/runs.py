@@ -6,33 +6,33 @@ one the newest calls are known, and how many came before them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from msgspec import Struct, field
 
 from holdfast.engine.passage import Passage
+from holdfast.lru import LRU
 
 MOST_RUNS = 200
 MOST_CALLS = 10_000
 """Calls, and sessions, of one run."""
 
 
-class Run(Struct):
-    """`requests` counts everything, side calls too; `calls` are the ids of those that were stored, without the first
-    ones that were `left_out`."""
+def _names() -> LRU[str, None]:
+    return LRU(MOST_CALLS)
 
+
+class Run(Struct):
     id: str
-    requests: int = 0
+    requests: int = 0  # all of them, side calls too
     failed: int = 0
-    tenants: dict[str, None] = field(default_factory=dict)
-    sessions: dict[str, None] = field(default_factory=dict)
-    calls: dict[str, None] = field(default_factory=dict)
-    left_out: int = 0
+    tenants: LRU[str, None] = field(default_factory=_names)
+    sessions: LRU[str, None] = field(default_factory=_names)
+    calls: LRU[str, None] = field(default_factory=_names)  # the newest of those that were stored
+    stored: int = 0  # calls that were stored
     directory: str = ""
     client: str = ""
 
 
-class Seen(Struct, frozen=True):
+class RunSummary(Struct, frozen=True):
     """A run as it is told."""
 
     id: str
@@ -41,58 +41,51 @@ class Seen(Struct, frozen=True):
     tenants: tuple[str, ...]
     sessions: tuple[str, ...]
     calls: tuple[str, ...]
-    left_out: int = 0
+    left_out: int = 0  # calls that came before those in `calls`
 
 
 class Runs:
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._runs: LRU[str, Run] = LRU(MOST_RUNS)
 
     def begin(self, id: str, directory: str, client: str = "") -> None:
         """A client is about to be started in this directory: its project, where memory is asked for."""
         run = self._run(id)
         run.directory, run.client = directory, client
 
-    def directory(self, id: str) -> str:
+    def directory(self, id: str | None) -> str:
         """Where a run was started; empty where nobody said so."""
-        run = self._runs.get(id)
+        run = None if id is None else self._runs.peek(id)
         return "" if run is None else run.directory
 
-    def client(self, id: str) -> str:
+    def client(self, id: str | None) -> str:
         """Which client a run started; empty where nobody said so."""
-        run = self._runs.get(id)
+        run = None if id is None else self._runs.peek(id)
         return "" if run is None else run.client
 
     def _run(self, id: str) -> Run:
-        run = self._runs.setdefault(id, Run(id))
-        self._runs.move_to_end(id)
-        while len(self._runs) > MOST_RUNS:
-            self._runs.popitem(last=False)
+        run = self._runs.get(id)
+        if run is None:
+            run = self._runs[id] = Run(id)
         return run
 
     def note(self, id: str, passage: Passage | None, status: int) -> None:
-        """A request of a run is over."""
+        """Count a request of a run that is over."""
         run = self._run(id)
         run.requests += 1
         run.failed += status >= 400 or not status
         if passage is not None and passage.found is not None:
-            _remember(run.tenants, passage.lane.tenant)
-            _remember(run.sessions, passage.lane.session)
+            for names, name in ((run.tenants, passage.lane.tenant), (run.sessions, passage.lane.session)):
+                if name not in names:  # in the order in which they were first seen
+                    names[name] = None
         if passage is not None and passage.call is not None:
-            run.left_out += _remember(run.calls, passage.call)
+            run.stored += 1
+            run.calls[passage.call] = None
 
-    def seen(self, id: str) -> Seen | None:
-        run = self._runs.get(id)
+    def summary(self, id: str) -> RunSummary | None:
+        """What was seen of a run; None where that is no request."""
+        run = self._runs.peek(id)
         if run is None or not run.requests:
             return None
         sessions, calls = tuple(run.sessions), tuple(run.calls)
-        return Seen(id, run.requests, run.failed, tuple(run.tenants), sessions, calls, run.left_out)
-
-
-def _remember(known: dict[str, None], name: str) -> int:
-    """Add a name; how many older ones had to go."""
-    known[name] = None
-    if len(known) <= MOST_CALLS:
-        return 0
-    del known[next(iter(known))]
-    return 1
+        return RunSummary(id, run.requests, run.failed, tuple(run.tenants), sessions, calls, run.stored - len(calls))

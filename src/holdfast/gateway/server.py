@@ -24,8 +24,8 @@ from holdfast.errors import HoldfastError
 from holdfast.serving import Admission, Protocol, address_of, listen
 
 from .assembly import Gateway
-from .presence import announced
-from .request_reader import Call
+from .discovery import announced
+from .request_reader import GatewayRequest
 
 KEEP_ALIVE_S = 120
 _LOOK_S = 0.02
@@ -34,7 +34,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _ARENA_MAX = -8  # of mallopt
 
 
-class Server(uvicorn.Server):
+class GatewayServer(uvicorn.Server):
     """uvicorn for which a signal is a request to end, not an accident. `on_ready` is called when it answers; `patience`
     are the seconds in which open streams may finish. What is not finished then is reset, as a broken answer is."""
 
@@ -96,7 +96,7 @@ def server(
     on_ready: Callable[[], None] = lambda: None,
     on_switch: Callable[[bool], None] = lambda _off: None,
     on_tick: Callable[[], None] = lambda: None,
-) -> Server:
+) -> GatewayServer:
     def look() -> None:
         on_tick()
         if gateway.switch.note():
@@ -117,7 +117,7 @@ def server(
         date_header=False,
         proxy_headers=False,
     )
-    return Server(settings, on_ready, limits.shutdown_s, look)
+    return GatewayServer(settings, on_ready, limits.shutdown_s, look)
 
 
 def serve(
@@ -143,7 +143,7 @@ def serve(
         gateway.close()
 
 
-def _check(instance: Server, gateway: Gateway) -> None:
+def _check(instance: GatewayServer, gateway: Gateway) -> None:
     """A server that could not start ends without a word, and what its clients send would wait for ever."""
     if not instance.started:
         why = gateway.app.trouble or "its server failed"
@@ -164,7 +164,7 @@ def running(
     port: int = 0,
     *,
     gateway: Gateway | None = None,
-    on_call: Callable[[Call], None] | None = None,
+    on_call: Callable[[GatewayRequest], None] | None = None,
 ) -> Iterator[str]:
     """A gateway in a thread of this process, for tests and for `holdfast run`; yields its address."""
     listener = listen(host, port)
@@ -186,7 +186,7 @@ def running(
         chosen.close()
 
 
-def _run(instance: Server, listener: socket.socket, ready: threading.Event) -> None:
+def _run(instance: GatewayServer, listener: socket.socket, ready: threading.Event) -> None:
     try:
         instance.run([listener])
     finally:

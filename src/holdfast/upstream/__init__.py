@@ -1,4 +1,5 @@
-"""The way out to providers: whose certificates are trusted, which proxy is used, and what of an address may be shown.
+"""The way out to providers: the one HTTP client, their addresses and what of them may be shown, whose certificates are
+trusted, which proxy is used.
 
 May import `config` and below.
 """
@@ -8,10 +9,14 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from .addresses import Address as Address
+    from .addresses import parse_address as parse_address
+    from .aiohttp_adapter import Response as Response
+    from .aiohttp_adapter import UpstreamError as UpstreamError
     from .certificates import VARIABLES as VARIABLES
-    from .certificates import Trust as Trust
     from .certificates import trust as trust
-    from .certificates import untrusted as untrusted
+    from .client import HttpClient as HttpClient
+    from .client import fetch as fetch
     from .path_masks import shown_address as shown_address
     from .path_masks import shown_path as shown_path
     from .proxies import proxy_for as proxy_for
@@ -19,7 +24,10 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            ".certificates": "Trust VARIABLES trust untrusted",
+            ".addresses": "Address parse_address",
+            ".aiohttp_adapter": "Response UpstreamError",
+            ".certificates": "VARIABLES trust",
+            ".client": "HttpClient fetch",
             ".path_masks": "shown_address shown_path",
             ".proxies": "proxy_for",
         },

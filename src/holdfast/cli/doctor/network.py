@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from holdfast.cli.tables import counted, printable
 from holdfast.config import Config
 from holdfast.errors import HoldfastError
-from holdfast.gateway import READ, find, place, presence, reach
+from holdfast.gateway import READ, discovery
 from holdfast.report.logs import home_sources
 from holdfast.serving import listen
 from holdfast.upstream import VARIABLES, proxy_for, shown_address, trust
@@ -89,13 +89,13 @@ def gateways(config: Config) -> Iterator[Line]:
     """The gateways of this home that run, on any port, and those that ended without saying so; then the port that is
     configured, unless one of them has it."""
     configured = False
-    for each in presence.find_all(config):
+    for each in discovery.find_all(config):
         where = f"{printable(each.gateway.address)} (process {each.gateway.pid})"
         if not each.alive:
             cure = "nothing; `holdfast show` has its last calls as `unknown` once another was started"
             yield Line("note", "gateway", f"the one on {where} was killed, or does not answer", cure)
         elif each.same:
-            configured = configured or each.gateway.address == place(config)
+            configured = configured or each.gateway.address == discovery.address(config)
             yield from _running(each.gateway, where)
         else:
             cure = "it was started with other settings; `holdfast run` does not use it"
@@ -104,8 +104,8 @@ def gateways(config: Config) -> Iterator[Line]:
         yield from port(config)
 
 
-def _running(gateway: presence.Running, where: str) -> Iterator[Line]:
-    reason, off = reach.ails(gateway.address)
+def _running(gateway: discovery.GatewayFile, where: str) -> Iterator[Line]:
+    reason, off = discovery.problem_and_switch(gateway.address)
     if off:
         what = f"runs on {where}, switched off: it relays every request as it comes and stores nothing"
         yield Line("warning", "gateway", what, f"`kill -USR2 {gateway.pid}` turns it on")
@@ -123,12 +123,12 @@ def port(config: Config) -> Iterator[Line]:
     try:
         listen(chosen.host.removeprefix("[").removesuffix("]"), chosen.port).close()
     except HoldfastError as problem:
-        if find(config) is not None:
-            yield Line("ok", "gateway", f"runs on {place(config)}")
+        if discovery.find(config) is not None:
+            yield Line("ok", "gateway", f"runs on {discovery.address(config)}")
         else:
             yield Line("warning", "gateway", str(problem).rstrip("."), "or set gateway.port")
         return
-    yield Line("ok", "gateway", f"does not run; {place(config)} is free", "`holdfast serve` starts it")
+    yield Line("ok", "gateway", f"does not run; {discovery.address(config)} is free", "`holdfast serve` starts it")
 
 
 def client(name: str, program: str) -> Iterator[Line]:

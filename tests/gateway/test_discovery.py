@@ -11,7 +11,8 @@ import pytest
 from holdfast.config import Config
 from holdfast.config.secrets import secret
 from holdfast.gateway.assembly import ACCESS_KEY, ADMIN_TOKEN, Gateway
-from holdfast.gateway.reach import find, place, seen
+from holdfast.gateway.discovery import address as address_of_gateway
+from holdfast.gateway.discovery import find, run_summary
 from holdfast.gateway.server import running
 from holdfast.serving import listen
 
@@ -30,8 +31,8 @@ def config(tmp_path: Path) -> Config:
 def test_it_is_found_while_it_runs(config: Config) -> None:
     assert find(config) is None
     with running(config, port=config.settings.gateway.port) as address:
-        assert find(config) == address == place(config)
-        assert seen(config, "1f") is None
+        assert find(config) == address == address_of_gateway(config)
+        assert run_summary(config, "1f") is None
     assert find(config) is None
 
 
@@ -41,7 +42,7 @@ def test_one_with_another_token_is_not_ours(config: Config, tmp_path: Path) -> N
         assert find(other) is None
         secret(other.home, ADMIN_TOKEN)
         assert find(other) is None
-        assert seen(other, "1f") is None
+        assert run_summary(other, "1f") is None
 
 
 def test_one_that_forwards_or_stores_elsewhere_is_not_the_one(config: Config, tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_where_a_key_is_needed_the_address_has_it(tmp_path: Path, config: Config
     open_to_all = configured(tmp_path, NOWHERE, gateway__host="0.0.0.0", gateway__port=port)
     gateway = Gateway(open_to_all, host="0.0.0.0")
     with running(open_to_all, port=port, gateway=gateway):
-        assert place(open_to_all) == f"http://127.0.0.1:{port}"
+        assert address_of_gateway(open_to_all) == f"http://127.0.0.1:{port}"
         assert find(open_to_all) == f"http://127.0.0.1:{port}/k/{secret(open_to_all.home, ACCESS_KEY)}"
 
 
@@ -87,7 +88,7 @@ def test_where_a_key_is_needed_the_address_has_it(tmp_path: Path, config: Config
     ("host", "address"), [("::", "http://[::1]:5"), ("[::1]", "http://[::1]:5"), ("localhost", "http://localhost:5")]
 )
 def test_where_it_listens(tmp_path: Path, host: str, address: str) -> None:
-    assert place(configured(tmp_path, NOWHERE, gateway__host=host, gateway__port=5)) == address
+    assert address_of_gateway(configured(tmp_path, NOWHERE, gateway__host=host, gateway__port=5)) == address
 
 
 def test_a_port_that_is_not_fixed_is_not_looked_at(tmp_path: Path) -> None:
