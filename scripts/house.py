@@ -65,6 +65,8 @@ class House:
     user_imports: list[str] = field(default_factory=list)
     package_imports: int = 0
     past_facades: list[str] = field(default_factory=list)
+    imported_tests: list[str] = field(default_factory=list)
+    private_uses: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """The table's lines: what is measured, and the figure."""
@@ -79,6 +81,8 @@ class House:
         yield "places users import from", f"{len(self.user_imports):,}"
         yield "imports between packages", f"{self.package_imports:,}"
         yield "of these past the package's `__init__`", f"{len(self.past_facades):,}"
+        yield "imports of one test module by another", f"{len(self.imported_tests):,}"
+        yield "uses of private names in tests", f"{len(self.private_uses):,}"
 
 
 def measure(root: Path) -> House:
@@ -114,6 +118,10 @@ def measure(root: Path) -> House:
     )
     house.past_facades = [f"{one.module} -> {one.target}" for one in passing(module_names(root / "src"))]
     house.user_imports = sorted(_user_imports(root))
+    for path in sorted((root / "tests").rglob("*.py")):
+        place, tree = path.relative_to(root), ast.parse(path.read_text())
+        house.imported_tests += [f"{place}:{line} {name}" for line, name in _imported_tests(tree)]
+        house.private_uses += [f"{place}:{line} {name}" for line, name in _private_uses(tree)]
     return house
 
 
@@ -218,6 +226,35 @@ def _user_imports(root: Path) -> set[str]:
     return places
 
 
+def _imported_tests(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            yield from ((node.lineno, name) for name in names if name.startswith("test_"))
+
+
+def _private_uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Private names of ours that a test imports, and private members of objects other than its own."""
+    owners = ("self", "cls", "os", "sys")
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            yield from ((node.lineno, alias.name) for alias in node.names if _is_private(alias.name))
+        elif isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own:
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner not in owners:
+                yield node.lineno, node.attr
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in ("_replace", "_asdict", "_fields")
+
+
 def _trace_rows(root: Path) -> Iterator[tuple[str, str]]:
     for work, trace in traces(root):
         yield f"modules of {work}", f"{len(trace.modules):,}"
@@ -228,7 +265,16 @@ def _trace_rows(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    lists = ("participles", "class_names", "single_importer", "parameters", "user_imports", "past_facades")
+    lists = (
+        "participles",
+        "class_names",
+        "single_importer",
+        "parameters",
+        "user_imports",
+        "past_facades",
+        "imported_tests",
+        "private_uses",
+    )
     parser = argparse.ArgumentParser(prog="python -m scripts.house", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1], help="another checkout")
     parser.add_argument("--list", choices=lists, help="name what one line counts")

@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
 
             def shown(a, b, c, d, e, f, g, *, h): ...
             """,
-        "tests/test_rows.py": "x = 1\ny = 2\n",
+        "tests/test_rows.py": "from holdfast.store.rows import _SIZE\nfrom .test_tables import y\n",
         "README.md": "```python\nfrom holdfast.store import Row\n```\n",
         "docs/index.md": "",
     }
@@ -64,6 +64,8 @@ def test_everything_that_is_counted_is_named(tree: Path) -> None:
     assert house.parameters == ["holdfast.cli.rows.shown: 8"]
     assert house.user_imports == ["holdfast.store"]
     assert house.past_facades == ["holdfast.cli.rows -> holdfast.store.rows"]
+    assert house.imported_tests == ["tests/test_rows.py:2 test_tables"]
+    assert house.private_uses == ["tests/test_rows.py:1 _SIZE"]
 
 
 def test_the_table_and_its_lists_are_printed(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
