@@ -21,7 +21,7 @@ from holdfast.config.schema import Settings
 from holdfast.config.sections.agent import Agent, Skills
 from holdfast.config.sections.cache import Cache
 from holdfast.core.costs import costs
-from holdfast.core.padding import Outlook, SkillBody, pad
+from holdfast.core.padding import Outlook, PaddingRules, SkillBody, pad
 from holdfast.engine import EngineCore, Lane
 from holdfast.facts import model
 from holdfast.simulator import Call, Simulator, VirtualClock
@@ -116,7 +116,7 @@ def _workloads() -> Iterator[Result]:
 def _paid(calls: int, added: int, mode: Mode, strategy: Strategy) -> float:
     facts = model(f"anthropic:{MODEL}")
     texts = [json.dumps(tool) for tool in TOOLS]
-    stable = pad(texts, PERSONA, [SKILL], mode=mode, models=[facts], outlook=Outlook(calls=calls)).text
+    stable = pad(texts, PERSONA, [SKILL], [facts], PaddingRules(mode=mode, outlook=Outlook(calls=calls))).text
     clock = VirtualClock(1_700_000_000.0)
     simulator, engine = Simulator(clock=clock), EngineCore(Settings(cache=Cache(strategy=strategy)), strict=True)
     lane, paid = Lane(tenant="t", session="s", id="l", client="bench"), 0.0

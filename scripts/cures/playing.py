@@ -167,7 +167,7 @@ class _Player:
                 LoggedRequest(
                     session="example",
                     source=f"example:{each.number}",
-                    model=facts.model(each.prepared.core.asked.model.ref).ref,
+                    model=facts.model(each.prepared.core.request.model.ref).ref,
                     at=each.at,
                     first_token_at=self.clock.now(),
                     usage=usage,
@@ -212,6 +212,6 @@ def _told(sent: _Open, finding: Finding) -> Found:
     prepared = sent.prepared
     prompt, marks = prepared.core.prompt, prepared.core.plan.marks
     at = where(prepared.sent, prompt, prepared.earlier, finding.divergence, keep_bodies=True)
-    model = prepared.core.asked.model
+    model = prepared.core.request.model
     told = case(finding, model, path=at.path, before=at.said, after=at.says, marks=marks)
     return Found(sent.number, finding, at, cure_for(told))

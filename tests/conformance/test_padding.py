@@ -11,7 +11,7 @@ from benchmarks import padding as padding_benchmark
 from holdfast import facts
 from holdfast.config import KEYS
 from holdfast.core import operating_context, padding
-from holdfast.core.padding import Outlook, Padded, SkillBody, floor_of, pad
+from holdfast.core.padding import Outlook, Padded, PaddingRules, SkillBody, floor_of, pad
 from holdfast.facts import heuristic_tokens
 from holdfast.records import Message, Request, Text, ToolDefinition
 from holdfast.simulator import Call
@@ -29,7 +29,7 @@ SKILLS = [SkillBody("pdf", "global", "Fill forms. " * 300), SkillBody("docs", "w
 
 
 def always(stable: str = PERSONA, skills: list[SkillBody] | None = None, **changes: Any) -> Padded:
-    return pad(TOOL_TEXTS, stable, skills or [], mode="always", models=[HAIKU], **changes)
+    return pad(TOOL_TEXTS, stable, skills or [], [HAIKU], PaddingRules(mode="always", **changes))
 
 
 def size(text: str) -> int:
@@ -77,8 +77,8 @@ def test_5_1_the_estimate_is_of_tools_and_stable_prompt() -> None:
     """A38: the same text needs padding without its tools and none with them."""
     tools = ["x" * 4_000]
     stable = "word " * 3_000
-    assert not pad([*tools, *TOOL_TEXTS], stable, [], mode="always", models=[], min_tokens=4_000).added
-    assert pad([], stable, [], mode="always", models=[], min_tokens=4_000).added
+    assert not pad([*tools, *TOOL_TEXTS], stable, [], [], PaddingRules(mode="always", min_tokens=4_000)).added
+    assert pad([], stable, [], [], PaddingRules(mode="always", min_tokens=4_000)).added
 
 
 def test_5_1_below_the_minimum_padding_is_appended_until_it_clears() -> None:
@@ -102,7 +102,7 @@ def test_5_1_the_bounds_are_settings() -> None:
     """A41."""
     assert KEYS["cache.padding_min"].default == padding.MIN_TOKENS == 4_500
     assert KEYS["cache.padding_max"].default == padding.MAX_TOKENS == 5_500
-    assert 1_000 <= size(pad(TOOL_TEXTS, PERSONA, [], mode="always", models=[], min_tokens=1_000).text) < 1_500
+    assert 1_000 <= size(pad(TOOL_TEXTS, PERSONA, [], [], PaddingRules(mode="always", min_tokens=1_000)).text) < 1_500
 
 
 def test_5_1_the_bounds_are_counted_in_four_characters() -> None:
@@ -110,8 +110,8 @@ def test_5_1_the_bounds_are_counted_in_four_characters() -> None:
     dense, sparse = "8" * 18_000, "word" * 4_500
     assert facts.estimate(dense) != facts.estimate(sparse)
     for text in (dense, sparse):
-        assert not pad([], text, [], mode="always", models=[]).added
-        assert pad([], text[:-1], [], mode="always", models=[]).added
+        assert not pad([], text, [], [], PaddingRules(mode="always")).added
+        assert pad([], text[:-1], [], [], PaddingRules(mode="always")).added
 
 
 def test_5_1_skill_bodies_come_first_in_name_order() -> None:
@@ -135,7 +135,7 @@ def test_5_1_bodies_are_inlined_only_when_padding_is_required() -> None:
 
 def test_5_1_the_static_text_clears_the_floor_alone() -> None:
     """A46: without any skill and any prompt."""
-    alone = pad([], "", [], mode="always", models=[HAIKU])
+    alone = pad([], "", [], [HAIKU], PaddingRules(mode="always"))
     assert "\n\n".join(operating_context.SECTIONS).startswith(alone.text)
     assert 4_500 <= heuristic_tokens(alone.text) <= 5_500
     for topic in ("tool", "Naming", "Errors", "Style"):
@@ -170,7 +170,7 @@ def test_5_1_a_custom_prompt_above_the_floor_is_left_alone() -> None:
 def test_5_1_the_break_even_depends_on_the_natural_size(natural: int, pays: bool) -> None:
     """A50, A52: close below the floor it pays soon, far below never; the economic mode leaves the second out."""
     body = SkillBody("pdf", "global", "the " * (4_350 - natural))
-    padded = pad([], "the " * natural, [body], mode="economic", models=[HAIKU], outlook=Outlook(calls=8))
+    padded = pad([], "the " * natural, [body], [HAIKU], PaddingRules(mode="economic", outlook=Outlook(calls=8)))
     assert bool(padded.added) is pays
 
 

@@ -17,7 +17,7 @@ from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.config.sections.cache import Breaks
 from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
 from holdfast.core.cures import Cure, case, cure_for
-from holdfast.core.divergence import Place, place
+from holdfast.core.divergence import Place, compare, place
 from holdfast.core.plan import SECTIONS, Sent
 from holdfast.facts import model as facts_of
 from holdfast.facts.prices import rates
@@ -101,7 +101,8 @@ class Lane:
         settings = digests(dict(reading.settings))
         outcome = anthropic.decide(reading.prompt, self.entries, now, model)
         before = self.last[0] if self.last else None
-        expectation = expect(before, reading.prompt, settings, outcome, self.entries, now, model, reset=reset)
+        comparison = None if before is None else compare(before, reading.prompt, settings, model)
+        expectation = expect(before, comparison, outcome, self.entries, model, reset=reset)
         usage = self.billed(raw)
         self.believe(outcome, now)
         found = judge(expectation, usage, rates(model.ref, prompt_tokens=usage.prompt), self.thresholds)

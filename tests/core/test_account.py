@@ -122,7 +122,7 @@ def test_through_the_core_what_came_twice_is_cached_at_the_third_time_whatever_c
 
 def test_through_the_core_what_a_cancelled_call_would_have_cost_is_not_counted() -> None:
     tenant, ledger, call = Tenant(), Ledger(client="c"), without_markers(calls(1))[0]
-    asked = planner.Asked(call="1", prompt=call.prompt, alone=call.prompt, model=SMALL)
+    asked = planner.PlanRequest(call="1", prompt=call.prompt, alone=call.prompt, model=SMALL)
     prepared = planner.prepare(tenant, ledger, asked, 0.0, Cache())
     client = tenant.experience.client("c")
     assert ledger.automatic == client.automatic == prepared.booked.automatic > 0
@@ -223,7 +223,7 @@ def test_through_the_core_single_requests_beside_conversations_do_not_stop_their
             prepared = planner.prepare(
                 tenant,
                 ledger := Ledger(client="cli"),
-                planner.Asked(call="", prompt=asked, alone=asked, model=SMALL, subagent=subagent),
+                planner.PlanRequest(call="", prompt=asked, alone=asked, model=SMALL, subagent=subagent),
                 0.0,
                 NOTHING,
             )
@@ -253,7 +253,7 @@ def first_dropped(lost: float) -> int:
     for turn in range(20):
         asked = prompt([system(f"clock {turn}", 9_000), said(0)], (1, "5m"), model=SMALL)
         ledger.saved = min(ledger.saved, -lost)
-        sent = planner.Asked(call=str(turn), prompt=asked, alone=asked, model=SMALL)
+        sent = planner.PlanRequest(call=str(turn), prompt=asked, alone=asked, model=SMALL)
         prepared = planner.prepare(tenant, ledger, sent, 20.0 * turn, NOTHING)
         planner.settle(tenant, ledger, prepared, prepared.outcome.usage(), 20.0 * turn + 2, NOTHING)
         if not prepared.outcome.prompt.marks:

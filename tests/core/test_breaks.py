@@ -20,7 +20,9 @@ from holdfast.caches.prompts import Outcome, Prompt
 from holdfast.caches.providers import prompt as prompt_of
 from holdfast.config.sections.cache import Breaks
 from holdfast.core.breaks import Expectation, Finding, agrees, expect, judge
+from holdfast.core.divergence import compare
 from holdfast.core.plan import Sent
+from holdfast.facts import ModelFacts
 from holdfast.facts import model as facts_of
 from holdfast.facts.prices import rates
 from holdfast.records import usage
@@ -185,6 +187,10 @@ def test_a_request_without_a_marker_reaches_nothing() -> None:
     assert judged.cure.name == "no_marker"
 
 
+def expected(before: Sent, outcome: Outcome, entries: Entries, model: ModelFacts = OPUS) -> Expectation:
+    return expect(before, compare(before, outcome.prompt, (), model), outcome, entries, model)
+
+
 @pytest.mark.parametrize(("size", "cause"), [(3_000, "below_minimum"), (5_000, "lookback_exceeded")])
 def test_markers_below_the_floor_do_nothing(size: int, cause: str) -> None:
     """The floor of this model is 4,096 tokens: at the same place above it, the marker is too far away instead."""
@@ -194,7 +200,7 @@ def test_markers_below_the_floor_do_nothing(size: int, cause: str) -> None:
     cache.first_token(cache.begin(first, 0.0), 0.0)
     second = prompt([*blocks, block("g", 10)], (0, "5m"))
     outcome = anthropic.decide(second, cache._entries, now, OPUS)
-    expectation = expect(sent(first), second, (), outcome, cache._entries, now, OPUS)
+    expectation = expected(sent(first), outcome, cache._entries, OPUS)
     found = judge(expectation, outcome.usage(), None)
     assert found is not None
     assert found.cause == cause
@@ -210,7 +216,7 @@ def test_an_answer_that_has_not_begun_leaves_nothing_to_read(begun: bool) -> Non
         cache.first_token(written, 0.5)
     outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
     past = sent(first, first_token=0.5 if begun else None)
-    found = judge(expect(past, second, (), outcome, cache._entries, 1.0, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
     assert (found.cause if found else None) == (None if begun else "parallel_race")
 
 
@@ -229,7 +235,7 @@ def test_a_read_beyond_the_place_where_the_bytes_part_contradicts_and_is_unknown
     second = prompt([*blocks[:1], block("other"), *blocks[2:]], (0, "5m"), (-1, "5m"))
     outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
     past = sent(prompt(blocks, (0, "5m"), (-1, "5m")))
-    expectation = expect(past, second, (), outcome, cache._entries, 1.0, OPUS)
+    expectation = expected(past, outcome, cache._entries, OPUS)
     fits = judge(expectation, usage(read=10_000, writes={"5m": 70_000}), None)
     beyond = judge(expectation, usage(read=40_000, writes={"5m": 40_000}), None)
     assert fits is not None
@@ -241,7 +247,7 @@ def test_a_read_beyond_the_place_where_the_bytes_part_contradicts_and_is_unknown
 def test_nothing_known_of_a_loss_is_unknown() -> None:
     first, second = prompt(texts("abc", 5_000)), prompt(texts("abcd", 5_000), (-1, "5m"))
     outcome = anthropic.decide(second, Entries(), 1.0, OPUS)
-    expectation = expect(sent(first), second, (), outcome, Entries(), 1.0, OPUS)
+    expectation = expected(sent(first), outcome, Entries(), OPUS)
     found = judge(expectation, outcome.usage(), None)
     assert found is not None
     assert found.cause == "unknown"
@@ -433,12 +439,12 @@ def test_an_edit_far_back_is_no_lookback_although_older_entries_are_out_of_reach
     second = prompt([*blocks[:35], block("edited"), *blocks[36:]], (-1, "5m"))
     outcome = anthropic.decide(second, cache._entries, 1.0, OPUS)
     assert outcome.read == 0
-    found = judge(expect(past, second, (), outcome, cache._entries, 1.0, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("messages_rewritten", ())
     unmarked = replace(second, marks=())  # with no marker at all, the bytes would not have mattered
     outcome = anthropic.decide(unmarked, cache._entries, 1.0, OPUS)
-    found = judge(expect(past, unmarked, (), outcome, cache._entries, 1.0, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("lookback_exceeded", ("messages_rewritten",))
 
@@ -454,11 +460,11 @@ def test_an_hour_on_five_minutes_is_gone_after_five_minutes_whatever_was_edited(
     third = prompt(edited, (-1, "1h"))
     outcome = anthropic.decide(third, cache._entries, 302.0, OPUS)
     past = sent(first, at=1.0, first_token=1.0)
-    found = judge(expect(past, third, (), outcome, cache._entries, 302.0, OPUS), outcome.usage(), None)
+    found = judge(expected(past, outcome, cache._entries, OPUS), outcome.usage(), None)
     assert found is not None
     assert (found.cause, found.also) == ("ttl_expired_5m", ("messages_rewritten",))
     early = anthropic.decide(third, cache._entries, 301.0, OPUS)  # a second earlier it lives
-    found = judge(expect(past, third, (), early, cache._entries, 301.0, OPUS), early.usage(), None)
+    found = judge(expected(past, early, cache._entries, OPUS), early.usage(), None)
     assert found is not None
     assert (found.cause, found.tokens) == ("messages_rewritten", 8_000)
 
@@ -484,7 +490,7 @@ def test_a_provider_with_one_lifetime_of_half_an_hour(pause: float, system: str,
     cache.first_token(cache.begin(asked("s", "aBc"), 0.0), 0.0)
     second = asked(system, "aBcDe")
     outcome = cache.begin(second, pause)
-    found = judge(expect(sent(asked("s", "aBc")), second, (), outcome, Entries(), pause, SOL), outcome.usage(), None)
+    found = judge(expected(sent(asked("s", "aBc")), outcome, Entries(), SOL), outcome.usage(), None)
     assert (found.cause if found else None) == cause
     if found is not None and found.entry is not None:
         assert found.entry.ttl == "30m"
@@ -496,5 +502,5 @@ def test_an_empty_prompt_of_which_something_was_read_expects_as_much_again(ref: 
     model = facts_of(ref)
     nothing = prompt_of(model, [])
     before = Sent("c", 0.0, nothing.model, b"", b"", b"", covered=3_000)
-    found = expect(before, nothing, (), Outcome(nothing, 1.0, 0, 0), Entries(), 1.0, model)
+    found = expected(before, Outcome(nothing, 1.0, 0, 0), Entries(), model)
     assert (found.expected, found.suspects) == (3_000, ())

@@ -175,7 +175,7 @@ def after_pauses(*reads: float) -> Tenant:
     """A lane whose requests come after pauses that an hour's entry was to survive: these shares of it were read."""
     tenant, ledger, settings = Tenant(), Ledger(client="c"), Cache(retention_overrides={"claude": "long"})
     for number, (call, share) in enumerate(zip(paused(without_markers(calls(len(reads))), 1), reads, strict=True)):
-        asked = planner.Asked(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
+        asked = planner.PlanRequest(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
         prepared = planner.prepare(tenant, ledger, asked, call.at, settings)
         planner.first_token(tenant, prepared, call.first_token_at)
         foreseen, found = prepared.outcome.usage(0), int(prepared.outcome.read * share)
@@ -201,12 +201,12 @@ def test_a_short_entry_is_gone_when_it_should_be_until_one_was_read_later() -> N
     assert late[0] == pytest.approx(0.64 * 9_000 * 0.1 + (10_000 - 0.64 * 9_000) * 1.25)
 
 
-def requests_after(*gaps: float, reads: float = 1.0) -> tuple[Tenant, list[planner.Prepared]]:
+def requests_after(*gaps: float, reads: float = 1.0) -> tuple[Tenant, list[planner.PlannedRequest]]:
     """A lane whose requests come after such gaps, of which so much was read that is said to be there."""
-    tenant, ledger, prepared, now = Tenant(), Ledger(client="c"), list[planner.Prepared](), 0.0
+    tenant, ledger, prepared, now = Tenant(), Ledger(client="c"), list[planner.PlannedRequest](), 0.0
     for number, (call, gap) in enumerate(zip(without_markers(calls(len(gaps))), gaps, strict=True)):
         now += gap
-        asked = planner.Asked(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
+        asked = planner.PlanRequest(call=str(number), prompt=call.prompt, alone=call.prompt, model=OPUS)
         prepared.append(planner.prepare(tenant, ledger, asked, now, Cache()))
         planner.first_token(tenant, prepared[-1], now + 2)
         usage = prepared[-1].outcome.usage(0)

@@ -14,7 +14,7 @@ from holdfast.core.breaks import Finding
 from holdfast.core.cures import Cure, case, cure_for, skill_owner
 from holdfast.core.divergence import Divergence, What
 from holdfast.core.operating_context import SECTIONS
-from holdfast.core.padding import SkillBody, pad
+from holdfast.core.padding import PaddingRules, SkillBody, pad
 from holdfast.core.skill_texts import SkillChange, skill_change
 from holdfast.facts import model
 from holdfast.facts.tokens import heuristic_tokens
@@ -326,10 +326,9 @@ def test_exactly_the_preloaded_bodies_that_differ_are_named(bodies: dict[str, st
         padded = pad(
             (),
             stable,
-            [SkillBody(*item) for item in ((n, "global", b) for n, b in each.items())],
-            mode="always",
-            models=[OPUS],
-            count=heuristic_tokens,
+            [SkillBody(name, "global", body) for name, body in each.items()],
+            [OPUS],
+            PaddingRules(mode="always", count=heuristic_tokens),
         )
         assert set(padded.inlined) == set(bodies)
         texts.append(padded.text)

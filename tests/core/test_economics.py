@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import facts
 from holdfast.core import economics
+from holdfast.core.economics import Multipliers
 
 D = Decimal
 TENTH = facts.model("anthropic:claude-opus-4-6")
@@ -148,7 +149,7 @@ class TestSessionCost:
         assert needed is not None
 
         def costs(prefix: float, calls: float) -> float:
-            return economics.session_cost(prefix, 4_096.0, 0.1, 1.25, head=1.25, calls=calls, growth=0.0)
+            return economics.session_cost(prefix, 4_096.0, Multipliers(0.1, 1.25, 1.25), calls=calls, growth=0.0)
 
         assert costs(2_000.0, needed) == pytest.approx(costs(4_300.0, needed))
         assert costs(4_300.0, needed + 0.1) < costs(2_000.0, needed + 0.1)
@@ -170,5 +171,6 @@ class TestSessionCost:
                 paid = w * prompt if prompt >= floor else prompt
             cached = prompt if cached or prompt >= floor else 0.0
             total, chance = total + chance * paid, chance * stays
-        expected = economics.session_cost(prefix, floor, r, w, head=head, calls=calls, growth=growth, opening=opening)
+        price = Multipliers(r, w, head)
+        expected = economics.session_cost(prefix, floor, price, calls=calls, growth=growth, opening=opening)
         assert total == pytest.approx(expected, rel=1e-6)

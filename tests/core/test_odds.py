@@ -148,7 +148,7 @@ def test_through_the_core_who_was_quick_is_likely_to_be_quick_again() -> None:
     for gap in (10.0, 1_000.0):
         tenant, ledger = Tenant(), Ledger()
         for number in range(2):
-            asked = planner.Asked(
+            asked = planner.PlanRequest(
                 call=str(number), prompt=calls(2)[number].prompt, alone=calls(2)[number].prompt, model=SMALL
             )
             planner.prepare(tenant, ledger, asked, number * gap, Cache())

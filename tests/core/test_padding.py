@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from holdfast import facts
 from holdfast.core.economics import calls_to_pad
 from holdfast.core.operating_context import SECTIONS
-from holdfast.core.padding import PRELOADED, Outlook, Padded, SkillBody, floor_of, pad, split_sections
+from holdfast.core.padding import PRELOADED, Outlook, Padded, PaddingRules, SkillBody, floor_of, pad, split_sections
 from holdfast.facts import ModelFacts, estimate
 
 HAIKU = facts.model("anthropic:claude-haiku-4-5")
@@ -33,42 +36,59 @@ def skill(name: str, tokens: int) -> SkillBody:
     return SkillBody(name, "global", "x" * (tokens * 4 - heading))
 
 
+def always(
+    stable: str,
+    bodies: Sequence[SkillBody],
+    *,
+    tools: Sequence[str] = (),
+    models: Sequence[ModelFacts] = (),
+    **rules: Any,
+) -> Padded:
+    return pad(tools, stable, bodies, models, PaddingRules(mode="always", **rules))
+
+
+def economic(stable: str, bodies: Sequence[SkillBody], calls: float) -> Padded:
+    """Filled with skill bodies alone."""
+    rules = PaddingRules(mode="economic", sections=(), outlook=Outlook(calls=calls))
+    return pad([], stable, bodies, [HAIKU], rules)
+
+
 class TestAlways:
     def test_at_the_minimum_nothing_is_added_one_token_below_it_is(self) -> None:
         skills = [skill("a", 100)]
-        above = pad([], chars(4_500), skills, mode="always", models=[])
+        above = always(chars(4_500), skills)
         assert (above.text, above.added, above.inlined) == (chars(4_500), "", ())
-        below = pad([], chars(4_499), skills, mode="always", models=[])
+        below = always(chars(4_499), skills)
         assert below.inlined == ("a",)
         assert below.text == chars(4_499) + "\n\n" + skills[0].section
 
     def test_tools_count_towards_it(self) -> None:
-        assert not pad([chars(2_000), chars(500)], chars(2_000), [], mode="always", models=[]).added
-        assert pad([chars(2_000), chars(499)], chars(2_000), [], mode="always", models=[]).added
+        assert not always(chars(2_000), [], tools=[chars(2_000), chars(500)]).added
+        assert always(chars(2_000), [], tools=[chars(2_000), chars(499)]).added
 
     def test_a_body_may_reach_the_upper_bound_and_not_pass_it(self) -> None:
         said = len(PRELOADED) // 4
-        fits = pad([], chars(4_000), [skill("a", 1_500 - said)], mode="always", models=[])
+        fits = always(chars(4_000), [skill("a", 1_500 - said)])
         assert fits.inlined == ("a",)
         assert (len(fits.text) + len(PRELOADED)) // 4 == 5_500
-        over = pad([], chars(4_000), [skill("a", 1_501 - said)], mode="always", models=[])
+        over = always(chars(4_000), [skill("a", 1_501 - said)])
         assert over.inlined == ()
         assert "# Skill" not in over.text
 
     def test_a_body_too_large_is_skipped_for_the_next(self) -> None:
         bodies = [skill("a", 4_000), skill("b", 400), skill("c", 9_000), skill("d", 200)]
-        found = pad([], chars(4_000), bodies, mode="always", models=[])
+        found = always(chars(4_000), bodies)
         assert found.inlined == ("b", "d")
         assert all(body.section in found.text for body in bodies if body.name in found.inlined)
 
     def test_bodies_come_by_name_and_stop_at_the_minimum(self) -> None:
         bodies = [skill("c", 2_000), skill("a", 2_000), skill("b", 2_000)]
-        found = pad([], chars(600), bodies, mode="always", models=[])
+        found = always(chars(600), bodies)
         assert found.inlined == ("a", "b")
         assert found.added == bodies[1].section + "\n\n" + bodies[2].section
 
     def test_the_operating_context_fills_what_the_bodies_leave(self) -> None:
-        found = pad([], chars(100), [skill("a", 1_000)], mode="always", models=[])
+        found = always(chars(100), [skill("a", 1_000)])
         assert found.inlined == ("a",)
         rest = found.added.removeprefix(skill("a", 1_000).section + "\n\n")
         assert "\n\n".join(SECTIONS).startswith(rest)
@@ -76,9 +96,9 @@ class TestAlways:
         assert 4_500 <= len(found.text) // 4 <= 5_500
 
     def test_other_bounds(self) -> None:
-        found = pad([], "Be brief.", [], mode="always", models=[], min_tokens=500, max_tokens=600)
+        found = always("Be brief.", [], min_tokens=500, max_tokens=600)
         assert 500 <= len(found.text) // 4 <= 600
-        narrow = pad([], "Be brief.", [], mode="always", models=[], min_tokens=500, max_tokens=501)
+        narrow = always("Be brief.", [], min_tokens=500, max_tokens=501)
         assert len(narrow.text) // 4 <= 501
         assert "upper bound of 501" in narrow.why
 
@@ -87,25 +107,21 @@ class TestAlways:
         long_words = ("characteristically uncharacteristic " * 600)[:18_400]
         assert len(long_words) // 4 >= 4_500
         assert estimate(long_words) < HAIKU.floor
-        assert not pad([], long_words, [], mode="always", models=[OPUS]).added
-        found = pad([], long_words, [], mode="always", models=[OPUS, HAIKU])
+        assert not always(long_words, [], models=[OPUS]).added
+        found = always(long_words, [], models=[OPUS, HAIKU])
         assert found.added
         assert len(found.text) // 4 <= 5_500
 
     def test_the_upper_bound_holds_where_the_floor_is_out_of_reach(self) -> None:
-        found = pad([], chars(5_400), [], mode="always", models=[HAIKU], count=lambda text: len(text) // 8)
+        found = always(chars(5_400), [], models=[HAIKU], count=lambda text: len(text) // 8)
         assert len(found.text) // 4 <= 5_500
         assert "upper bound" in found.why
 
     @pytest.mark.parametrize("tokens", [0, 1, 265, 1_500, 3_000, 4_490])
     def test_without_skills_the_floor_is_cleared_from_anywhere(self, tokens: int) -> None:
-        found = pad([], chars(tokens), [], mode="always", models=[HAIKU])
+        found = always(chars(tokens), [], models=[HAIKU])
         assert 4_500 <= len(found.text) // 4 <= 5_500
         assert estimate(found.text) >= HAIKU.floor
-
-
-def bodies_alone(stable: str, bodies: list[SkillBody], calls: float) -> Padded:
-    return pad([], stable, bodies, mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=calls))
 
 
 class TestEconomic:
@@ -120,25 +136,13 @@ class TestEconomic:
         assert HAIKU.floor * 1.05 <= estimate(text) < 4_400
         needed = self.calls(estimate(stable), estimate(text))
         assert 2 < needed < 4
-        enough = pad(
-            [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=needed + 0.01)
-        )
+        enough = economic(stable, [body], calls=needed + 0.01)
         assert (enough.text, enough.inlined) == (text, ("a",))
-        short = pad(
-            [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=needed - 0.01)
-        )
+        short = economic(stable, [body], calls=needed - 0.01)
         assert (short.text, short.inlined) == (stable, ())
 
     def test_far_below_the_floor_no_number_of_calls_pays(self) -> None:
-        found = pad(
-            [],
-            prose(265),
-            [SkillBody("a", "g", prose(4_000))],
-            mode="economic",
-            models=[HAIKU],
-            sections=(),
-            outlook=Outlook(calls=1e6),
-        )
+        found = economic(prose(265), [SkillBody("a", "g", prose(4_000))], calls=1e6)
         assert found.inlined == ()
         assert "rule 5.6" in found.why
 
@@ -147,17 +151,15 @@ class TestEconomic:
             [prose(4_000)],
             prose(300),
             [skill("a", 100)],
-            mode="economic",
-            models=[HAIKU],
-            sections=(),
-            outlook=Outlook(calls=100),
+            [HAIKU],
+            PaddingRules(mode="economic", sections=(), outlook=Outlook(calls=100)),
         )
         assert found.text == prose(300)
         assert "at or above the floor" in found.why
 
     def test_a_body_so_large_that_it_costs_more_than_it_brings_is_skipped(self) -> None:
         bodies = [SkillBody("a", "g", prose(30_000)), SkillBody("b", "g", prose(2_500))]
-        found = pad([], prose(2_000), bodies, mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=10))
+        found = economic(prose(2_000), bodies, calls=10)
         assert found.inlined == ("b",)
 
     def test_it_aims_a_twentieth_above_the_floor(self) -> None:
@@ -165,28 +167,15 @@ class TestEconomic:
         stable = prose(2_000)
         for tokens, inlined in ((4_296 - estimate(stable), ()), (4_350 - estimate(stable), ("a",))):
             body = SkillBody("a", "g", "the " * (tokens - 10))
-            assert (
-                pad(
-                    [], stable, [body], mode="economic", models=[HAIKU], sections=(), outlook=Outlook(calls=100)
-                ).inlined
-                == inlined
-            )
+            assert economic(stable, [body], calls=100).inlined == inlined
 
     def test_bodies_that_do_not_reach_the_floor_are_not_paid_for(self) -> None:
-        found = pad(
-            [],
-            prose(2_000),
-            [SkillBody("a", "g", prose(500))],
-            mode="economic",
-            models=[HAIKU],
-            sections=(),
-            outlook=Outlook(calls=10),
-        )
+        found = economic(prose(2_000), [SkillBody("a", "g", prose(500))], calls=10)
         assert (found.text, found.inlined) == (prose(2_000), ())
 
     def test_the_fixed_text_fills_what_bodies_leave(self) -> None:
         stable, body = prose(2_000), SkillBody("a", "g", prose(1_000))
-        found = pad([], stable, [body], mode="economic", models=[HAIKU], outlook=Outlook(calls=100))
+        found = pad([], stable, [body], [HAIKU], PaddingRules(mode="economic", outlook=Outlook(calls=100)))
         assert found.inlined == ("a",)
         rest = found.added.removeprefix(body.section + "\n\n")
         assert rest
@@ -196,19 +185,19 @@ class TestEconomic:
     def test_the_model_that_the_session_begins_with_decides(self) -> None:
         """One that is hardly ever asked does not make every request longer."""
         outlook = Outlook(calls=100)
-        assert not pad([], prose(3_000), [], mode="economic", models=[OPUS, HAIKU], outlook=outlook).added
-        assert pad([], prose(3_000), [], mode="economic", models=[HAIKU, OPUS], outlook=outlook).added
+        assert not pad([], prose(3_000), [], [OPUS, HAIKU], PaddingRules(mode="economic", outlook=outlook)).added
+        assert pad([], prose(3_000), [], [HAIKU, OPUS], PaddingRules(mode="economic", outlook=outlook)).added
 
     def test_a_conversation_that_soon_passes_the_floor_itself_is_not_padded(self) -> None:
         slow, fast = Outlook(calls=20, growth=(50.0,)), Outlook(calls=20, growth=(2_500.0,))
-        assert pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=slow).added
-        assert not pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=fast).added
+        assert pad([], prose(3_000), [], [HAIKU], PaddingRules(mode="economic", outlook=slow)).added
+        assert not pad([], prose(3_000), [], [HAIKU], PaddingRules(mode="economic", outlook=fast)).added
         opening = Outlook(calls=20, growth=(50.0,), opening=1_500)
-        assert not pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=opening).added
+        assert not pad([], prose(3_000), [], [HAIKU], PaddingRules(mode="economic", outlook=opening)).added
 
     def test_where_no_marker_is_set_nothing_is_added(self) -> None:
         outlook = Outlook(calls=100, unmarked=True)
-        found = pad([], prose(3_000), [], mode="economic", models=[HAIKU], outlook=outlook)
+        found = pad([], prose(3_000), [], [HAIKU], PaddingRules(mode="economic", outlook=outlook))
         assert not found.added
         assert "no marker is set" in found.why
 
@@ -228,7 +217,7 @@ class TestSections:
 
 
 def test_off_adds_nothing() -> None:
-    found = pad([], "Be brief.", [skill("a", 100)], mode="off", models=[HAIKU], outlook=Outlook(calls=100))
+    found = pad([], "Be brief.", [skill("a", 100)], [HAIKU], PaddingRules(mode="off", outlook=Outlook(calls=100)))
     assert (found.text, found.added, found.inlined) == ("Be brief.", "", ())
 
 

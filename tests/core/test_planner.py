@@ -92,7 +92,7 @@ def test_a_call_leaves_nothing_if_it_is_cancelled_before_its_first_token() -> No
     prepared = lane.prepare(reset="compaction")
     lane.abandon(prepared)
     assert lane.ledger.last is not None
-    assert lane.ledger.last.call == first.prepared.asked.call
+    assert lane.ledger.last.call == first.prepared.request.call
     assert lane.ledger.reset == "compaction"  # still to be used
     again = lane.send(1)
     assert again.billed.read == first.billed.prompt.tokens
@@ -120,7 +120,7 @@ def test_a_call_that_is_cut_after_its_first_token_has_written() -> None:
     lane.begin(prepared, lane.bill(prepared))
     lane.abandon(prepared)
     assert lane.ledger.last is not None
-    assert lane.ledger.last.call == prepared.asked.call
+    assert lane.ledger.last.call == prepared.request.call
     cut = prepared.prompt.tokens
     again = lane.turn(1)
     assert again.billed.read == cut
@@ -170,7 +170,7 @@ def test_of_parallel_calls_that_are_all_cancelled_none_is_the_lane_s_last() -> N
         for place in order:
             lane.abandon(calls[place])
         assert lane.ledger.last is not None
-        assert lane.ledger.last.call == first.prepared.asked.call
+        assert lane.ledger.last.call == first.prepared.request.call
     assert lane.turn(1).billed.read == first.billed.prompt.tokens
 
 
@@ -182,7 +182,7 @@ def test_of_so_many_cancelled_calls_it_is_known_what_was_before(monkeypatch: pyt
     calls = [lane.prepare() for _ in range(7)]
     for call in calls[:-1]:  # none of them is the lane's last
         lane.abandon(call)
-    assert list(lane.tenant.cancelled) == [call.asked.call for call in calls[3:6]]
+    assert list(lane.tenant.cancelled) == [call.request.call for call in calls[3:6]]
 
 
 def test_a_fork_reads_what_both_have_and_is_no_break() -> None:
@@ -291,7 +291,7 @@ def test_a_client_that_marks_well_by_itself_is_left_alone() -> None:
         played = lane.turn(marks=[(1, "5m"), (2, "5m"), (-1, "5m")])
         assert played.verdict is not None
         assert played.verdict.saved == pytest.approx(0)
-        assert played.prepared.plan.marks == played.prepared.asked.prompt.marks
+        assert played.prepared.plan.marks == played.prepared.request.prompt.marks
 
 
 def test_a_route_that_was_proved_to_raise_is_believed_for_the_client_alone_too() -> None:

@@ -11,7 +11,7 @@ from holdfast.core.costs import costs
 from holdfast.core.experience import Client, Experience
 from holdfast.core.plan import Plan
 from holdfast.core.plan_check import checked
-from holdfast.core.plan_variants import affordable
+from holdfast.core.plan_variants import Budget, affordable
 from holdfast.core.pool import Pool
 from holdfast.core.situation import Situation
 from holdfast.facts import model
@@ -35,7 +35,7 @@ def alone(asked: Situation) -> float:
 
 
 def affords(asked: Situation, planned: Plan, limit: float) -> tuple[list[tuple[int, str]], Plan]:
-    found, excess = affordable(planned, asked, Pool(SMALL), PRICE, alone(asked), limit)
+    found, excess = affordable(planned, asked, Pool(SMALL), PRICE, Budget(alone(asked), limit))
     cost = PRICE.of(Pool(SMALL).decide(replace(asked.prompt, marks=found.marks), 0))  # type: ignore[arg-type]
     assert excess == pytest.approx(max(0.0, cost - alone(asked)))
     checked(found, asked, strict=True)  # legal at every step
@@ -112,7 +112,7 @@ def test_the_client_s_own_markers_stay_to_the_end() -> None:
 
 def test_a_client_s_marker_that_was_dropped_comes_back_where_nothing_is_affordable() -> None:
     asked = situation(BLOCKS, (1, "5m"))
-    found, excess = affordable(plan((9, "1h")), asked, Pool(SMALL), PRICE, 0.0, -1.0)
+    found, excess = affordable(plan((9, "1h")), asked, Pool(SMALL), PRICE, Budget(0.0, -1.0))
     assert [(mark.block, mark.ttl) for mark in found.marks] == [(1, "5m")]
     assert excess == pytest.approx(alone(asked))  # even that costs more than nothing, and is reserved
 
@@ -123,23 +123,25 @@ def test_what_the_client_alone_would_have_under_an_entry_counts_as_owed(
 ) -> None:
     """Without its marker at the end we may pay again for what the client would read."""
     asked = situation(BLOCKS, (9, "5m"))
-    found, _ = affordable(plan((1, "5m")), asked, Pool(SMALL), PRICE, alone(asked), -0.02, covered=covered)
+    found, _ = affordable(plan((1, "5m")), asked, Pool(SMALL), PRICE, Budget(alone(asked), -0.02, covered=covered))
     assert found.marks == (Mark(9, "5m"),)  # nothing is cheap enough
     limit = 8_000 * (2.5e-6 + 2e-6) - alone(asked)
-    found, _ = affordable(plan((1, "5m")), asked, Pool(SMALL), PRICE, alone(asked), limit + 1e-12, covered=covered)
+    found, _ = affordable(
+        plan((1, "5m")), asked, Pool(SMALL), PRICE, Budget(alone(asked), limit + 1e-12, covered=covered)
+    )
     assert [(mark.block, mark.ttl) for mark in found.marks] == chosen
 
 
 def test_where_the_client_s_markers_are_managed_ours_in_their_place_becomes_short_too() -> None:
     asked = situation(BLOCKS, (9, "5m"), settings=Cache(client_markers="manage"))
-    found, _ = affordable(plan((9, "1h")), asked, Pool(SMALL), PRICE, alone(asked), 0.0)
+    found, _ = affordable(plan((9, "1h")), asked, Pool(SMALL), PRICE, Budget(alone(asked), 0.0))
     assert found.marks == (Mark(9, "5m"),)
     assert found.dropped == ("short lifetimes only: savings do not pay for more yet (law 7)",)
 
 
 def test_pinned_markers_stay() -> None:
     asked = situation(BLOCKS, pinned=(Mark(1, "1h"),))
-    found, _ = affordable(plan((1, "1h"), (9, "5m")), asked, Pool(SMALL), PRICE, 0.0, -1.0)
+    found, _ = affordable(plan((1, "1h"), (9, "5m")), asked, Pool(SMALL), PRICE, Budget(0.0, -1.0))
     assert found.marks == (Mark(1, "1h"),)
 
 
@@ -154,7 +156,7 @@ def test_ours_is_never_short_in_front_of_a_long_one_of_the_client_s() -> None:
 
 def test_no_block_gets_a_second_marker() -> None:
     asked = situation(BLOCKS, (5, "1h"))
-    found, _ = affordable(plan((5, "1h"), (9, "5m")), asked, Pool(SMALL), PRICE, alone(asked), 0.0019)
+    found, _ = affordable(plan((5, "1h"), (9, "5m")), asked, Pool(SMALL), PRICE, Budget(alone(asked), 0.0019))
     checked(found, asked, strict=True)
     assert len({mark.block for mark in found.marks}) == len(found.marks)
 
@@ -167,13 +169,13 @@ def test_the_shorter_prefix_ends_where_a_marker_may_stand(place: str) -> None:
         blocks[5] = said(5, 1_000, kind="thinking", markable=False)
     facts = replace(SMALL, floor=12_001) if place == "below" else SMALL
     asked = situation(blocks, facts=facts, volatile=volatile)
-    found, _ = affordable(plan((9, "5m")), asked, Pool(facts), PRICE, alone(asked), 0.00799)
+    found, _ = affordable(plan((9, "5m")), asked, Pool(facts), PRICE, Budget(alone(asked), 0.00799))
     assert [mark.block for mark in found.marks] == ([] if place == "below" else [4])
 
 
 def test_openai_s_mode_is_the_client_s_again() -> None:
     asked = situation(BLOCKS, facts=SOL, settings=Cache(strategy="economic"))
-    found, _ = affordable(plan((1, "30m"), mode="explicit"), asked, Pool(SOL), costs(SOL, 0), 0.0, -1.0)
+    found, _ = affordable(plan((1, "30m"), mode="explicit"), asked, Pool(SOL), costs(SOL, 0), Budget(0.0, -1.0))
     assert (found.marks, found.mode) == ((), "")
 
 
@@ -181,4 +183,4 @@ def test_a_cache_that_only_sending_tells_of_is_not_reckoned() -> None:
     facts = model("openai:gpt-5.5")
     asked = situation(BLOCKS, facts=facts)
     planned = plan()
-    assert affordable(planned, asked, Pool(facts), costs(facts, 0), 0.0, -1.0) == (planned, 0.0)
+    assert affordable(planned, asked, Pool(facts), costs(facts, 0), Budget(0.0, -1.0)) == (planned, 0.0)

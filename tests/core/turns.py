@@ -26,7 +26,7 @@ HEAD = [tool("bash"), tool("read"), system("host")]
 
 
 class Played(Struct, frozen=True):
-    prepared: planner.Prepared
+    prepared: planner.PlannedRequest
     billed: Outcome
     verdict: planner.Verdict | None = None
 
@@ -69,25 +69,25 @@ class Lane:
         placed = [Mark(at % len(self.blocks), ttl) for at, ttl in marks]
         return prompt_of(self.model, self.blocks, CacheControls(marks=placed, **more))  # type: ignore[arg-type]
 
-    def prepare(self, prompt: Prompt | None = None, **more: object) -> planner.Prepared:
+    def prepare(self, prompt: Prompt | None = None, **more: object) -> planner.PlannedRequest:
         self.calls += 1
         prompt = self.prompt() if prompt is None else prompt
         call = f"{id(self)}.{self.calls}"
         known: dict[str, object] = {"call": call, "prompt": prompt, "alone": prompt, "model": self.model}
-        asked = planner.Asked(**(known | {"strict": True} | more))  # type: ignore[arg-type]
+        asked = planner.PlanRequest(**(known | {"strict": True} | more))  # type: ignore[arg-type]
         return planner.prepare(self.tenant, self.ledger, asked, self.now, self.settings)
 
-    def bill(self, prepared: planner.Prepared) -> Outcome:
+    def bill(self, prepared: planner.PlannedRequest) -> Outcome:
         return self.provider.begin(prepared.prompt, self.now)  # type: ignore[attr-defined, no-any-return]
 
-    def begin(self, prepared: planner.Prepared, billed: Outcome) -> None:
+    def begin(self, prepared: planner.PlannedRequest, billed: Outcome) -> None:
         self.provider.first_token(billed, self.now)  # type: ignore[attr-defined]
         planner.first_token(self.tenant, prepared, self.now)
 
-    def settle(self, prepared: planner.Prepared, usage: Usage) -> planner.Verdict:
+    def settle(self, prepared: planner.PlannedRequest, usage: Usage) -> planner.Verdict:
         return planner.settle(self.tenant, self.ledger, prepared, usage, self.now, self.settings)
 
-    def abandon(self, prepared: planner.Prepared) -> None:
+    def abandon(self, prepared: planner.PlannedRequest) -> None:
         planner.abandon(self.tenant, self.ledger, prepared, self.now)
 
     def send(self, gap: float = 10.0, marks: Sequence[tuple[int, str]] = (), **more: object) -> Played:

@@ -269,7 +269,7 @@ def test_what_a_call_past_us_loses_says_how_it_is_avoided(tmp_path: Path) -> Non
     driver = Driver(ON, path=tmp_path / "h.db")
     driver.send(clocked(0, 0))
     prepared, _, _ = driver.send(clocked(1, 1))
-    model = prepared.core.asked.model.ref
+    model = prepared.core.request.model.ref
     billed = Usage(input=50_000, read=0, writes=(), output=1)
     call = driver.engine.note(
         driver.lane, kind="bypassed", model=model, started=driver.now, ended=driver.now + 1, usage=billed

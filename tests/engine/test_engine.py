@@ -340,7 +340,7 @@ def test_volatile_pinned_and_summary_blocks_are_named_by_path() -> None:
     prepared = driver.prepare(
         said, volatile=("system[2]", "nowhere"), pinned={"system[1]": "1h"}, summary="messages[0].content[0]"
     )
-    asked = prepared.core.asked
+    asked = prepared.core.request
     assert [prepared.path(block) for block in asked.volatile] == ["system[2]"]
     assert [prepared.path(mark.block) for mark in asked.pinned] == ["system[1]"]
     assert ("system[1]", "1h") in prepared.markers

@@ -94,7 +94,7 @@ def test_a_body_that_was_read_is_not_read_again_to_prepare_it() -> None:
     reading = driver.engine.read(body)
     before = driver.engine.reader.canonicalised
     prepared = driver.engine.prepare(body, lane=driver.lane, now=driver.now)
-    assert prepared.core.asked.alone is reading.prompt
+    assert prepared.core.request.alone is reading.prompt
     assert driver.engine.reader.canonicalised == before
 
 

@@ -176,7 +176,7 @@ class Runner(AbstractContextManager["Runner"]):
         )
         exchange = self.simulator.bill(replace(step.request, body=prepared.raw), output=step.output)
         request = step.request
-        if self._automatic and not prepared.core.asked.alone.marks:
+        if self._automatic and not prepared.core.request.alone.marks:
             request = replace(request, body=body.apply(cache_parameters.set_automatic(body, "5m", facts_of(body))))
         alone = self.alone.bill(request, output=step.output)
         self.sent.append((step, prepared))

@@ -94,7 +94,7 @@ def test_plans_are_legal_and_touch_nothing_without_need(
         for step, prepared in run.sent:
             assert refusal(step, step.body) is None
             assert refusal(step, prepared.raw) is None
-            asked, plan = prepared.core.asked, prepared.core.plan
+            asked, plan = prepared.core.request, prepared.core.plan
             ours = {mark.block for mark in plan.marks} - {mark.block for mark in asked.prompt.marks}
             assert not ours & asked.volatile
             assert len(plan.marks) <= 4

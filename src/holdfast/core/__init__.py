@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .breaks import cost_of as cost_of
     from .breaks import expect as expect
     from .breaks import judge as judge
-    from .call import Asked as Asked
+    from .call import PlanRequest as PlanRequest
     from .call import Verdict as Verdict
     from .divergence import Comparison as Comparison
     from .divergence import Divergence as Divergence
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from .padding import NO_OUTLOOK as NO_OUTLOOK
     from .padding import PRELOADED as PRELOADED
     from .padding import Outlook as Outlook
+    from .padding import PaddingRules as PaddingRules
     from .padding import SkillBody as SkillBody
     from .padding import pad as pad
     from .padding import skill_heading as skill_heading
@@ -103,7 +104,7 @@ else:
             "": "account experience gemini_contents keepalive ledger planner",
             ".account": "in_our_tokens",
             ".breaks": "DEFAULTS Expectation Finding allowed cost_of expect judge",
-            ".call": "Asked Verdict",
+            ".call": "PlanRequest Verdict",
             ".divergence": "Comparison Divergence Place as_bytes compare place",
             ".economics": "edit_cost requests_to_edit",
             ".edits": "EditRef FINAL Proposal propose",
@@ -114,7 +115,7 @@ else:
             ".learned_merge": "merged",
             ".ledger": "Ledger",
             ".operating_context": "SECTIONS",
-            ".padding": "NO_OUTLOOK Outlook PRELOADED SkillBody pad skill_heading split_sections",
+            ".padding": "NO_OUTLOOK Outlook PRELOADED PaddingRules SkillBody pad skill_heading split_sections",
             ".plan": "DIGEST Lookup Plan Sent columns head is_result kind_of",
             ".plan_variants": "covered_by marked",
             ".pool": "Effect Pool effect",

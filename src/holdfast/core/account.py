@@ -13,9 +13,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.caches import Outcome
+from holdfast.facts import rates
 from holdfast.records import Usage
 
-from .call import Prepared
+from .call import MissedReads, PlannedRequest
 from .costs import Costs, costs
 from .experience import Client
 from .ledger import Ledger
@@ -61,7 +62,7 @@ def book(client: Client, alone: float, paid: float) -> None:
     client.saved = min(client.saved + alone - paid, MOST)
 
 
-def is_alone(prepared: Prepared) -> bool:
+def is_alone(prepared: PlannedRequest) -> bool:
     """Whether nothing was done to the request that could make a difference: then what it came to is what the client
     alone would have paid, however that was foreseen. Implicit caches give more or less than they promise."""
     sent, alone = prepared.outcome, prepared.alone
@@ -71,7 +72,7 @@ def is_alone(prepared: Prepared) -> bool:
     return same and (sent.read, sent.writes) == (alone.read, alone.writes)
 
 
-def alone_with(prepared: Prepared, pool: Pool, read: int, now: float) -> Outcome:
+def alone_with(prepared: PlannedRequest, pool: Pool, read: int, now: float) -> Outcome:
     """What would have come of the client's own request, now that so many of our tokens were read; its pool follows."""
     alone, began = prepared.alone, prepared.first_token
     if read < prepared.outcome.read:
@@ -84,7 +85,7 @@ def alone_with(prepared: Prepared, pool: Pool, read: int, now: float) -> Outcome
     return _more_read(alone, shared)
 
 
-def _shared(prepared: Prepared, read: int) -> int:
+def _shared(prepared: PlannedRequest, read: int) -> int:
     """How many tokens of the client's own prompt stand in what was read, at the end of a block."""
     prompt, alone = prepared.outcome.prompt, prepared.alone.prompt
     last = block_near(prompt, read)
@@ -103,10 +104,10 @@ def _more_read(outcome: Outcome, read: int) -> Outcome:
     return replace(outcome, read=read, writes=tuple(writes), input=max(0, outcome.input - left))
 
 
-def alone_cost(prepared: Prepared, alone: Outcome, usage: Usage) -> float:
+def alone_cost(prepared: PlannedRequest, alone: Outcome, usage: Usage) -> float:
     """What the client alone would have paid. What the provider lost for us it would have lost for the client too; what
     it read beyond what was known stands in `alone` already."""
-    model, ours = prepared.asked.model, prepared.prompt.tokens
+    model, ours = prepared.request.model, prepared.prompt.tokens
     read = in_our_tokens(usage.read, ours, usage.prompt)
     lost = min(max(0, prepared.outcome.read - read), prepared.alone.read)
     alone = prepared.alone if lost else alone
@@ -118,3 +119,26 @@ def alone_cost(prepared: Prepared, alone: Outcome, usage: Usage) -> float:
 
 def in_our_tokens(read: int, ours: int, theirs: int) -> int:
     return read if ours == theirs or not theirs else round(read * ours / theirs)
+
+
+def missed_by(prepared: PlannedRequest, usage: Usage) -> MissedReads | None:
+    """What a turn paid in full that its conversation had sent before, because that was left without markers; None for
+    any other turn.
+
+    Where most conversations of a client end with their first request, the next one's is not written. Whether that was
+    right shows when it goes on: then a marker would have been read.
+    """
+    plan, before, model = prepared.plan, prepared.before, prepared.request.model
+    if before is None or before.marks or before.covered or not plan.marks or prepared.request.alone.marks:
+        return None
+    if plan.strategy != "economic" or prepared.comparison is None or prepared.comparison.course != "extension":
+        return None
+    lives = model.ttl_seconds(model.default_ttl or "") or 0
+    ours, price = prepared.prompt.tokens, rates(model.ref, prompt_tokens=usage.prompt)
+    if price is None or not ours or (prepared.gap or 0.0) > lives:
+        return None
+    known = min(usage.prompt, round(sum(before.counts()) * usage.prompt / ours))
+    tokens = known - usage.read
+    write = price.write(model.default_ttl)
+    dollars = tokens * (write - price.read) - known * (write - price.input)
+    return MissedReads(tokens, dollars) if known >= model.floor and dollars > 0 else None

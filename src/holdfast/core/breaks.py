@@ -20,12 +20,12 @@ from decimal import Context, Decimal, localcontext
 
 from msgspec import Struct
 
-from holdfast.caches import Entry, Outcome, Prompt
+from holdfast.caches import Entry, Outcome
 from holdfast.config.sections import Breaks
 from holdfast.facts import ModelFacts, Rates
 from holdfast.records import CAUSES, CHANGES, BreakCause, Usage
 
-from .divergence import Comparison, Divergence, Settings, compare
+from .divergence import Comparison, Divergence
 from .plan import Lookup, Sent
 from .suspects import Grounds, Suspect, grounds, set_otherwise
 
@@ -78,34 +78,30 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 def expect(
     before: Sent | None,
-    prompt: Prompt,
-    settings: Settings,
+    comparison: Comparison | None,
     outcome: Outcome,
     pool: Lookup,
-    now: float,
     model: ModelFacts,
     *,
     reset: str | None = None,
-    comparison: Comparison | None = None,
 ) -> Expectation:
-    """What the lane should read with this request, and what may keep it from that.
+    """What the lane should read with a request, and what may keep it from that.
 
-    `outcome` is the prediction under the markers that go out; `reset` is the reason the ledger announces, if any;
-    `comparison` how the request continues the one before, where that is known.
+    `before` is the lane's last request and `comparison` how this one continues it; `outcome` is the prediction under
+    the markers that go out; `reset` is the reason the ledger announces, if any.
     """
-    if before is None or not before.covered:
-        return Expectation(outcome=outcome, at=now, reset=reset)
-    comparison = comparison or compare(before, prompt, settings, model)
-    found = grounds(before, prompt, outcome, pool, now, model, comparison)
+    if before is None or comparison is None or not before.covered:
+        return Expectation(outcome=outcome, at=outcome.at, reset=reset)
+    moment = grounds(before, comparison, outcome, pool, model)
     back = comparison.course == "fork" and not set_otherwise(comparison)
     return Expectation(
         outcome=outcome,
-        at=now,
-        expected=found.longest() if back else before.covered,
+        at=outcome.at,
+        expected=moment.longest() if back else before.covered,
         counted=not back,
         comparison=comparison,
         reset=reset,
-        grounds=found,
+        grounds=moment,
     )
 
 

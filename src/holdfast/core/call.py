@@ -18,7 +18,7 @@ from .plan import Kind, Plan, Sent
 from .ttl_raise import Test
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class PlanRequest(Struct, frozen=True, kw_only=True):
     """A request about to go out, as prompts. `alone` is the client's own, before anything of ours was done to it.
 
     `settings` are what the prefix depends on beside its blocks; `reset` is an announced reason to depart (law 5).
@@ -38,7 +38,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     strict: bool = False
 
 
-class Booked(Struct, frozen=True):
+class Booking(Struct, frozen=True):
     """What a request adds to the sums of its lane and client, in dollars: what it would have cost with the short
     lifetime everywhere, and what it costs as it was foreseen."""
 
@@ -46,10 +46,10 @@ class Booked(Struct, frozen=True):
     spent: float = 0.0
 
 
-class Prepared(Struct, kw_only=True):
+class PlannedRequest(Struct, kw_only=True):
     """A request that may go out: its plan, what it will read, and what it is compared with afterwards."""
 
-    asked: Asked
+    request: PlanRequest
     plan: Plan
     outcome: Outcome
     alone: Outcome
@@ -62,7 +62,7 @@ class Prepared(Struct, kw_only=True):
     raise_test: Test | None
     likely: float
     """How likely it is that what the last request left is there or gone, as it is foreseen."""
-    booked: Booked
+    booked: Booking
     baseline: int
     """Tokens up to the end of tools and system text."""
     first_token: float | None = None
@@ -74,7 +74,7 @@ class Prepared(Struct, kw_only=True):
 
     def predicted(self, experience: Experience, output: int = 0) -> Usage:
         """What the provider will probably report: the prediction in its tokens, as far as they are known by now."""
-        outcome, tokens = self.outcome, experience.calibration.counter(self.asked.model.ref)
+        outcome, tokens = self.outcome, experience.calibration.counter(self.request.model.ref)
         writes: tuple[tuple[str, int], ...] = ()
         for ttl, count in outcome.writes:
             written = tokens(count)
@@ -85,7 +85,7 @@ class Prepared(Struct, kw_only=True):
         return Usage(input=tokens(outcome.input), read=tokens(outcome.read), writes=writes, output=output)
 
 
-class Missed(Struct, frozen=True):
+class MissedReads(Struct, frozen=True):
     """Tokens that the lane had sent before and that were billed in full again; what that cost, less what writing them
     would have cost."""
 
@@ -110,6 +110,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     changes: tuple[retention.RetentionChange, ...] = ()
     raises: str | None = None
     storage: Decimal = Decimal(0)
-    missed: Missed | None = None
+    missed: MissedReads | None = None
     outcome: Outcome
     alone: Outcome

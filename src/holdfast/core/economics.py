@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from math import ceil
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 N = TypeVar("N", float, Decimal)
 
@@ -64,17 +64,27 @@ def calls_to_pad(prefix: N, padded: N, r: N, w: N) -> N | None:
     return (w - r) * padded / gain if gain > 0 else None
 
 
+class Multipliers(NamedTuple):
+    """What tokens of one model cost, as shares of the base input price."""
+
+    read: float
+    write: float
+    head: float
+    """Writing tools and system text."""
+
+
 def session_cost(
-    prefix: float, floor: float, r: float, w: float, *, head: float, calls: float, growth: float, opening: float = 0.0
+    prefix: float, floor: float, price: Multipliers, *, calls: float, growth: float, opening: float = 0.0
 ) -> float:
     """Rule 5.6 for a conversation that grows: what the prompts of a session cost in expectation.
 
-    `prefix` are tools and system text, written at `head` where they reach the floor; `opening` is what the first
-    message says besides, `growth` what each request adds, itself included. Below the floor the provider caches nothing
-    until the conversation has passed it. How many requests a session makes is geometric, with the mean `calls`: what
-    the first ones cost counts for more sessions than what the later ones do. Without growth and opening, and with
-    `head` equal to `w`, two of these are equal at `calls_to_pad`.
+    `prefix` are tools and system text, written at the head's price where they reach the floor; `opening` is what the
+    first message says besides, `growth` what each request adds, itself included. Below the floor the provider caches
+    nothing until the conversation has passed it. How many requests a session makes is geometric, with the mean `calls`:
+    what the first ones cost counts for more sessions than what the later ones do. Without growth and opening, and with
+    equal prices of writing, two of these are equal at `calls_to_pad`.
     """
+    r, w, head = price
     stays, start = 1 - 1 / calls, prefix + opening
 
     def requests(first: int) -> float:

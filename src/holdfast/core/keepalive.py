@@ -12,7 +12,7 @@ from math import log
 from msgspec import Struct, field, structs
 
 from holdfast.config.sections import Keepalive
-from holdfast.facts import ModelFacts, Rates
+from holdfast.facts import ModelFacts, Rates, rates
 
 from .economics import chance_to_ping, pings_before_long
 
@@ -131,7 +131,6 @@ def decide(
     pings: Pings,
     spending: Spending,
     model: ModelFacts,
-    rates: Rates | None,
     settings: Keepalive,
     now: float,
 ) -> Ping | str:
@@ -140,15 +139,16 @@ def decide(
     obstacle = _obstacle(idle, pings, model, settings, at)
     if obstacle is not None:
         return obstacle
-    if rates is None:
+    price = rates(model.ref, prompt_tokens=idle.tokens)
+    if price is None:
         return "no price is known for this model"
-    cost = idle.tokens * rates.read + idle.output * rates.output
+    cost = idle.tokens * price.read + idle.output * price.output
     if spending.on(at) + cost > Decimal(str(settings.budget_usd)):
         return f"today's budget of ${settings.budget_usd:g} is used up"
     if returns.longer(at - idle.since) < EVIDENCE:
         return "too few pauses of this length have been seen"
     chance = returns.chance(at - idle.since, idle.expires - idle.since, at + idle.seconds - idle.since)
-    needed = chance_to_ping(rates.read, rates.write(idle.ttl), cost / idle.tokens)
+    needed = chance_to_ping(price.read, price.write(idle.ttl), cost / idle.tokens)
     if needed is None or chance <= needed:
         return f"a return within the next interval is too unlikely: {chance:.1%} (rule 5.4)"
     return Ping(at, idle.tokens, cost)
@@ -180,7 +180,7 @@ def failed(pings: Pings, spending: Spending, ping: Ping, idle: Idle) -> tuple[Pi
     return after, spending.corrected(-ping.cost, ping.at)
 
 
-def returned(pings: Pings, idle: Idle, read: int, rates: Rates, now: float) -> Pings:
+def returned(pings: Pings, idle: Idle, read: int, price: Rates, now: float) -> Pings:
     """The lane's next request has been answered: what its pings have brought.
 
     They have a return if the request read what would have been gone without them.
@@ -190,7 +190,7 @@ def returned(pings: Pings, idle: Idle, read: int, rates: Rates, now: float) -> P
     after = structs.replace(pings, uncovered=None)
     if not pings.uncovered < now <= pings.covers or not read:
         return after
-    saving = min(read, idle.tokens) * (rates.write(idle.ttl) - rates.read)
+    saving = min(read, idle.tokens) * (price.write(idle.ttl) - price.read)
     return structs.replace(after, row=0, returned=pings.returned + 1, saved=pings.saved + saving)
 
 

@@ -82,44 +82,50 @@ def floor_of(models: Sequence[ModelFacts]) -> int:
     return max((model.floor for model in models if model.caching != "none"), default=0)
 
 
+class PaddingRules(Struct, frozen=True, kw_only=True):
+    """How a stable text is padded."""
+
+    mode: Mode
+    """`always` clears the floors of all models; `economic` that of the first, where it pays by the outlook: to lengthen
+    every request for the sake of a model that is hardly ever asked would be paid for by the one that is."""
+    outlook: Outlook = NO_OUTLOOK
+    min_tokens: int = MIN_TOKENS
+    """What `always` fills up to at least, in heuristic tokens of four characters."""
+    max_tokens: int = MAX_TOKENS
+    """What `always` may fill up to, in heuristic tokens."""
+    sections: Sequence[str] = SECTIONS
+    """The text that fills what skill bodies leave."""
+    count: Callable[[str], int] = estimate
+    """Estimates real tokens, for the floors of the models."""
+
+
 def pad(
     tools: Sequence[str],
     stable: str,
     bodies: Sequence[SkillBody],
-    *,
-    mode: Mode,
     models: Sequence[ModelFacts],
-    outlook: Outlook = NO_OUTLOOK,
-    min_tokens: int = MIN_TOKENS,
-    max_tokens: int = MAX_TOKENS,
-    sections: Sequence[str] = SECTIONS,
-    count: Callable[[str], int] = estimate,
+    rules: PaddingRules,
 ) -> Padded:
-    """The stable text, padded as far as the mode asks for.
-
-    `models` are all that the lane may be routed to, the one it begins with first. `always` clears the floors of all of
-    them; `economic` that of the first, where it pays by the `outlook`: to lengthen every request for the sake of a
-    model that is hardly ever asked would be paid for by the one that is. `sections` is the text that fills what skill
-    bodies leave. `count` estimates real tokens, for the floors of the models; the two bounds are heuristic tokens of
-    four characters.
-    """
-    if mode == "economic":
-        return _economic(tools, stable, [*sorted(bodies, key=_by_name), *sections], models[:1], outlook, count)
-    work = _Work(tools, stable, floor_of(models), count)
-    if mode == "off":
-        return work.done("padding is off")
-    return _always(work, bodies, sections, min_tokens, max_tokens)
+    """The stable text, padded as far as the rules ask for. `models` are all that the lane may be routed to, the one it
+    begins with first."""
+    bodies = sorted(bodies, key=lambda body: body.name)
+    if rules.mode == "economic":
+        return _economic(_Prefix(tools, stable, models[:1], rules), bodies)
+    prefix = _Prefix(tools, stable, models, rules)
+    return prefix.done("padding is off") if rules.mode == "off" else _always(prefix, bodies)
 
 
-class _Work:
+class _Prefix:
     """A prefix that grows by whole parts."""
 
-    def __init__(self, tools: Sequence[str], stable: str, floor: int, count: Callable[[str], int]) -> None:
-        self._tool_chars, self._tool_tokens = sum(map(len, tools)), sum(map(count, tools))
-        self._stable, self._count = stable, count
+    def __init__(self, tools: Sequence[str], stable: str, models: Sequence[ModelFacts], rules: PaddingRules) -> None:
+        self._tool_chars, self._tool_tokens = sum(map(len, tools)), sum(map(rules.count, tools))
+        self._stable = stable
         self._parts: list[str] = []
         self._inlined: list[str] = []
-        self.floor, self.target = floor, floor + floor // MARGIN
+        self.models, self.rules = models, rules
+        self.floor = floor_of(models)
+        self.target = self.floor + self.floor // MARGIN
 
     def text(self, *more: str) -> str:
         return _GAP.join(part for part in (self._stable, *self._parts, *more) if part)
@@ -129,92 +135,86 @@ class _Work:
 
     def tokens(self, *more: str) -> int:
         """Counted over the whole text: what two parts have together is not the sum of what they have alone."""
-        return self._tool_tokens + self._count(self.text(*more))
+        return self._tool_tokens + self.rules.count(self.text(*more))
 
     def add(self, part: str, skill: str | None = None) -> None:
         self._parts.append(part)
         if skill is not None:
             self._inlined.append(skill)
 
-    def fits(self, part: str, most: int, *, skill: bool) -> bool:
+    def fits(self, part: str, *, skill: bool) -> bool:
         """Whether the heuristic upper bound leaves room for a part, and for the index to say what is inlined."""
         said = len(PRELOADED) * (len(self._inlined) + skill)
-        return (self._tool_chars + len(self.text(part)) + said) // CHARS <= most
+        return (self._tool_chars + len(self.text(part)) + said) // CHARS <= self.rules.max_tokens
 
     def done(self, why: str) -> Padded:
         return Padded(self.text(), _GAP.join(self._parts), tuple(self._inlined), why)
 
 
-def _always(work: _Work, bodies: Sequence[SkillBody], sections: Sequence[str], least: int, most: int) -> Padded:
+def _always(prefix: _Prefix, bodies: Sequence[SkillBody]) -> Padded:
     """Bodies by name, then the fixed text, until both the lower bound and the models' floor are cleared.
 
     Characters per token differ between texts and tokenizers, so the lower bound alone may still lie under the floor;
     the upper bound holds in any case.
     """
 
-    def cleared(tokens: int = work.target) -> bool:
-        return work.heuristic() >= least and work.tokens() >= tokens
+    least, most = prefix.rules.min_tokens, prefix.rules.max_tokens
 
-    if cleared(work.floor):
-        return work.done(f"the prefix has {work.heuristic()} tokens by itself, at least {least}")
-    for body in sorted(bodies, key=_by_name):
-        if not cleared() and work.fits(body.section, most, skill=True):
-            work.add(body.section, body.name)
-    for section in sections:
-        if not cleared() and work.fits(section, most, skill=False):
-            work.add(section)
-    size = f"padded to {work.heuristic()} tokens"
+    def cleared(tokens: int = prefix.target) -> bool:
+        return prefix.heuristic() >= least and prefix.tokens() >= tokens
+
+    if cleared(prefix.floor):
+        return prefix.done(f"the prefix has {prefix.heuristic()} tokens by itself, at least {least}")
+    for body in bodies:
+        if not cleared() and prefix.fits(body.section, skill=True):
+            prefix.add(body.section, body.name)
+    for section in prefix.rules.sections:
+        if not cleared() and prefix.fits(section, skill=False):
+            prefix.add(section)
+    size = f"padded to {prefix.heuristic()} tokens"
     if cleared():
-        return work.done(f"{size}, at least {least} and above the floor of {work.floor}")
-    return work.done(f"{size}; more would pass the upper bound of {most}")
+        return prefix.done(f"{size}, at least {least} and above the floor of {prefix.floor}")
+    return prefix.done(f"{size}; more would pass the upper bound of {most}")
 
 
-def _economic(
-    tools: Sequence[str],
-    stable: str,
-    parts: Sequence[SkillBody | str],
-    models: Sequence[ModelFacts],
-    outlook: Outlook,
-    count: Callable[[str], int],
-) -> Padded:
+def _economic(prefix: _Prefix, bodies: Sequence[SkillBody]) -> Padded:
     """Whole bodies, then the fixed text, up to the model's floor, where rule 5.6 says that the session is long enough
     and does not pass the floor by itself soon enough; else nothing."""
-    work = _Work(tools, stable, floor_of(models), count)
-    natural, floor, calls = work.tokens(), work.floor, outlook.calls
+    outlook = prefix.rules.outlook
+    natural, floor, calls = prefix.tokens(), prefix.floor, outlook.calls
     if natural >= floor:
-        return work.done(f"the prefix has {natural:,} tokens by itself, at or above the floor of {floor:,}")
-    model = models[0]
+        return prefix.done(f"the prefix has {natural:,} tokens by itself, at or above the floor of {floor:,}")
+    model = prefix.models[0]
     if outlook.unmarked and model.caching == "explicit":
-        return work.done(f"no marker is set, so that {model.ref} caches nothing in any case")
-    bare = work.done(f"by rule 5.6, padding {natural:,} tokens to {floor:,} does not pay within {calls:g} calls")
+        return prefix.done(f"no marker is set, so that {model.ref} caches nothing in any case")
+    bare = prefix.done(f"by rule 5.6, padding {natural:,} tokens to {floor:,} does not pay within {calls:g} calls")
     plain = _cost(natural, model, outlook)
 
     def pays(size: int) -> bool:
         """Whether it does at this size, or at the target where more has to come."""
-        return _cost(max(size, work.target), model, outlook) < plain
+        return _cost(max(size, prefix.target), model, outlook) < plain
 
-    if not pays(work.target):
+    if not pays(prefix.target):
         return bare
+    parts: tuple[SkillBody | str, ...] = (*bodies, *prefix.rules.sections)
     for part in parts:
         text, skill = (part, None) if isinstance(part, str) else (part.section, part.name)
-        if work.tokens() < work.target and pays(work.tokens(text)):
-            work.add(text, skill)
-    size = work.tokens()
-    if size < work.target:
+        if prefix.tokens() < prefix.target and pays(prefix.tokens(text)):
+            prefix.add(text, skill)
+    size = prefix.tokens()
+    if size < prefix.target:
         return structs.replace(bare, why=f"by rule 5.6, nothing fills {natural:,} tokens to {floor:,} within what pays")
-    return work.done(f"padded from {natural:,} to {size:,} tokens, which by rule 5.6 pays within {calls:g} calls")
+    return prefix.done(f"padded from {natural:,} to {size:,} tokens, which by rule 5.6 pays within {calls:g} calls")
 
 
 def _cost(prefix: int, model: ModelFacts, outlook: Outlook) -> float:
     """What the prompts of a session with this prefix cost in expectation, as tokens at the input price."""
     if outlook.calls < 1:
         return float(prefix)  # nothing is read again
-    read, write = float(model.read), float(model.write())
-    head = float(model.write(outlook.head_ttl))
+    price = economics.Multipliers(float(model.read), float(model.write()), float(model.write(outlook.head_ttl)))
+    calls, opening = outlook.calls, outlook.opening
     costs = [
-        economics.session_cost(
-            prefix, model.floor, read, write, head=head, calls=outlook.calls, growth=growth, opening=outlook.opening
-        )
+        economics.session_cost(prefix, model.floor, price, calls=calls, growth=growth, opening=opening)
         for growth in outlook.growth
     ]
     return sum(costs) / len(costs)
@@ -249,7 +249,3 @@ def split_sections(text: str) -> tuple[str, ...]:
             close()
     close()
     return tuple(parts)
-
-
-def _by_name(body: SkillBody) -> str:
-    return body.name

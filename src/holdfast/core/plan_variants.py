@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Mark, Outcome, Prompt
@@ -19,33 +20,35 @@ NOTHING = 1e-12
 """Dollars below which sums of the same prices may differ."""
 
 
-def affordable(
-    plan: Plan,
-    situation: Situation,
-    pool: Pool,
-    price: Costs,
-    alone: float,
-    limit: float,
-    *,
-    covered: int = 0,
-    risk: float | None = None,
-) -> tuple[Plan, float]:
-    """The first of a plan's versions whose cost beyond `alone` is within the limit, and that cost.
+class Budget(Struct, frozen=True):
+    """What a plan may cost, in dollars (law 7)."""
 
-    `covered` are the tokens that the client alone would have under an entry. What we have not may come again at once
-    and then costs us more than the client: that has to be within `risk`, which is the limit unless said.
-    """
+    alone: float
+    """What the client alone would pay."""
+    limit: float
+    """How much more the plan may cost."""
+    covered: int = 0
+    """The tokens that the client alone would have under an entry."""
+    risk: float | None = None
+    """What it may cost more if what it leaves uncovered comes again at once; None: no more than the limit."""
+
+    def allows(self, excess: float, owed: float) -> bool:
+        risk = self.limit if self.risk is None else self.risk
+        return excess <= self.limit + NOTHING and excess + owed <= risk + NOTHING
+
+
+def affordable(plan: Plan, situation: Situation, pool: Pool, price: Costs, budget: Budget) -> tuple[Plan, float]:
+    """The first of a plan's versions that the budget allows, and what it costs beyond the client alone."""
     if not pool.by_entry:
         return plan, 0.0
     dearer = price.write(situation.model.default_ttl or "") - price.read
     for version in _versions(plan, situation):
         outcome = _outcome(version, situation, pool)
-        excess = price.of(outcome) - alone
-        owed = max(0, covered - covered_by(outcome)) * dearer
-        if excess <= limit + NOTHING and excess + owed <= (limit if risk is None else risk) + NOTHING:
+        excess = price.of(outcome) - budget.alone
+        if budget.allows(excess, max(0, budget.covered - covered_by(outcome)) * dearer):
             return version, max(0.0, excess)
     least = _client(plan, situation)
-    return least, max(0.0, price.of(_outcome(least, situation, pool)) - alone)
+    return least, max(0.0, price.of(_outcome(least, situation, pool)) - budget.alone)
 
 
 def _outcome(plan: Plan, situation: Situation, pool: Pool) -> Outcome:

@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from hashlib import sha256
 from math import inf
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.caches import Outcome, entry_key
@@ -19,68 +20,86 @@ from holdfast.facts import rates
 from holdfast.records import Usage
 
 from . import account, breaks, counterfactuals, retention, stability
-from .call import Asked, Booked, Prepared, Verdict
+from .call import Booking, PlannedRequest, PlanRequest, Verdict
 from .costs import Costs, costs
 from .divergence import Comparison, compare
 from .experience import Client
 from .ledger import Ledger
 from .plan import DIGEST, Columns, Kind, Plan, Sent, Turn, baseline, columns, head, kind_of
 from .plan_check import checked
-from .plan_variants import affordable, covered_by, marked
+from .plan_variants import Budget, affordable, covered_by, marked
 from .pool import Pool
 from .situation import Situation
 from .strategies import STRATEGIES, combined
 from .tenants import Start, Tenant
 from .ttl_raise import proof, refuted
 from .ttl_raise import test as raise_test
-from .unmarked_turns import missed
 
 MOST_CANCELLED = 100
 NEARLY = 0.98
 """Of what was to be read: as good as all of it."""
 
-__all__ = ["Asked", "Prepared", "Tenant", "Verdict", "abandon", "bypassed", "first_token", "prepare", "settle"]
+__all__ = [
+    "PlanRequest",
+    "PlannedRequest",
+    "Tenant",
+    "Verdict",
+    "abandon",
+    "bypassed",
+    "first_token",
+    "prepare",
+    "settle",
+]
 
 
-def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: Cache) -> Prepared:
+class _Arrival(Struct, frozen=True):
+    """A request as it comes, beside what its lane had sent before."""
+
+    tenant: Tenant
+    ledger: Ledger
+    client: Client
+    request: PlanRequest
+    blocks: Columns
+    comparison: Comparison | None
+    kind: Kind
+    now: float
+
+
+def prepare(tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float, settings: Cache) -> PlannedRequest:
     """Plan and predict a request, and register it as pending."""
-    prompt, model = asked.prompt, asked.model
+    prompt, model = request.prompt, request.model
     client = tenant.experience.client(ledger.client)
-    last, kind, digests = ledger.last, kind_of(prompt), _digests(asked)
+    last, kind, digests = ledger.last, kind_of(prompt), _digests(request)
     blocks = columns(prompt, last)
     comparison = None if last is None else compare(last, prompt, digests, model, blocks=blocks)
-    gap = _seen(tenant, ledger, client, asked, blocks, comparison, kind, now)
+    arrival = _Arrival(tenant, ledger, client, request, blocks, comparison, kind, now)
+    gap = _observe(arrival)
     price = costs(model, prompt.tokens)
-    automatic = _compared_policies(tenant, ledger, client, asked, blocks, comparison, now) * price.input
+    automatic = _compare_policies(arrival) * price.input
     allowance = inf
     if automatic:
         allowance = counterfactuals.allowance(tenant.experience, ledger, automatic, price.input) / price.input
     pool, alone = tenant.both(model)
-    begins = comparison is None or comparison.course not in ("extension", "resend")
-    start = tenant.start(prompt, blocks.head) if begins and asked.common is None else Start()
-    situation = _situation(tenant, ledger, asked, blocks, kind, start, allowance, pool, now, settings)
-    same = asked.alone is prompt and pool.knows_as(alone, prompt)
-    by_client = alone.begin(asked.alone, now)
+    situation = _situation(arrival, pool, allowance, settings)
+    same = request.alone is prompt and pool.knows_as(alone, prompt)
+    by_client = alone.begin(request.alone, now)
     if same:  # mostly the client's markers stay as they are, and it need not be decided twice what they do
         pool.follow(by_client)
-    wanted = _plan(situation, asked.strict)
+    wanted = _plan(situation, request.strict)
     plan, reserved = _funded(wanted, situation, pool, client, by_client)
     if plan is not wanted:
-        plan = checked(plan, situation, strict=asked.strict)
+        plan = checked(plan, situation, strict=request.strict)
     sent = marked(prompt, plan)
     test = raise_test(sent, pool, now)
     foreseen = pool.decide(sent, now)
     outcome = foreseen or pool.begin(sent, now)
-    reset = asked.reset or ledger.reset
-    expectation = breaks.expect(
-        last, prompt, digests, outcome, pool, now, pool.model, reset=reset, comparison=comparison
-    )
+    expectation = breaks.expect(last, comparison, outcome, pool, pool.model, reset=request.reset or ledger.reset)
     if foreseen is not None:  # only now: what it is about to write is no reason for what it cannot read
         pool.enter(foreseen, now)
-    booked = Booked(automatic, price.of(outcome)) if automatic else Booked()
+    booked = Booking(automatic, price.of(outcome)) if automatic else Booking()
     account.add(ledger, client, booked.automatic, booked.spent)
-    prepared = Prepared(
-        asked=asked,
+    planned = PlannedRequest(
+        request=request,
         plan=plan,
         outcome=outcome,
         alone=by_client,
@@ -95,22 +114,22 @@ def prepare(tenant: Tenant, ledger: Ledger, asked: Asked, now: float, settings: 
         booked=booked,
         baseline=baseline(prompt, situation.head),
     )
-    ledger.last = _sent(asked, outcome, digests, now, blocks, last)
+    ledger.last = _sent(request, outcome, digests, now, blocks, last)
     ledger.requests += 1
     ledger.reset = None
-    return prepared
+    return planned
 
 
-def first_token(tenant: Tenant, prepared: Prepared, now: float) -> None:
+def first_token(tenant: Tenant, prepared: PlannedRequest, now: float) -> None:
     """The answer has begun: what the request wrote can be read."""
     if prepared.first_token is None and not prepared.done:
         prepared.first_token = now
-        pool, alone = tenant.both(prepared.asked.model)
+        pool, alone = tenant.both(prepared.request.model)
         pool.first_token(prepared.outcome, now)
         alone.first_token(prepared.alone, now)
 
 
-def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> None:
+def abandon(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, now: float) -> None:
     """It was cancelled, failed or cut. Before the first token nothing was written; after it the entries are there."""
     if prepared.done:
         return
@@ -119,39 +138,39 @@ def abandon(tenant: Tenant, ledger: Ledger, prepared: Prepared, now: float) -> N
     account.release(client, prepared.reserved)
     if prepared.first_token is not None:  # what it costs beyond the client alone is spent, whatever is billed for it
         client.saved -= prepared.reserved
-        tenant.experience.route(prepared.asked.model.ref).probed += prepared.plan.probe
+        tenant.experience.route(prepared.request.model.ref).probed += prepared.plan.probe
         _enter(ledger, prepared)
         return
     account.add(ledger, client, -prepared.booked.automatic, -prepared.booked.spent)
-    pool, alone = tenant.both(prepared.asked.model)
+    pool, alone = tenant.both(prepared.request.model)
     pool.abandon(prepared.outcome, now)
     alone.abandon(prepared.alone, now)
     _take_back(tenant, ledger, prepared)
 
 
-def bypassed(tenant: Tenant, ledger: Ledger, asked: Asked, now: float) -> None:
+def bypassed(tenant: Tenant, ledger: Ledger, request: PlanRequest, now: float) -> None:
     """The client's own request went out unplanned: what comes next is compared with it. Nobody hears of its answer,
     which is taken to begin at once."""
-    pools = tenant.both(asked.model)
-    outcomes = [pool.begin(asked.alone, now) for pool in pools]
+    pools = tenant.both(request.model)
+    outcomes = [pool.begin(request.alone, now) for pool in pools]
     for pool, outcome in zip(pools, outcomes, strict=True):
         pool.first_token(outcome, now)
         pool.finish(outcome, (), now)
-    ledger.last = _sent(asked, outcomes[0], _digests(asked), now)
+    ledger.last = _sent(request, outcomes[0], _digests(request), now)
 
 
-def _enter(ledger: Ledger, prepared: Prepared) -> None:
+def _enter(ledger: Ledger, prepared: PlannedRequest) -> None:
     """See that a ledger knows a request that went out: another process may have written it meanwhile, as it was
     before."""
     if ledger.last == prepared.before:
-        ledger.last = _sent(prepared.asked, prepared.outcome, _digests(prepared.asked), prepared.outcome.at)
+        ledger.last = _sent(prepared.request, prepared.outcome, _digests(prepared.request), prepared.outcome.at)
         ledger.requests += 1
 
 
-def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
+def _take_back(tenant: Tenant, ledger: Ledger, prepared: PlannedRequest) -> None:
     """The lane's last request is the one before, or the one before that if it was cancelled too."""
-    if ledger.last is None or ledger.last.call != prepared.asked.call:
-        tenant.cancelled[prepared.asked.call] = prepared.before
+    if ledger.last is None or ledger.last.call != prepared.request.call:
+        tenant.cancelled[prepared.request.call] = prepared.before
         if len(tenant.cancelled) > MOST_CANCELLED:
             del tenant.cancelled[next(iter(tenant.cancelled))]
         return
@@ -161,11 +180,13 @@ def _take_back(tenant: Tenant, ledger: Ledger, prepared: Prepared) -> None:
     ledger.reset = ledger.reset or prepared.expectation.reset  # the reason is still to be used
 
 
-def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now: float, settings: Cache) -> Verdict:
+def settle(
+    tenant: Tenant, ledger: Ledger, prepared: PlannedRequest, usage: Usage, now: float, settings: Cache
+) -> Verdict:
     """Compare with what the provider billed, learn from it, and say what broke."""
     first_token(tenant, prepared, now)
     prepared.done = True
-    asked, model, outcome = prepared.asked, prepared.asked.model, prepared.outcome
+    request, model, outcome = prepared.request, prepared.request.model, prepared.outcome
     experience, pool, ref = tenant.experience, tenant.pool(model), model.ref
     client, route = experience.client(ledger.client), experience.route(ref)
     ours, theirs = outcome.prompt.tokens, usage.prompt
@@ -200,13 +221,13 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
     ledger.saved = min(ledger.saved + alone - paid, account.MOST)
     if prepared.booked.automatic:  # in the provider's tokens now
         account.add(ledger, client, prepared.booked.automatic * (theirs / ours - 1), paid - prepared.booked.spent)
-    if asked.alone.marks:
+    if request.alone.marks:
         alone_read = usage.read if as_alone else client_alone.read * theirs / max(ours, 1)
         account.judge_markers(ledger, costs(model, theirs), alone, theirs, alone_read)
     changes = _turn(ledger, prepared, usage, finding, settings)
     ledger.settled += 1
     _enter(ledger, prepared)
-    if ledger.last is not None and ledger.last.call == asked.call:
+    if ledger.last is not None and ledger.last.call == request.call:
         covered = usage.read + usage.written
         ledger.last = replace(ledger.last, first_token=prepared.first_token, covered=covered, read=usage.read)
     return Verdict(
@@ -217,24 +238,17 @@ def settle(tenant: Tenant, ledger: Ledger, prepared: Prepared, usage: Usage, now
         saved=alone - paid,
         changes=changes,
         raises=raises,
-        missed=missed(prepared, usage) if finding is None else None,
+        missed=account.missed_by(prepared, usage) if finding is None else None,
         outcome=outcome,
         alone=client_alone,
     )
 
 
-def _seen(
-    tenant: Tenant,
-    ledger: Ledger,
-    client: Client,
-    asked: Asked,
-    blocks: Columns,
-    comparison: Comparison | None,
-    kind: Kind,
-    now: float,
-) -> float | None:
+def _observe(arrival: _Arrival) -> float | None:
     """Count what this request shows of its lane and client; gives the gap since the lane's last request."""
-    last, prompt = ledger.last, asked.prompt
+    tenant, ledger, client, comparison = arrival.tenant, arrival.ledger, arrival.client, arrival.comparison
+    request, kind, now = arrival.request, arrival.kind, arrival.now
+    last, prompt = ledger.last, request.prompt
     if last is None and ledger.requests == 0:
         ledger.started = now
         client.lanes += 1
@@ -246,9 +260,9 @@ def _seen(
     if comparison is not None and comparison.course == "resend":
         return None
     ledger.asked += 1
-    client.long_marks += any(mark.ttl != asked.model.default_ttl for mark in asked.alone.marks)
-    if ledger.asked > 1 or prompt.tokens >= asked.model.floor:  # what cannot be cached says nothing of what can
-        client.count(ledger.asked, subagent=asked.subagent)
+    client.long_marks += any(mark.ttl != request.model.default_ttl for mark in request.alone.marks)
+    if ledger.asked > 1 or prompt.tokens >= request.model.floor:  # what cannot be cached says nothing of what can
+        client.count(ledger.asked, subagent=request.subagent)
     if last is None or comparison is None:
         ledger.kind = kind
         return None
@@ -259,10 +273,11 @@ def _seen(
         client.returns.add(gap)
         ledger.pause = gap
     ledger.kind = kind
-    if asked.reset is None and ledger.reset is None and not _goes_back(tenant, asked, comparison, now):
+    if request.reset is None and ledger.reset is None and not _goes_back(tenant, request, comparison, now):
         stability.observe(ledger, last, comparison)
     if comparison.course == "extension":
-        before = prompt.ends[blocks.same - 1] if blocks.same == len(last) > 0 else sum(last.counts())
+        same = arrival.blocks.same
+        before = prompt.ends[same - 1] if same == len(last) > 0 else sum(last.counts())
         added = prompt.tokens - before
         if added > 0:
             ledger.grown += added
@@ -270,69 +285,55 @@ def _seen(
     return gap
 
 
-def _goes_back(tenant: Tenant, asked: Asked, comparison: Comparison, now: float) -> bool:
+def _goes_back(tenant: Tenant, request: PlanRequest, comparison: Comparison, now: float) -> bool:
     """Whether a request that does not go on from the lane's last one goes on from an earlier one: where two
     conversations share a lane, neither of them is unstable."""
     if comparison.course == "extension" or comparison.divergence is None:
         return False
-    known = tenant.pool(asked.model).known(asked.prompt.keys)
+    known = tenant.pool(request.model).known(request.prompt.keys)
     return any(entry.tokens > comparison.divergence.kept and entry.live(now) for entry in known)
 
 
-def _compared_policies(
-    tenant: Tenant,
-    ledger: Ledger,
-    client: Client,
-    asked: Asked,
-    blocks: Columns,
-    comparison: Comparison | None,
-    now: float,
-) -> float:
+def _compare_policies(arrival: _Arrival) -> float:
     """Count what this request costs under each fixed policy; gives what it costs under the short one, in plain input
     tokens, where there is a choice."""
-    model, prompt, last = asked.model, asked.prompt, ledger.last
-    if len(model.ttls) < 2 or asked.subagent:
+    request, ledger, comparison = arrival.request, arrival.ledger, arrival.comparison
+    model, prompt, last = request.model, request.prompt, ledger.last
+    if len(model.ttls) < 2 or request.subagent:
         return 0.0
     common, idle = 0, 0.0
     if last is not None and comparison is not None:
         common = sum(last.counts()) if comparison.divergence is None else comparison.divergence.kept
-        idle = now - last.at
-    route = tenant.experience.route(model.ref)
-    each = counterfactuals.priced(model, prompt.tokens, baseline(prompt, blocks.head), common, idle, route)
+        idle = arrival.now - last.at
+    route = arrival.tenant.experience.route(model.ref)
+    head = baseline(prompt, arrival.blocks.head)
+    each = counterfactuals.priced(model, prompt.tokens, head, common, idle, route)
     if comparison is None or comparison.course != "resend":
-        counterfactuals.see(client, each, prompt.tokens, second=ledger.asked == 2)
+        counterfactuals.see(arrival.client, each, prompt.tokens, second=ledger.asked == 2)
     return each[0]
 
 
-def _situation(
-    tenant: Tenant,
-    ledger: Ledger,
-    asked: Asked,
-    blocks: Columns,
-    kind: Kind,
-    start: Start,
-    allowance: float,
-    pool: Pool,
-    now: float,
-    settings: Cache,
-) -> Situation:
+def _situation(arrival: _Arrival, pool: Pool, allowance: float, settings: Cache) -> Situation:
+    request, comparison, head = arrival.request, arrival.comparison, arrival.blocks.head
+    begins = comparison is None or comparison.course not in ("extension", "resend")
+    start = arrival.tenant.start(request.prompt, head) if begins and request.common is None else Start()
     return Situation(
-        prompt=asked.prompt,
+        prompt=request.prompt,
         model=pool.model,
-        now=now,
+        now=arrival.now,
         pool=pool,
-        ledger=ledger,
+        ledger=arrival.ledger,
         settings=settings,
-        experience=tenant.experience,
-        volatile=asked.volatile,
-        pinned=retention.lasting(asked.pinned, settings, pool.model),
-        summary=asked.summary,
-        common=start.block if asked.common is None else asked.common,
+        experience=arrival.tenant.experience,
+        volatile=request.volatile,
+        pinned=retention.lasting(request.pinned, settings, pool.model),
+        summary=request.summary,
+        common=start.block if request.common is None else request.common,
         allowance=allowance,
         proved=start.times > 1,
-        subagent=asked.subagent,
-        kind=kind,
-        head=blocks.head,
+        subagent=request.subagent,
+        kind=arrival.kind,
+        head=head,
     )
 
 
@@ -359,13 +360,13 @@ def _funded(plan: Plan, situation: Situation, pool: Pool, client: Client, alone:
     if limit >= 0 and pool.decide(marked(situation.prompt, plan), situation.now) is alone:
         return plan, 0.0  # the same, for the same price
     risk = max(limit, situation.ledger.wasted + min(0.0, situation.ledger.saved))
-    return affordable(plan, situation, pool, price, paid, limit, covered=covered_by(alone), risk=risk)
+    return affordable(plan, situation, pool, price, Budget(paid, limit, covered_by(alone), risk))
 
 
 def _turn(
-    ledger: Ledger, prepared: Prepared, usage: Usage, finding: breaks.Finding | None, settings: Cache
+    ledger: Ledger, prepared: PlannedRequest, usage: Usage, finding: breaks.Finding | None, settings: Cache
 ) -> tuple[retention.RetentionChange, ...]:
-    model, before = prepared.asked.model, ledger.retention
+    model, before = prepared.request.model, ledger.retention
     turn = Turn(
         at=prepared.outcome.at,
         kind=prepared.kind,
@@ -378,7 +379,7 @@ def _turn(
         evicted=finding is not None and finding.cause == "likely_server_side",
     )
     ledger.retention = after = retention.observe(before, turn, settings, model)
-    return retention.changes(before, after, settings, model, subagent=prepared.asked.subagent)
+    return retention.changes(before, after, settings, model, subagent=prepared.request.subagent)
 
 
 def _limit(situation: Situation, client: Client, price: Costs) -> float:
@@ -391,27 +392,27 @@ def _limit(situation: Situation, client: Client, price: Costs) -> float:
     return max(account.available(client, situation.settings.probe_credit_usd), automatic)
 
 
-def _digests(asked: Asked) -> tuple[tuple[str, bytes], ...]:
+def _digests(request: PlanRequest) -> tuple[tuple[str, bytes], ...]:
     """What the prefix depends on beside its blocks; a cache key too, which separates entries."""
-    settings = asked.settings
-    if asked.prompt.route:
-        settings = {**settings, "prompt_cache_key": asked.prompt.route.encode("utf-8", "surrogatepass")}
+    settings = request.settings
+    if request.prompt.route:
+        settings = {**settings, "prompt_cache_key": request.prompt.route.encode("utf-8", "surrogatepass")}
     return tuple([(name, sha256(settings[name]).digest()[:DIGEST]) for name in sorted(settings)])
 
 
 def _sent(
-    asked: Asked,
+    request: PlanRequest,
     outcome: Outcome,
     digests: tuple[tuple[str, bytes], ...],
     now: float,
     blocks: Columns | None = None,
     before: Sent | None = None,
 ) -> Sent:
-    blocks = columns(asked.prompt) if blocks is None else blocks
+    blocks = columns(request.prompt) if blocks is None else blocks
     return Sent(
-        call=asked.call,
+        call=request.call,
         at=now,
-        model=asked.prompt.model,
+        model=request.prompt.model,
         digests=blocks.digests,
         tokens=blocks.tokens,
         sections=blocks.sections,

@@ -32,15 +32,18 @@ class Suspect(Struct, frozen=True):
 
 
 class Grounds(Struct, frozen=True, kw_only=True):
-    """A moment as a request met it: `prompt` as it goes out, `found` the entries on its prefix, dead or alive, `read`
-    what it is predicted to read, and `regardless` what would have been wrong with unchanged bytes too."""
+    """A moment as a request met it."""
 
     before: Sent
     prompt: Prompt
+    """The request as it goes out."""
     comparison: Comparison
-    found: Sequence[Entry]
+    entries: Sequence[Entry]
+    """Those on its prefix, dead or alive."""
     read: int
+    """What it is predicted to read."""
     regardless: frozenset[BreakCause]
+    """What would have been wrong with unchanged bytes too."""
     now: float
     model: ModelFacts
 
@@ -63,7 +66,7 @@ class Grounds(Struct, frozen=True, kw_only=True):
         return tuple(suspects)
 
     def _known(self) -> list[tuple[int, Entry]]:
-        return _known(self.before, self.prompt, self.comparison, self.found, self.model)
+        return _known(self.before, self.prompt, self.comparison, self.entries, self.model)
 
     def _live(self, known: Sequence[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
         return [(block, entry) for block, entry in known if entry.live(self.now)]
@@ -72,20 +75,17 @@ class Grounds(Struct, frozen=True, kw_only=True):
         return max(self.read, _in_reach(self.prompt, live, self.now, self.model))
 
 
-def grounds(
-    before: Sent, prompt: Prompt, outcome: Outcome, pool: Lookup, now: float, model: ModelFacts, comparison: Comparison
-) -> Grounds:
-    sent = outcome.prompt
-    if sent.keys is not prompt.keys:
-        sent = replace(prompt, marks=sent.marks, mode=sent.mode)
+def grounds(before: Sent, comparison: Comparison, outcome: Outcome, pool: Lookup, model: ModelFacts) -> Grounds:
+    """What is known at the moment of a request that goes on from `before`."""
+    prompt, now = outcome.prompt, outcome.at
     parted = comparison.divergence is not None
     return Grounds(
         before=before,
-        prompt=sent,
+        prompt=prompt,
         comparison=comparison,
-        found=pool.known(prompt.keys),
+        entries=pool.known(prompt.keys),
         read=outcome.read,
-        regardless=_regardless(before, sent, pool, now, model) if parted else frozenset(),
+        regardless=_regardless(before, prompt, pool, now, model) if parted else frozenset(),
         now=now,
         model=model,
     )

@@ -106,7 +106,7 @@ def row_of(
     return Row(
         lane=prepared.lane,
         call=prepared.call,
-        model=found.asked.model.ref,
+        model=found.request.model.ref,
         status=status,
         at=foreseen.at,
         plan=found.plan,

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.caches import Block, Mark, Prompt
-from holdfast.core import DIGEST, Asked, Ledger, Proposal, Sent, Situation, kind_of, odds
+from holdfast.core import DIGEST, Ledger, PlanRequest, Proposal, Sent, Situation, kind_of, odds
 from holdfast.facts import ModelFacts
 from holdfast.wire import DIALECTS, Body, Reading
 
@@ -58,12 +58,12 @@ class Draft(Struct, frozen=True, kw_only=True):
         summary: str | None,
         common: str | None,
         strict: bool,
-    ) -> Asked:
+    ) -> PlanRequest:
         """The same as the core sees it; blocks that are named by their path are found."""
         named = (*volatile, *self.repaired.volatile_paths)
         any_named = bool(named or pinned) or summary is not None or common is not None
         places = _places(self.reading.prompt, self.sent) if any_named else {}
-        return Asked(
+        return PlanRequest(
             call=call,
             prompt=self.reading.prompt,
             alone=self.alone.prompt,

@@ -158,7 +158,7 @@ class EngineCore(Beside):
             if prepared.verdict is not None:
                 return prepared.verdict
             state, lane, found = self._state, prepared.lane, prepared.core
-            priced = facts.price(usage, found.asked.model.ref)
+            priced = facts.price(usage, found.request.model.ref)
             tenant = state.tenant(lane.tenant)
             if found.done:
                 predicted = found.predicted(tenant.experience)
@@ -179,8 +179,8 @@ class EngineCore(Beside):
         """What was billed against what was predicted."""
         state, lane, found = self._state, prepared.lane, prepared.core
         tenant, ledger = state.tenant(lane.tenant), state.fresh(lane, now)
-        if found.asked.model.ref not in tenant.loaded:
-            state.pools(lane.tenant, found.asked.model, now)
+        if found.request.model.ref not in tenant.loaded:
+            state.pools(lane.tenant, found.request.model, now)
         verdict = planner.settle(tenant, ledger, found, usage, now, state.settings(lane))
         prepared.repairs_save = self._repair_savings.judged(prepared, usage, state.settings(lane))
         if prepared.sent.dialect == "gemini":
@@ -356,7 +356,14 @@ class EngineCore(Beside):
         return draft
 
     def _planned(
-        self, draft: Draft, asked: planner.Asked, body: Body, lane: Lane, turn: str | None, ids: list[str], now: float
+        self,
+        draft: Draft,
+        asked: planner.PlanRequest,
+        body: Body,
+        lane: Lane,
+        turn: str | None,
+        ids: list[str],
+        now: float,
     ) -> PreparedCall:
         """Plan a draft and register it; `ids` are those of what is told of it."""
         state, settings, dialect = self._state, self._state.settings(lane), DIALECTS[body.dialect]
@@ -391,7 +398,9 @@ class EngineCore(Beside):
 
     def _bypassed(self, body: Body, alone: Reading, lane: Lane, now: float) -> None:
         state, model = self._state, facts_of(body)
-        sent = planner.Asked(call="", prompt=alone.prompt, alone=alone.prompt, model=model, settings=alone.settings)
+        sent = planner.PlanRequest(
+            call="", prompt=alone.prompt, alone=alone.prompt, model=model, settings=alone.settings
+        )
         planner.bypassed(state.tenant(lane.tenant), state.fresh(lane, now), sent, now)
         state.remember(lane, body)
         state.keeper.save_lane(lane)

@@ -151,7 +151,7 @@ class _Held:
 
 def offer(state: State, prepared: PreparedCall, ledger: Ledger, now: float) -> None:
     """Let a request name an object where there is one, and say what is to be done first where one would pay."""
-    asked, lane = prepared.core.asked, prepared.lane
+    asked, lane = prepared.core.request, prepared.lane
     experience = state.tenant(lane.tenant).experience
     held = _Held(experience)
     use, prepared.before = held.decide(
@@ -265,7 +265,7 @@ def _name(prepared: PreparedCall, use: Use, held: _Held, now: float) -> None:
     prepared.use, prepared.raw = use, wire.rewrite(prepared.sent, use)
     found = prepared.core
     prepared.plain = prepared.plain or found.outcome
-    prompt, blocks = found.asked.prompt, _blocks(found.asked.prompt, use.contents)
+    prompt, blocks = found.request.prompt, _blocks(found.request.prompt, use.contents)
     read = prompt.ends[blocks - 1] if blocks else 0
     why = (f"`{use.name}` holds {use.tokens} tokens",)
     _foresee(prepared, Outcome(prompt, found.outcome.at, read, prompt.tokens - read, why=why))
@@ -280,7 +280,7 @@ def _reckon(state: State, prepared: PreparedCall, now: float, making: Decimal = 
     """The pre-flight as things are; `making` is what the calls before the request will cost."""
     found, lane = prepared.core, prepared.lane
     calibration = state.tenant(lane.tenant).experience.calibration
-    flight = calibrated(found.outcome, found.plan.marks, found.asked.model, calibration)
+    flight = calibrated(found.outcome, found.plan.marks, found.request.model, calibration)
     if flight.this is not None:
         owed = _held(state, lane).owed(lane.agent, prepared.use, now)
         flight = replace(flight, this=flight.this + prepared.created + making + owed)
@@ -294,7 +294,7 @@ def _blocks(prompt: Prompt, contents: int) -> int:
 
 
 def _creation(prepared: PreparedCall, tokens: int) -> Decimal:
-    return _made(prepared.core.asked.model.ref, tokens)
+    return _made(prepared.core.request.model.ref, tokens)
 
 
 def _made(model: str, tokens: int) -> Decimal:

@@ -66,7 +66,7 @@ class Teller:
         known = (
             prepared.call,
             prepared.lane.id,
-            found.asked.model.ref,
+            found.request.model.ref,
             found.plan,
             prepared.markers,
             int(prepared.edits is not None and prepared.edits.made),
@@ -83,14 +83,14 @@ class Teller:
             more = (told,)
         elif verdict.missed is not None:
             lost = verdict.missed
-            model = prepared.core.asked.model.ref
+            model = prepared.core.request.model.ref
             more = (self._missed(prepared.lane, prepared.call, model, "unmarked", lost.tokens, lost.dollars, now),)
         if self._store is None and self._bus is None:
             return found
         known = (
             prepared.call,
             prepared.lane.id,
-            prepared.core.asked.model.ref,
+            prepared.core.request.model.ref,
             verdict.usage,
             verdict.predicted,
             verdict.explained,
@@ -109,7 +109,7 @@ class Teller:
         if verdict is not None:
             found = () if verdict.finding is None else (self._broken(prepared, verdict.finding, now)[1],)
             more = (*call_records.judged(prepared.call, prepared.lane.id, verdict), *found)
-        known = (prepared.call, prepared.core.asked.model.ref, error, prepared.estimated, more)
+        known = (prepared.call, prepared.core.request.model.ref, error, prepared.estimated, more)
         count = 1 + len(more)
         self._tell(prepared, now, ulids(self._ids.take(count), count), call_records.abandoned, known, row)
 
@@ -163,7 +163,7 @@ class Teller:
         found = where(
             prepared.sent, prepared.core.prompt, prepared.earlier, finding.divergence, keep_bodies=keep_bodies
         )
-        model, marks = prepared.core.asked.model, prepared.core.plan.marks
+        model, marks = prepared.core.request.model, prepared.core.plan.marks
         told = case(finding, model, path=found.path, before=found.said, after=found.says, marks=marks)
         cure = cure_for(told)
         owner = owner_of(prepared, finding, told, cure)
@@ -173,7 +173,7 @@ class Teller:
             call=prepared.call,
             session=lane.session,
             lane=lane.id,
-            model=prepared.core.asked.model.ref,
+            model=prepared.core.request.model.ref,
             at=micro(now),
             cause=finding.cause,
             reason=reason_of(finding.reason),

@@ -74,7 +74,6 @@ def due(state: State, lane: Lane, call: str, now: float) -> DuePing | None:
         ledger.pings,
         experience.spending,
         model,
-        rates(model.ref, prompt_tokens=pause.tokens),
         settings.keepalive,
         now,
     )
@@ -195,7 +194,7 @@ def returned(ledger: Ledger, prepared: PreparedCall, verdict: Verdict) -> None:
     """What a lane's pings have brought, now that it came back."""
     if prepared.waited is None:
         return
-    price = rates(prepared.core.asked.model.ref)
+    price = rates(prepared.core.request.model.ref)
     if price is not None:
         at = prepared.core.outcome.at
         ledger.pings = keepalive.returned(ledger.pings, prepared.waited, verdict.usage.read, price, at)

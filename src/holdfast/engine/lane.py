@@ -57,7 +57,7 @@ class PreparedCall(Struct, kw_only=True):
     raw: bytes
     client: Body
     sent: Body
-    core: core.Prepared
+    core: core.PlannedRequest
     preflight: Preflight
     repairs: tuple[Repair, ...] = ()
     edits: Proposal | None = None

@@ -30,10 +30,10 @@ class Partial(Struct, frozen=True):
         return replace(usage, output=max(usage.output, self.output))
 
 
-def billed(partial: Partial, prepared: planner.Prepared, tenant: Tenant) -> Usage:
+def billed(partial: Partial, prepared: planner.PlannedRequest, tenant: Tenant) -> Usage:
     """What was billed for a planned call: without a word of the provider, what was predicted. Estimates are in its
     tokens as far as they are known."""
-    experience, ref = tenant.experience, prepared.asked.model.ref
+    experience, ref = tenant.experience, prepared.request.model.ref
     output = experience.calibration.tokens(ref, partial.output)
     return facts.price(replace(partial, output=output).billed(prepared.predicted(experience)), ref)
 

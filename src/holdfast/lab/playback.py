@@ -53,7 +53,7 @@ def _mode(mode: str | Mode) -> Mode:
 class Prepared(Struct, frozen=True):
     """A request on its way, by either way: `raw` are the bytes that were sent, where there are any."""
 
-    core: core.Prepared
+    core: core.PlannedRequest
     whole: Whole | None = None
     lane: str = ""
 
@@ -147,7 +147,7 @@ class Core:
     def prepare(self, number: int, turn: Turn, marks: tuple[Mark, ...]) -> Prepared:
         model = self._believed(turn.prompt.model)
         prompt = with_marks(turn.prompt, marks, self._mode(model))
-        asked = core.Asked(
+        asked = core.PlanRequest(
             call=str(number),
             prompt=prompt,
             alone=prompt,

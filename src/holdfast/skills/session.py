@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config.sections import Cache, Skills
-from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, SkillBody, pad
+from holdfast.core import NO_OUTLOOK, SECTIONS, Outlook, PaddingRules, SkillBody, pad
 from holdfast.errors import HoldfastError
 from holdfast.facts import ModelFacts, estimate
 from holdfast.records import Message, Opaque, ToolDefinition, ToolUse
@@ -131,13 +131,15 @@ class SessionSkills:
             [_text(each) for each in tools],
             _joined(before, render_index(self.store, self.settings)),
             [SkillBody(skill.name, skill.source, mend(skill.body)) for skill in skills],
-            mode=cache.padding,
-            models=models,
-            outlook=outlook,
-            min_tokens=cache.padding_min,
-            max_tokens=cache.padding_max,
-            sections=sections,
-            count=count,
+            models,
+            PaddingRules(
+                mode=cache.padding,
+                outlook=outlook,
+                min_tokens=cache.padding_min,
+                max_tokens=cache.padding_max,
+                sections=sections,
+                count=count,
+            ),
         )
         index = render_index(self.store, self.settings, padded.inlined)
         self.registry.preload(skill for skill in skills if skill.name in padded.inlined)

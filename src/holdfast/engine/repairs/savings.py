@@ -135,7 +135,7 @@ class Shadow:
         prompt = reading.prompt
         if marks is not None:
             prompt = marked(prompt, Plan(strategy="passthrough", marks=marks))
-        asked = planner.Asked(
+        asked = planner.PlanRequest(
             call=self._call(), prompt=prompt, alone=prompt, model=self.model, settings=reading.settings
         )
         prepared = planner.prepare(self._tenant, self._ledger, asked, at, AS_SENT)
@@ -151,7 +151,7 @@ class Shadow:
         places = {block.path: number for number, block in enumerate(sent.blocks)} if done.volatile_paths else {}
         origin = reading.prompt.origin or range(len(reading.prompt.blocks))
         named = {places[path] for path in done.volatile_paths if path in places}
-        asked = planner.Asked(
+        asked = planner.PlanRequest(
             call=self._call(),
             prompt=reading.prompt,
             alone=alone.prompt,
@@ -166,7 +166,7 @@ class Shadow:
         self._settle(prepared, usage, call.first_token, call.ended, cache)
         return usage
 
-    def _settle(self, prepared: planner.Prepared, usage: Usage, began: float, ended: float, cache: Cache) -> None:
+    def _settle(self, prepared: planner.PlannedRequest, usage: Usage, began: float, ended: float, cache: Cache) -> None:
         planner.first_token(self._tenant, prepared, began)
         planner.settle(self._tenant, self._ledger, prepared, usage, ended, cache)
 
@@ -259,7 +259,7 @@ class RepairSavings:
 
     def _shadow(self, prepared: PreparedCall) -> Shadow | None:
         shadow = self._shadows.get(_name(prepared))
-        if shadow is not None and (shadow.failed or shadow.model != prepared.core.asked.model):
+        if shadow is not None and (shadow.failed or shadow.model != prepared.core.request.model):
             self._forget(prepared)
             return None
         return shadow
@@ -269,7 +269,7 @@ class RepairSavings:
 
     def _begin(self, prepared: PreparedCall, experience: Experience) -> Shadow:
         known = decode_experience(encode_experience(experience))
-        shadow = Shadow(self._shared, prepared.core.asked.model, known, prepared.lane.client)
+        shadow = Shadow(self._shared, prepared.core.request.model, known, prepared.lane.client)
         self._shadows[_name(prepared)] = shadow
         if len(self._shadows) > MOST_SHADOWS:
             self._shadows.popitem(last=False)
@@ -323,7 +323,7 @@ def _billed(prepared: PreparedCall, usage: Usage, now: float) -> Billed:
         at=found.outcome.at,
         first_token=now if found.first_token is None else found.first_token,
         ended=now,
-        reset=found.asked.reset,
+        reset=found.request.reset,
         subagent=prepared.lane.subagent,
         foreseen=found.outcome.read,
     )

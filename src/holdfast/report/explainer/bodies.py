@@ -47,8 +47,8 @@ class ComparedBody(Struct, frozen=True):
     earlier: Body | None
     tenant: Tenant
     ledger: Ledger
-    prepared: planner.Prepared
-    first: planner.Prepared | None = None
+    prepared: planner.PlannedRequest
+    first: planner.PlannedRequest | None = None
 
     @property
     def foreseen(self) -> Usage:
@@ -188,10 +188,10 @@ class BodyMemory:
 
     def _prepare(
         self, body: Body, record: LoggedRequest, model: ModelFacts, tenant: Tenant, ledger: Ledger, now: float
-    ) -> planner.Prepared:
+    ) -> planner.PlannedRequest:
         model = _promising(model)
         reading = self._reader.read(body, model)
-        asked = planner.Asked(
+        asked = planner.PlanRequest(
             call="",
             prompt=reading.prompt,
             alone=reading.prompt,

@@ -26,7 +26,7 @@ def shown(
 ) -> BreakEvidence | None:
     """Why a request read less than `expected`; None where there is nothing to compare it with. `expired` is a lifetime
     that had passed, as usage shows it."""
-    model, expectation = seen.prepared.asked.model, _expected(seen, expected)
+    model, expectation = seen.prepared.request.model, _expected(seen, expected)
     finding = None if expectation is None else judge(expectation, usage, rates, ANY_LOSS, tolerance=DEFAULTS)
     if finding is None:
         return None
@@ -44,11 +44,9 @@ def _expected(seen: ComparedBody, expected: int) -> Expectation | None:
     if found.grounds is None:
         if prepared.before is None or prepared.comparison is None:
             return None
-        before, outcome, model = replace(prepared.before, covered=expected), prepared.outcome, prepared.asked.model
-        pool, reset = seen.tenant.pool(model), prepared.asked.reset
-        found = expect(
-            before, prepared.prompt, (), outcome, pool, outcome.at, model, reset=reset, comparison=prepared.comparison
-        )
+        before, outcome, model = replace(prepared.before, covered=expected), prepared.outcome, prepared.request.model
+        pool, reset = seen.tenant.pool(model), prepared.request.reset
+        found = expect(before, prepared.comparison, outcome, pool, model, reset=reset)
     return replace(found, expected=expected, counted=True)
 
 

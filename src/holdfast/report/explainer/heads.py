@@ -127,7 +127,7 @@ def _parted(
     seen: ComparedBody, old: Prompt, could: int, usage: Usage, rates: Rates | None
 ) -> tuple[Finding, Where, Cure] | None:
     """Where the heads part, if that is why less was read than `could` have been."""
-    comparison, model = seen.prepared.comparison, seen.prepared.asked.model
+    comparison, model = seen.prepared.comparison, seen.prepared.request.model
     divergence = None if comparison is None else comparison.divergence
     if divergence is None or divergence.setting is not None or divergence.section == "messages":
         return None
@@ -143,7 +143,7 @@ def _parted(
 
 def _could(seen: ComparedBody, old: Prompt) -> int:
     """What the request would have read with the head of the session before."""
-    new, asked = seen.prepared.prompt, seen.prepared.asked
+    new, asked = seen.prepared.prompt, seen.prepared.request
     ends = head(old), head(new)
     marks = [mark for mark in old.marks if mark.block < ends[0]]
     marks += [Mark(mark.block - ends[1] + ends[0], mark.ttl) for mark in new.marks if mark.block >= ends[1]]
