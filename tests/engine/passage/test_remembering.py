@@ -67,7 +67,7 @@ def fixed(door: Door) -> Fixed:
     ],
 )
 def test_wishes(headers: dict[str, str], wanted: Wishes) -> None:
-    assert wishes(headers, frozenset()) == wanted
+    assert wishes(headers) == wanted
 
 
 def test_what_is_prepared_is_the_request_with_memory_and_identity_sees_the_clients(door: Door, fixed: Fixed) -> None:
